@@ -1,0 +1,83 @@
+"""The leak check of tests/conftest.py, held against tests that leak and tests that do not.
+
+Each leaking test runs in a pytest of its own, beside a copy of that conftest.py: what comes out is
+the verdict a developer would see.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_PREAMBLE = "import asyncio, socket, threading\nimport pytest\nkept = []\n"
+
+
+def run_pytest(folder: Path, body: str) -> str:
+    """Run one test module under the project's settings and return what pytest prints."""
+    shutil.copy(_ROOT / "tests" / "conftest.py", folder)
+    (folder / "test_it.py").write_text(_PREAMBLE + body, encoding="utf-8")
+    options = [
+        "-c",
+        str(_ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(folder),
+        "-p",
+        "no:cacheprovider",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        pytest.param(
+            "async def test_it():\n    kept.append(asyncio.create_task(asyncio.Event().wait()))\n",
+            "tasks left",
+            id="task",
+        ),
+        pytest.param(
+            "def test_it():\n    kept.append(socket.socket())\n",
+            "sockets left",
+            id="socket",
+        ),
+        pytest.param(
+            "async def test_it():\n    socket.socket()\n",
+            "unclosed <socket",
+            id="resource-warning",
+        ),
+        pytest.param(
+            "def test_it():\n"
+            "    release = threading.Event()\n"
+            "    threading.Thread(target=lambda: release.wait(4)).start()\n",
+            "threads left",
+            id="thread",
+        ),
+    ],
+)
+def test_a_leak_fails_the_test_that_leaks(tmp_path: Path, body: str, verdict: str) -> None:
+    output = run_pytest(tmp_path, body)
+
+    assert verdict in output
+    assert " passed in " not in output
+
+
+def test_what_a_shared_fixture_holds_open_is_its_own(tmp_path: Path) -> None:
+    output = run_pytest(
+        tmp_path,
+        "@pytest.fixture(scope='module')\n"
+        "def server():\n"
+        "    with socket.create_server(('127.0.0.1', 0)) as listener:\n"
+        "        yield listener\n"
+        "def test_first(request):\n"
+        "    request.getfixturevalue('server')\n"
+        "async def test_second(server):\n"
+        "    await asyncio.to_thread(server.fileno)\n",
+    )
+
+    assert "2 passed" in output
