@@ -1,0 +1,162 @@
+"""`python -m benchmarks`: run the comparison and print it.
+
+Enters: command-line options. Leaves: tables on standard output, a JSON record if asked for.
+Invariant: no figure decides the exit status; it is 1 only when a peer failed to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks._generator import PodSizes
+from benchmarks._measure import PEERS, measure, running_server
+from benchmarks._phases import Measurement
+from benchmarks._processes import pick_cpus
+from benchmarks._report import Section, make_record, show, write_json
+from benchmarks._rows import Spec, make_rows, read_specs, sync_specs, update_specs
+
+_UPDATE_PEERS = ("bare", "kubernetes_asyncio", "pyinformer", "pyinformer-dict")
+_SYNC_PEERS = ("bare", "pyinformer", "pyinformer-raw")
+_READ_PEERS = ("pyinformer-reads",)
+_READ_OBJECTS = 500
+_SMOKE_OBJECTS = 40
+_SMOKE_UPDATES = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One section of the report, still to be run."""
+
+    title: str
+    peers: Sequence[str]
+    objects: int
+    updates: int
+    rounds: int
+    specs: Callable[[PodSizes], Sequence[Spec]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; return the exit status."""
+    options = _parser().parse_args(arguments)
+    sections = [_run(plan, seed=options.seed) for plan in _plans(options)]
+    record = make_record(sections)
+    show(record)
+    if options.json is not None:
+        write_json(record, options.json)
+    return int(
+        any(
+            found.error
+            for section in sections
+            for done in section.rounds
+            for found in done.values()
+        )
+    )
+
+
+def _plans(options: argparse.Namespace) -> list[Plan]:
+    rounds = 1 if options.smoke else options.rounds
+    objects = _SMOKE_OBJECTS if options.smoke else options.objects
+    plans: list[Plan] = []
+    if options.smoke or options.sync is None:
+        plans.append(
+            Plan(
+                "Updates into the cache",
+                options.peers or _UPDATE_PEERS,
+                objects,
+                _SMOKE_UPDATES if options.smoke else options.updates,
+                rounds,
+                lambda _: update_specs(),
+            )
+        )
+        plans.append(
+            Plan(
+                "Reads from the cache",
+                _READ_PEERS,
+                min(objects, _READ_OBJECTS),
+                0,
+                rounds,
+                lambda _: read_specs(),
+            )
+        )
+    if options.smoke or options.sync is not None:
+        plans.append(
+            Plan(
+                "Large sync",
+                options.peers or _SYNC_PEERS,
+                _SMOKE_OBJECTS if options.smoke else options.sync,
+                0,
+                rounds,
+                lambda sizes: sync_specs(sizes.mean_bytes),
+            )
+        )
+    return plans
+
+
+def _run(plan: Plan, *, seed: int) -> Section:
+    client_cpu, server_cpu = pick_cpus()
+    rounds: list[dict[str, Measurement]] = []
+    with running_server(
+        objects=plan.objects, updates=plan.updates, seed=seed, cpu=server_cpu
+    ) as server:
+        for number in range(plan.rounds):
+            found: dict[str, Measurement] = {}
+            for peer in _rotated(plan.peers, number):
+                print(f"{plan.title}: round {number + 1}/{plan.rounds}, {peer}", file=sys.stderr)
+                found[peer] = measure(peer, server.workload, cpu=client_cpu)
+            rounds.append({peer: found[peer] for peer in plan.peers})
+        sizes = server.sizes
+    workload: dict[str, float | int | str] = {
+        "objects": plan.objects,
+        "updates": plan.updates,
+        "rounds": plan.rounds,
+        "seed": seed,
+        "pod bytes, mean": round(sizes.mean_bytes),
+        "min": sizes.min_bytes,
+        "max": sizes.max_bytes,
+        "managedFields share": round(sizes.managed_fields_share, 3),
+        "workloads": sizes.workloads,
+        "client and server CPU": f"{client_cpu}, {server_cpu}",
+    }
+    return Section(plan.title, workload, make_rows(plan.specs(sizes), plan.peers, rounds), rounds)
+
+
+def _rotated(peers: Sequence[str], number: int) -> list[str]:
+    """Begin each round with another peer, so that none always runs on the warmer machine."""
+    first = number % len(peers)
+    return [*peers[first:], *peers[:first]]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Compare pyinformer with a bare loop and with kubernetes_asyncio.",
+        epilog="peers: " + "; ".join(f"{name}: {peer.does}" for name, peer in PEERS.items()),
+    )
+    parser.add_argument("--objects", type=_positive, default=5_000, help="pods in the cluster")
+    parser.add_argument("--updates", type=_positive, default=20_000, help="changes after the sync")
+    parser.add_argument("--rounds", type=_positive, default=5, help="interleaved repetitions")
+    parser.add_argument("--seed", type=int, default=0, help="another seed makes other pods")
+    parser.add_argument(
+        "--sync", type=_positive, metavar="N", help="measure a sync of N pods instead (100000)"
+    )
+    parser.add_argument(
+        "--peers", nargs="+", choices=PEERS, metavar="PEER", help="only these, in this order"
+    )
+    parser.add_argument("--smoke", action="store_true", help="everything once, at a tiny size")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the record to PATH")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

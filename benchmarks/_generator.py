@@ -1,0 +1,173 @@
+"""Realistic pods as JSON bytes, in the field order of Kubernetes' Go types.
+
+Enters: a seed. Leaves: pods of about 6.5 KB, a third of it managedFields, from 500 workloads
+and more, with random environments and annotations; and a summary of their sizes.
+Invariant: pod(index, revision) depends on seed, index and revision alone, so that any two
+processes, and any two runs, see the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+
+from benchmarks._pod_parts import JSON, managed_fields, pod_spec, pod_status
+from benchmarks._workloads import Workload, make_uid, make_workload
+
+_PODS_PER_WORKLOAD = 20
+_MIN_WORKLOADS = 500
+_NODES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodSizes:
+    """Sizes in bytes over a sample of pods."""
+
+    mean_bytes: float
+    min_bytes: int
+    max_bytes: int
+    managed_fields_share: float
+    """Part of the JSON that is managedFields, 0 to 1."""
+    workloads: int
+
+
+class PodGenerator:
+    """Make the pods of one synthetic cluster."""
+
+    def __init__(self, objects: int, *, seed: int = 0) -> None:
+        """Lay out the cluster.
+
+        Args:
+            objects: how many pods the cluster has; pods are numbered 0 to objects - 1.
+            seed: another seed gives other names, environments and addresses.
+        """
+        count = max(_MIN_WORKLOADS, objects // _PODS_PER_WORKLOAD)
+        self._seed = seed
+        self._workloads = [make_workload(seed, number) for number in range(count)]
+
+    def pod(self, index: int, *, resource_version: int, revision: int = 0) -> bytes:
+        """Render pod `index`, with kind and apiVersion first, as a watch event carries it.
+
+        Args:
+            index: number of the pod; identity (name, uid, node) depends on it alone.
+            resource_version: what metadata.resourceVersion says.
+            revision: 0 is the pod as created; each later one changes the status.
+        """
+        # Go writes "&" as an escape; nothing generated here holds "<" or ">".
+        document = self._document(index, resource_version=resource_version, revision=revision)
+        return msgspec.json.encode(document).replace(b"&", rb"\u0026")
+
+    def sizes(self, objects: int, *, sample: int = 500) -> PodSizes:
+        """Measure `sample` pods, spread over the first `objects`."""
+        lengths, managed = [], 0
+        for number in range(min(objects, sample)):
+            # a stride that no workload count divides, so that every kind of workload is met
+            body = self.pod(number * 7_919 % objects, resource_version=1_000_000 + number)
+            lengths.append(len(body))
+            managed += len(_ManagedDecoder.decode(body).metadata.managed_fields)
+        return PodSizes(
+            mean_bytes=sum(lengths) / len(lengths),
+            min_bytes=min(lengths),
+            max_bytes=max(lengths),
+            managed_fields_share=managed / sum(lengths),
+            workloads=len(self._workloads),
+        )
+
+    def _document(self, index: int, *, resource_version: int, revision: int) -> dict[str, JSON]:
+        workload = self._workloads[index % len(self._workloads)]
+        rng = Random(f"pod/{self._seed}/{index}")
+        ordinal = index // len(self._workloads)
+        address = f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}"
+        node = rng.randrange(_NODES)
+        created = _timestamp(index * 37)
+        return {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": _metadata(
+                workload,
+                rng,
+                ordinal=ordinal,
+                address=address,
+                created=created,
+                resource_version=resource_version,
+            ),
+            "spec": pod_spec(
+                workload,
+                node_name=f"ip-10-{node // 256}-{node % 256}-17.eu-west-1.compute.internal",
+                token_volume=f"kube-api-access-{rng.getrandbits(20):05x}",
+            ),
+            "status": pod_status(
+                workload,
+                rng,
+                host_address=f"10.200.{node // 256}.{node % 256}",
+                pod_address=address,
+                created=created,
+                revision=revision,
+            ),
+        }
+
+
+class _ManagedMeta(msgspec.Struct, rename="camel"):
+    managed_fields: msgspec.Raw
+
+
+class _Managed(msgspec.Struct):
+    metadata: _ManagedMeta
+
+
+_ManagedDecoder = msgspec.json.Decoder(_Managed)
+
+
+def _timestamp(seconds: int) -> str:
+    day, rest = divmod(seconds, 86_400)
+    return (
+        f"2026-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}"
+        f"T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}Z"
+    )
+
+
+def _metadata(
+    workload: Workload,
+    rng: Random,
+    *,
+    ordinal: int,
+    address: str,
+    created: str,
+    resource_version: int,
+) -> dict[str, JSON]:
+    prefix = f"{workload.owner_name}-"
+    suffix = f"{rng.getrandbits(20):05x}{ordinal}"
+    name = f"{prefix}{ordinal}" if workload.is_stateful else f"{prefix}{suffix}"
+    labels = dict(workload.labels)
+    if workload.is_stateful:
+        labels["apps.kubernetes.io/pod-index"] = str(ordinal)
+        labels["statefulset.kubernetes.io/pod-name"] = name
+    annotations = dict(workload.annotations)
+    annotations["cni.example.com/interface"] = f"eni{rng.getrandbits(44):011x}"
+    annotations["cni.example.com/address"] = f"{address}/32"
+    return {
+        "name": name,
+        "generateName": prefix,
+        "namespace": workload.namespace,
+        "uid": make_uid(rng),
+        "resourceVersion": str(resource_version),
+        "generation": 1,
+        "creationTimestamp": created,
+        "labels": dict(sorted(labels.items())),
+        "annotations": dict(sorted(annotations.items())),
+        "ownerReferences": [
+            {
+                "apiVersion": "apps/v1",
+                "kind": workload.owner_kind,
+                "name": workload.owner_name,
+                "uid": workload.owner_uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+        "managedFields": managed_fields(
+            workload, labels=labels, annotations=annotations, address=address, created=created
+        ),
+    }

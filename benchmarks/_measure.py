@@ -1,0 +1,139 @@
+"""Run one peer in a process of its own and bring its figures home.
+
+Enters: the name of a peer and a workload. Leaves: a Measurement; a peer that fails or hangs
+becomes a Measurement whose `error` says why.
+Invariant: nothing of a peer runs in the parent; `python -m benchmarks._measure` is the child.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+
+from benchmarks._generator import PodSizes
+from benchmarks._phases import Measurement, Peer, Phases, Workload
+from benchmarks._processes import pin_to_cpu
+
+_PEER_TIMEOUT_SECONDS = 900.0
+_MARK = "MEASUREMENT "  # peers may print; the figures are on the line that begins so
+
+
+@dataclass(frozen=True, slots=True)
+class PeerProgram:
+    """Where a peer's code stands, and what it does in a sentence."""
+
+    module: str
+    function: str
+    does: str
+
+
+PEERS = {
+    "bare": PeerProgram(
+        "benchmarks._peer_bare", "run", "aiohttp readline, type and metadata, dict store"
+    ),
+    "kubernetes_asyncio": PeerProgram(
+        "benchmarks._peer_kubernetes_asyncio", "run", "list and Watch.stream into a dict of dicts"
+    ),
+    "pyinformer": PeerProgram(
+        "benchmarks._peer_pyinformer",
+        "run",
+        "stripped; view, two indexes, handler that reads metadata",
+    ),
+    "pyinformer-raw": PeerProgram(
+        "benchmarks._peer_pyinformer",
+        "run_raw",
+        "whole bodies; view, two indexes, handler that reads metadata",
+    ),
+    "pyinformer-dict": PeerProgram(
+        "benchmarks._peer_pyinformer",
+        "run_private_dict",
+        "stripped; view, two indexes, handler that takes a private dict",
+    ),
+    "pyinformer-reads": PeerProgram(
+        "benchmarks._peer_pyinformer", "run_reads", "reads of cached, stripped objects"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A replay server that is ready."""
+
+    workload: Workload
+    sizes: PodSizes
+
+
+@contextlib.contextmanager
+def running_server(
+    *, objects: int, updates: int, seed: int, cpu: int | None
+) -> Iterator[RunningServer]:
+    """Start the replay server in a process of its own; it ends with the block."""
+    command = [sys.executable, "-m", "benchmarks._server"]
+    command += [f"--objects={objects}", f"--updates={updates}", f"--seed={seed}"]
+    command += [] if cpu is None else [f"--cpu={cpu}"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError("the replay server ended before it was ready")
+        ready = json.loads(line)
+        sizes = PodSizes(**ready.pop("sizes"))
+        try:
+            yield RunningServer(msgspec.convert(ready, Workload), sizes)
+        finally:
+            process.communicate()  # closes its standard input, which ends it
+
+
+def measure(peer: str, workload: Workload, *, cpu: int | None) -> Measurement:
+    """Run `peer` once, in a fresh process pinned to `cpu`."""
+    command = [sys.executable, "-m", "benchmarks._measure", f"--peer={peer}"]
+    command += ["--workload", msgspec.json.encode(workload).decode()]
+    command += [] if cpu is None else [f"--cpu={cpu}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PEER_TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Measurement(peer=peer, error=f"not done after {_PEER_TIMEOUT_SECONDS:.0f} s")
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(_MARK):
+            return msgspec.json.decode(line.removeprefix(_MARK), type=Measurement)
+    last_words = (done.stderr.strip().splitlines() or ["no output"])[-1]
+    return Measurement(peer=peer, error=f"exit status {done.returncode}: {last_words}")
+
+
+async def _run(peer: str, workload: Workload) -> Measurement:
+    program = PEERS[peer]
+    run = cast("Peer", getattr(importlib.import_module(program.module), program.function))
+    phases = Phases(peer, workload)
+    await run(phases)
+    return phases.finished()
+
+
+def main() -> None:
+    """Run one peer in this process and print its figures as the last line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks._measure")
+    parser.add_argument("--peer", choices=PEERS, required=True)
+    parser.add_argument("--workload", required=True)
+    parser.add_argument("--cpu", type=int, default=None)
+    options = parser.parse_args()
+    pin_to_cpu(options.cpu)
+    workload = msgspec.json.decode(options.workload, type=Workload)
+    result = asyncio.run(_run(options.peer, workload))
+    print(_MARK + msgspec.json.encode(result).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

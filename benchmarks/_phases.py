@@ -1,0 +1,167 @@
+"""The stopwatch a peer carries through its two phases: initial sync, then updates.
+
+Enters: the calls of a peer (begin, synced, release_updates, updated, finished). Leaves: one
+Measurement.
+Invariant: garbage is collected and memory read outside the timed spans; the heartbeat that
+finds the longest block of the loop runs during the sync only, so that updates do not pay for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import http.client
+import time
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks._processes import cpu_seconds, peak_rss_bytes, rss_bytes
+
+_HEARTBEAT_SECONDS = 0.001
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """What the server holds, and where."""
+
+    url: str
+    objects: int
+    updates: int
+    last_resource_version: str
+    """Of the last update; a peer that saw it has seen everything."""
+
+
+class Measurement(msgspec.Struct):
+    """One peer's figures of one round; None is a figure this run did not produce."""
+
+    peer: str
+    error: str | None = None
+    """Why the peer failed; its other figures are then not to be used."""
+    objects: int = 0
+    sync_wall_seconds: float | None = None
+    sync_cpu_seconds: float | None = None
+    longest_block_seconds: float | None = None
+    rss_before_bytes: int | None = None
+    rss_after_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    tracked_before: int | None = None
+    tracked_after: int | None = None
+    updates: int = 0
+    """Update events that the server sent."""
+    updates_seen: int | None = None
+    """Those that reached the peer's own code; a handler may get several merged into one."""
+    update_wall_seconds: float | None = None
+    update_cpu_seconds: float | None = None
+    extra: dict[str, float] = {}
+    """Figures only this peer has, by name."""
+
+
+class Peer(Protocol):
+    """A program to be measured: fills a cache from the server and keeps it up to date."""
+
+    async def __call__(self, phases: Phases) -> None:
+        """Run through both phases, telling `phases` about each."""
+
+
+class Phases:
+    """Measure one peer in this process."""
+
+    def __init__(self, peer: str, workload: Workload) -> None:
+        self.workload = workload
+        self.result = Measurement(peer=peer)
+        self._heartbeat = _Heartbeat()
+        self._wall = self._cpu = 0.0
+
+    def begin(self) -> None:
+        """Start the sync's clock; to be called when all is imported and no request was made."""
+        gc.collect()
+        self.result.rss_before_bytes = rss_bytes()
+        self.result.tracked_before = len(gc.get_objects())
+        self._heartbeat.start()
+        self._start_clocks()
+
+    def synced(self, objects: int) -> None:
+        """Stop the sync's clock and weigh the cache, which now holds `objects`."""
+        self.result.sync_wall_seconds, self.result.sync_cpu_seconds = self._read_clocks()
+        self.result.longest_block_seconds = self._heartbeat.stop()
+        self.result.objects = objects
+        gc.collect()
+        self.result.rss_after_bytes = rss_bytes()
+        self.result.tracked_after = len(gc.get_objects())
+
+    async def release_updates(self) -> None:
+        """Start the updates' clock and let the server send, once it has a watch of ours.
+
+        Cancellation:
+            The server may or may not have begun to send.
+        """
+        control = _Control(self.workload.url)
+        await asyncio.to_thread(control.post, "/benchmark/wait-for-watch")
+        self._start_clocks()
+        control.post("/benchmark/release")
+
+    def updated(self, *, seen: int) -> None:
+        """Stop the updates' clock; `seen` updates reached the peer's own code."""
+        self.result.update_wall_seconds, self.result.update_cpu_seconds = self._read_clocks()
+        self.result.updates = self.workload.updates
+        self.result.updates_seen = seen
+
+    def finished(self) -> Measurement:
+        """Close the record."""
+        self.result.peak_rss_bytes = peak_rss_bytes()
+        return self.result
+
+    def _start_clocks(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), cpu_seconds()
+
+    def _read_clocks(self) -> tuple[float, float]:
+        return time.perf_counter() - self._wall, cpu_seconds() - self._cpu
+
+
+class _Control:
+    """The measurement's own, blocking connection to the server."""
+
+    def __init__(self, url: str) -> None:
+        self._netloc = urlsplit(url).netloc
+
+    def post(self, path: str) -> None:
+        connection = http.client.HTTPConnection(self._netloc, timeout=90)
+        try:
+            connection.request("POST", path)
+            answer = connection.getresponse()
+            answer.read()
+        finally:
+            connection.close()
+        if answer.status != http.client.OK:
+            raise RuntimeError(f"{path} answered {answer.status}: no watch was opened in time")
+
+
+class _Heartbeat:
+    """Find the longest time during which the event loop ran nothing of ours."""
+
+    def __init__(self) -> None:
+        self._longest = self._last = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._last = time.perf_counter()
+        self._schedule()
+
+    def stop(self) -> float:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._note()
+        return max(0.0, self._longest)
+
+    def _beat(self) -> None:
+        self._note()
+        self._schedule()
+
+    def _note(self) -> None:
+        now = time.perf_counter()
+        self._longest = max(self._longest, now - self._last - _HEARTBEAT_SECONDS)
+        self._last = now
+
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)

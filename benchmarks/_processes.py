@@ -1,0 +1,55 @@
+"""What the operating system knows about this process: CPU used, memory held, where it runs.
+
+Nothing enters; plain numbers leave (seconds, bytes).
+Invariant: values of one process only; a figure the platform does not offer is None, never 0.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+
+
+def pin_to_cpu(cpu: int | None) -> None:
+    """Bind this process to one CPU; None, or a platform without affinity, changes nothing."""
+    if cpu is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {cpu})
+
+
+def pick_cpus() -> tuple[int | None, int | None]:
+    """Choose a CPU for the client and another for the server; None, None where there is one."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None, None
+    allowed = sorted(os.sched_getaffinity(0))
+    return (allowed[0], allowed[1]) if len(allowed) > 1 else (None, None)
+
+
+def cpu_seconds() -> float:
+    """Return user plus system time of this process, all its threads, since it began."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def rss_bytes() -> int | None:
+    """Return the resident memory now (Linux only)."""
+    return _status_bytes("VmRSS")
+
+
+def peak_rss_bytes() -> int | None:
+    """Return the largest resident memory so far (Linux only).
+
+    Not ru_maxrss: Linux hands that one down from parent to child across exec.
+    """
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(field: str) -> int | None:
+    if not _STATUS.exists():
+        return None
+    for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    return None

@@ -1,0 +1,223 @@
+"""Which figures a run reports, and how each is made from the rounds.
+
+Enters: rounds, each a Measurement per peer. Leaves: rows with median, minimum and maximum, or
+with the reason why a row has no figure.
+Invariant: a ratio is formed inside a round and then its median taken, never a ratio of medians.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from benchmarks import _reads
+from benchmarks._phases import Measurement
+
+Round: TypeAlias = Mapping[str, Measurement]
+Figure: TypeAlias = Callable[[Measurement], "float | None"]
+
+_MICRO = 1e6
+_MILLI = 1e3
+_MEGABYTE = 1e6
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the report."""
+
+    measures: str
+    """What was measured, in words."""
+    peer: str
+    """Of whom; "a / b" for a ratio."""
+    unit: str
+    target: str
+    """What the project wants to reach; empty where it wants nothing. Never enforced here."""
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+    note: str = ""
+    """Why there is no figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """How to make one kind of row."""
+
+    measures: str
+    unit: str
+    figure: Figure
+    targets: Mapping[str, str]
+    """Target by peer, or by "a / b"."""
+    ratios: tuple[tuple[str, str], ...] = ()
+    """Pairs of peers to be compared by this figure."""
+
+
+def update_specs() -> tuple[Spec, ...]:
+    """List the rows of the updates run."""
+    return (
+        Spec(
+            "CPU per update",
+            "us",
+            lambda found: _per(found.update_cpu_seconds, found.updates, _MICRO),
+            {
+                "pyinformer / bare": "<= 1.6",
+                "kubernetes_asyncio / pyinformer": ">= 3.5",
+                "kubernetes_asyncio / pyinformer-dict": ">= 1.6",
+            },
+            (
+                ("pyinformer", "bare"),
+                ("kubernetes_asyncio", "pyinformer"),
+                ("kubernetes_asyncio", "pyinformer-dict"),
+                ("kubernetes_asyncio", "bare"),
+            ),
+        ),
+        Spec(
+            "wall time per update",
+            "us",
+            lambda found: _per(found.update_wall_seconds, found.updates, _MICRO),
+            {},
+        ),
+        Spec(
+            "updates seen one by one (the rest was coalesced)",
+            "",
+            lambda found: found.updates_seen,
+            {},
+        ),
+        Spec(
+            "sync: CPU per object",
+            "us",
+            lambda found: _per(found.sync_cpu_seconds, found.objects, _MICRO),
+            {},
+            (("pyinformer", "bare"), ("kubernetes_asyncio", "pyinformer")),
+        ),
+        Spec("memory (RSS) per object", "bytes", _rss_per_object, {}),
+    )
+
+
+def sync_specs(mean_object_bytes: float) -> tuple[Spec, ...]:
+    """List the rows of the large sync.
+
+    Args:
+        mean_object_bytes: JSON size of the average object, managedFields included.
+    """
+    return (
+        Spec("large sync: wall time", "s", lambda found: found.sync_wall_seconds, {}),
+        Spec("large sync: CPU time", "s", lambda found: found.sync_cpu_seconds, {}),
+        Spec(
+            "large sync: longest block of the event loop",
+            "ms",
+            lambda found: _scaled(found.longest_block_seconds, _MILLI),
+            {"pyinformer": "<= 25", "pyinformer-raw": "<= 25"},
+        ),
+        Spec(
+            "large sync: memory (RSS) per object",
+            "bytes",
+            _rss_per_object,
+            {"pyinformer": "<= 6,200", "pyinformer-raw": "<= 8,500"},
+        ),
+        Spec(
+            "large sync: memory per object over its JSON",
+            "x",
+            lambda found: _scaled(_rss_per_object(found), 1 / mean_object_bytes),
+            {"pyinformer": "<= 0.9", "pyinformer-raw": "<= 1.25"},
+        ),
+        Spec(
+            "large sync: peak memory of the process",
+            "MB",
+            lambda found: _scaled(found.peak_rss_bytes, 1 / _MEGABYTE),
+            {},
+        ),
+        Spec(
+            "large sync: GC-tracked objects added",
+            "",
+            _tracked_added,
+            {"pyinformer": "< 1,000", "pyinformer-raw": "< 1,000"},
+        ),
+    )
+
+
+def read_specs() -> tuple[Spec, ...]:
+    """List the rows of the reads from the cache."""
+    peer = "pyinformer-reads"
+    return (
+        Spec('read: at("spec.nodeName", str)', "us", _extra(_reads.AT), {peer: "<= 3.5"}),
+        Spec("read: to_dict() of a stripped pod", "us", _extra(_reads.TO_DICT), {}),
+        Spec("read: msgspec's own decode of it", "us", _extra(_reads.DECODE), {}),
+        Spec(
+            "read: to_dict() over that decode", "x", _extra(_reads.TO_DICT_RATIO), {peer: "<= 1.3"}
+        ),
+    )
+
+
+def make_rows(specs: Sequence[Spec], peers: Sequence[str], rounds: Sequence[Round]) -> list[Row]:
+    """Make every row of `specs`; a figure that is missing becomes a row that says so."""
+    rows: list[Row] = []
+    for spec in specs:
+        rows += [_peer_row(spec, peer, rounds) for peer in peers]
+        rows += [
+            _ratio_row(spec, above, below, rounds)
+            for above, below in spec.ratios
+            if above in peers and below in peers
+        ]
+    return rows
+
+
+def _peer_row(spec: Spec, peer: str, rounds: Sequence[Round]) -> Row:
+    values = [_value(spec, found[peer]) for found in rounds]
+    return _row(spec.measures, peer, spec.unit, spec, values, note=_failure(rounds, peer))
+
+
+def _ratio_row(spec: Spec, above: str, below: str, rounds: Sequence[Round]) -> Row:
+    values: list[float | None] = []
+    for found in rounds:
+        top, bottom = _value(spec, found[above]), _value(spec, found[below])
+        values.append(top / bottom if top is not None and bottom else None)
+    note = _failure(rounds, above) or _failure(rounds, below)
+    return _row(f"{spec.measures}, ratio", f"{above} / {below}", "x", spec, values, note=note)
+
+
+def _row(
+    measures: str, peer: str, unit: str, spec: Spec, values: Sequence[float | None], *, note: str
+) -> Row:
+    target = spec.targets.get(peer, "")
+    known = [value for value in values if value is not None]
+    if note or len(known) < len(values) or not known:
+        return Row(measures, peer, unit, target, note=note or "not measured on this platform")
+    return Row(measures, peer, unit, target, statistics.median(known), min(known), max(known))
+
+
+def _value(spec: Spec, found: Measurement) -> float | None:
+    return None if found.error else spec.figure(found)
+
+
+def _failure(rounds: Sequence[Round], peer: str) -> str:
+    return next(
+        (f"{peer} failed: {found[peer].error}" for found in rounds if found[peer].error), ""
+    )
+
+
+def _per(total: float | None, count: int, scale: float) -> float | None:
+    return None if total is None or not count else total / count * scale
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
+
+
+def _rss_per_object(found: Measurement) -> float | None:
+    if found.rss_before_bytes is None or found.rss_after_bytes is None:
+        return None
+    return _per(found.rss_after_bytes - found.rss_before_bytes, found.objects, 1)
+
+
+def _tracked_added(found: Measurement) -> float | None:
+    if found.tracked_before is None or found.tracked_after is None:
+        return None
+    return found.tracked_after - found.tracked_before
+
+
+def _extra(name: str) -> Figure:
+    return lambda found: found.extra.get(name)
