@@ -1,0 +1,107 @@
+"""Run child programs that cannot outlive this process.
+
+In go commands; out come running programs with a folder for their data and logs. All of them are in
+the process group of a guard: a shell that waits for the end of a pipe whose other end only this
+process holds. When this process ends, in whatever way, the guard removes the folder and kills the
+group. The group's number cannot be reused while the guard is in it, so no stranger is ever hit.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, final
+
+_GUARD_SCRIPT: Final = 'read -r _; rm -rf -- "$1"; kill -9 0'
+_STOP_TIMEOUT_SECONDS: Final = 10.0  # SIGKILL needs milliseconds; an uninterruptible disk more
+_LOG_TAIL_BYTES: Final = 8192
+
+
+@final
+class Program:
+    """One running program and its log file."""
+
+    def __init__(self, name: str, command: Sequence[str], *, folder: Path, group: int) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                process_group=group,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program has not ended yet."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Send SIGKILL and wait for the end. Harmless if it has ended already."""
+        self._process.kill()
+        self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
+
+    def last_lines(self, count: int = 15) -> str:
+        """Return the end of the log."""
+        text = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+        return "\n".join(text.splitlines()[-count:])
+
+
+@final
+class ProcessGroup:
+    """A temporary folder and the programs that use it; both end with this process.
+
+    Construction starts the guard.
+    """
+
+    def __init__(self, *, prefix: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=prefix))
+        self._programs: list[Program] = []
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD_SCRIPT, "guard", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+
+    def spawn(self, name: str, command: Sequence[str]) -> Program:
+        """Start a program; its output goes to `<name>.log` in the folder."""
+        program = Program(name, command, folder=self.folder, group=self._guard.pid)
+        self._programs.append(program)
+        return program
+
+    def close(self) -> None:
+        """Kill every program, then let the guard remove the folder and end. Idempotent."""
+        for program in self._programs:
+            program.kill()
+        self._programs.clear()
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        self._guard.wait(timeout=_STOP_TIMEOUT_SECONDS)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback address that nobody listens on now.
+
+    Another process may take one before it is used: whoever starts a server has to look for that.
+    """
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
