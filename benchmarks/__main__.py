@@ -60,12 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _plans(options: argparse.Namespace) -> list[Plan]:
     rounds = 1 if options.smoke else options.rounds
     objects = _SMOKE_OBJECTS if options.smoke else options.objects
+    chosen = options.peers or (*_UPDATE_PEERS, *_SYNC_PEERS, *_READ_PEERS)
     plans: list[Plan] = []
     if options.smoke or options.sync is None:
         plans.append(
             Plan(
                 "Updates into the cache",
-                options.peers or _UPDATE_PEERS,
+                _without_reads(options.peers or _UPDATE_PEERS),
                 objects,
                 _SMOKE_UPDATES if options.smoke else options.updates,
                 rounds,
@@ -75,7 +76,7 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
         plans.append(
             Plan(
                 "Reads from the cache",
-                _READ_PEERS,
+                [peer for peer in _READ_PEERS if peer in chosen],
                 min(objects, _READ_OBJECTS),
                 0,
                 rounds,
@@ -86,14 +87,18 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
         plans.append(
             Plan(
                 "Large sync",
-                options.peers or _SYNC_PEERS,
+                _without_reads(options.peers or _SYNC_PEERS),
                 _SMOKE_OBJECTS if options.smoke else options.sync,
                 0,
                 rounds,
                 lambda sizes: sync_specs(sizes.mean_bytes),
             )
         )
-    return plans
+    return [plan for plan in plans if plan.peers]
+
+
+def _without_reads(peers: Sequence[str]) -> list[str]:
+    return [peer for peer in peers if peer not in _READ_PEERS]
 
 
 def _run(plan: Plan, *, seed: int) -> Section:

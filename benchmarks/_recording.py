@@ -1,9 +1,9 @@
 """Everything the replay server will ever send, rendered once into an unnamed file.
 
-Enters: a generator and the numbers of objects and updates. Leaves: ranges of that file, ready
-for sendfile (watch streams), and slices of it joined into list pages.
+Enters: a generator and the numbers of objects and updates. Leaves: ranges of that file, sent
+as they are (watch streams), and slices of it joined into list pages.
 Invariant: one HTTP chunk holds exactly one watch event, as Go's net/http writes events of more
-than 2 KB; at no time is more than one event, or one page of a list, held in memory.
+than 2 KB; at no time is more than one event, or one mebibyte of a stream, held in memory.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _ADDED = b'{"type":"ADDED","object":'
 _MODIFIED = b'{"type":"MODIFIED","object":'
 _EVENT_END = b"}\n"
 _CHUNK_END = b"\r\n"
+_PART_BYTES = 1 << 20
 _STRIDE = 7_919  # prime: updates visit the objects in an order that is not the stored one
 
 
@@ -76,6 +77,16 @@ class Recording:
             b'{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}},'
             b'"spec":{"containers":null},"status":{}}}\n' % self.list_resource_version
         )
+
+    def parts(self, span: Span) -> Iterator[bytes]:
+        """Yield the bytes of `span` in parts of a mebibyte, to be sent as they are."""
+        offset, end = span.offset, span.offset + span.length
+        while offset < end:
+            # larger than a socket's buffer: the client never waits for the next part, as it
+            # does with sendfile, which passes 64 KiB at a time (measured: 1 us per event more)
+            part = os.pread(self.file.fileno(), min(_PART_BYTES, end - offset), offset)
+            yield part
+            offset += len(part)
 
     def page(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the JSON of the list of objects `start` to `stop`, in parts.

@@ -169,8 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _send_span(self, span: Span) -> None:
-        if span.length:
-            self.connection.sendfile(self.server.recording.file, span.offset, span.length)
+        for part in self.server.recording.parts(span):
+            self.connection.sendall(part)
 
     def _wait_for_hang_up(self) -> None:
         self.close_connection = True
