@@ -14,6 +14,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_TO_TEST := $(VENV)/.ready-to-test
 
+# Silent but for the verdict; whoever lacks a docstring is named only on failure.
+INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MISSED; exit 1; }
+
 # Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -22,7 +25,7 @@ BENCH_ARGS ?=
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
-	  awk -F'|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	  awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 demo: $(READY_TO_RUN)  ## watch informers follow a small living cluster for about 20 s
 	@$(BIN)/pyinformer demo
@@ -48,8 +51,8 @@ lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 	@echo "== ruff format --check" && $(BIN)/ruff format --check .
 	@echo "== import-linter" && $(BIN)/lint-imports
 	@echo "== mypy" && $(BIN)/mypy
-	@echo "== interrogate: package" && $(BIN)/interrogate pyinformer
-	@echo "== interrogate: tests" && $(BIN)/interrogate --ignore-regex '^(test|Test)' tests
+	@echo "== interrogate: package" && $(call INTERROGATE,pyinformer)
+	@echo "== interrogate: tests" && $(call INTERROGATE,--ignore-regex '^(test|Test)' tests)
 
 check-tests: $(READY_TO_TEST)
 	@echo "== tests on the embedded server, with branch coverage"
