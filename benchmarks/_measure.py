@@ -14,6 +14,7 @@ import importlib
 import json
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -107,14 +108,24 @@ def measure(peer: str, workload: Workload, *, cpu: int | None) -> Measurement:
         )
     except subprocess.TimeoutExpired:
         return Measurement(peer=peer, error=f"not done after {_PEER_TIMEOUT_SECONDS:.0f} s")
+    sys.stderr.write(done.stderr)
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(_MARK):
             return msgspec.json.decode(line.removeprefix(_MARK), type=Measurement)
-    last_words = (done.stderr.strip().splitlines() or ["no output"])[-1]
-    return Measurement(peer=peer, error=f"exit status {done.returncode}: {last_words}")
+    return Measurement(peer=peer, error=f"ended with exit status {done.returncode}")
 
 
-async def _run(peer: str, workload: Workload) -> Measurement:
+def _run(peer: str, workload: Workload) -> Measurement:
+    try:
+        return asyncio.run(_run_phases(peer, workload))
+    except Exception as error:  # noqa: BLE001  (a peer is foreign code: its failure is a result)
+        traceback.print_exc()
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        return Measurement(peer=peer, error=f"{type(error).__name__}: {error}")
+
+
+async def _run_phases(peer: str, workload: Workload) -> Measurement:
     program = PEERS[peer]
     run = cast("Peer", getattr(importlib.import_module(program.module), program.function))
     phases = Phases(peer, workload)
@@ -131,7 +142,7 @@ def main() -> None:
     options = parser.parse_args()
     pin_to_cpu(options.cpu)
     workload = msgspec.json.decode(options.workload, type=Workload)
-    result = asyncio.run(_run(options.peer, workload))
+    result = _run(options.peer, workload)
     print(_MARK + msgspec.json.encode(result).decode(), flush=True)
 
 

@@ -87,7 +87,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _number(value: float) -> str:
-    if abs(value) >= 1_000:
+    value = float(value)
+    if abs(value) >= 1_000 or value.is_integer():
         return f"{value:,.0f}"
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
 

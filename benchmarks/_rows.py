@@ -93,7 +93,31 @@ def update_specs() -> tuple[Spec, ...]:
             {},
             (("pyinformer", "bare"), ("kubernetes_asyncio", "pyinformer")),
         ),
-        Spec("memory (RSS) per object", "bytes", _rss_per_object, {}),
+        Spec(
+            "sync: wall time",
+            "ms",
+            lambda found: _scaled(found.sync_wall_seconds, _MILLI),
+            {},
+        ),
+        Spec(
+            "sync: longest block of the event loop",
+            "ms",
+            lambda found: _scaled(found.longest_block_seconds, _MILLI),
+            {},
+        ),
+        Spec(
+            "memory (RSS) per object",
+            "bytes",
+            _rss_per_object,
+            {},
+            (("kubernetes_asyncio", "pyinformer"),),
+        ),
+        Spec(
+            "peak memory of the process",
+            "MB",
+            lambda found: _scaled(found.peak_rss_bytes, 1 / _MEGABYTE),
+            {},
+        ),
     )
 
 
