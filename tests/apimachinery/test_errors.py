@@ -1,0 +1,272 @@
+"""Errors: each carries its data, says its sentence, is what people catch, and can be sent on."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from pyinformer.apimachinery import _errors as errors
+
+_APIStatus = type[errors.APIStatusError]
+
+
+def _status(cls: _APIStatus, status: int, *causes: str) -> errors.APIStatusError:
+    return cls(
+        status=status,
+        reason="Why",
+        message="words",
+        request="list pods",
+        causes=list(causes),
+        retry_after_seconds=1.5,
+    )
+
+
+_NOT_SYNCED = (
+    "the cache of pods is not synced (state: LISTING; last error: 403 Forbidden); await"
+    " wait_for_cache_sync() first, or read with allow_unsynced=True"
+)
+_CONFLICT = (
+    "resync: the informer for pods exists with another resync (created at a.py:1, asked for again"
+    " at b.py:2); use the same options in both places, or private=True for an informer of your own"
+)
+_FROZEN = (
+    "object['spec'] is not possible on 'ns/web': cached objects are shared and immutable; read one"
+    " field with at('spec.nodeName'), or take a private dict with to_dict()"
+)
+_VERSION = (
+    "resource_version: '01' is not comparable: only decimal numbers without leading zeros are"
+    " ordered, everything else can only be tested for equality"
+)
+_OVERFLOW = (
+    "the event stream of pods holds 8 events and its consumer is slower than that; the cache is"
+    " intact: open a new stream, read faster or raise max_events"
+)
+_NOT_CACHED = (
+    "pods does not watch namespace 'kube-system', so its cache knows nothing about it; add an"
+    " informer for that namespace, or read with allow_unsynced=True"
+)
+_NO_APISERVER = (
+    "kube-apiserver and etcd are needed and were not found: nothing there. Set KUBEBUILDER_ASSETS"
+    " to a folder that holds both, or allow them to be built once: build=True, `pyinformer serve"
+    " --real --build`, or `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go on PATH,"
+    " or pip install 'pyinformer[kube-apiserver]')"
+)
+
+SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
+    (errors.InformerError("root"), Exception, "root"),
+    (
+        errors.InternalError("two owners"),
+        RuntimeError,
+        "two owners. This is a bug in pyinformer: please report this.",
+    ),
+    (errors.InvalidArgumentError("limit", "is negative"), ValueError, "limit: is negative"),
+    (
+        errors.InvalidSelectorError("a=", "why", argument="field_selector"),
+        ValueError,
+        "field_selector: cannot parse 'a=': why",
+    ),
+    (errors.InvalidPathError("a..b", "why"), ValueError, "path: cannot use 'a..b': why"),
+    (errors.InvalidResourceVersionError("01"), ValueError, _VERSION),
+    (
+        errors.InformerConflictError(
+            informer="pods", option="resync", first_call_site="a.py:1", second_call_site="b.py:2"
+        ),
+        ValueError,
+        _CONFLICT,
+    ),
+    (errors.InvalidTypeError("limit", "is no number"), TypeError, "limit: is no number"),
+    (
+        errors.InvalidViewError("PodView", "why"),
+        TypeError,
+        "projection: PodView cannot be a projection: why",
+    ),
+    (
+        errors.InvalidHandlerError("on_pod", "why"),
+        TypeError,
+        "handler: on_pod cannot be an event handler: why",
+    ),
+    (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), AttributeError, _FROZEN),
+    (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), TypeError, _FROZEN),
+    (errors.InvalidObjectError("pods 'ns/web'", "no JSON"), ValueError, "pods 'ns/web': no JSON"),
+    (errors.ConfigurationError("context", "no such"), ValueError, "context: no such"),
+    (
+        errors.ConfigurationNotFoundError("~/.kube/config", "no file"),
+        FileNotFoundError,
+        "~/.kube/config: no file",
+    ),
+    (errors.TransportError("https://a", "reset"), ConnectionError, "https://a: reset"),
+    (errors.TransportError("https://a", "reset"), OSError, "https://a: reset"),
+    (errors.TLSVerificationError("https://a", "wrong CA"), OSError, "https://a: wrong CA"),
+    (
+        errors.RequestTimeoutError("https://a", "slow", waited_seconds=2.0),
+        TimeoutError,
+        "https://a: slow",
+    ),
+    (errors.ProtocolError("list pods", "no JSON"), ValueError, "list pods: no JSON"),
+    (
+        errors.LineTooLongError("watch pods", limit_bytes=9),
+        ValueError,
+        "watch pods: longer than 9 bytes; the connection is closed and what was cached stays",
+    ),
+    (errors.ListInconsistentError("list pods", "why"), ValueError, "list pods: why"),
+    (errors.APIStatusError(status=418), Exception, "418"),
+    (_status(errors.APIStatusError, 418), Exception, "list pods: 418 Why: words"),
+    (_status(errors.BadRequestError, 400), Exception, "list pods: 400 Why: words"),
+    (_status(errors.UnauthorizedError, 401), Exception, "list pods: 401 Why: words"),
+    (_status(errors.ForbiddenError, 403), Exception, "list pods: 403 Why: words"),
+    (_status(errors.NotFoundError, 404), Exception, "list pods: 404 Why: words"),
+    (_status(errors.ConflictError, 409), Exception, "list pods: 409 Why: words"),
+    (_status(errors.ResourceExpiredError, 410), Exception, "list pods: 410 Why: words"),
+    (_status(errors.InvalidError, 422), Exception, "list pods: 422 Why: words"),
+    (_status(errors.TooManyRequestsError, 429), Exception, "list pods: 429 Why: words"),
+    (_status(errors.ServerError, 503), Exception, "list pods: 503 Why: words"),
+    (
+        _status(errors.ResourceVersionTooLargeError, 504, "ResourceVersionTooLarge"),
+        Exception,
+        "list pods: 504 Why: words",
+    ),
+    (
+        errors.CacheNotSyncedError(informer="pods", state="LISTING", last_error="403 Forbidden"),
+        RuntimeError,
+        _NOT_SYNCED,
+    ),
+    (
+        errors.CacheSyncTimeoutError(waited_seconds=30.0, pending=["pods: 403", "nodes: 401"]),
+        TimeoutError,
+        "not synced after 30.0 s: pods: 403; nodes: 401. The informers go on trying",
+    ),
+    (errors.NotCachedError(informer="pods", namespace="kube-system"), LookupError, _NOT_CACHED),
+    (
+        errors.ObjectNotFoundError(resource="pods", key="ns/web"),
+        KeyError,
+        "pods 'ns/web' is not in the cache",
+    ),
+    (
+        errors.IndexNotFoundError(index="nod", known=["node", "owner"]),
+        KeyError,
+        "no index is called 'nod'; there are: node, owner",
+    ),
+    (
+        errors.FieldNotFoundError(key="ns/web", path="spec.nodeName"),
+        KeyError,
+        "'ns/web' has no spec.nodeName; pass default= if it may be absent",
+    ),
+    (errors.LifecycleError("start() was called twice"), RuntimeError, "start() was called twice"),
+    (errors.EventStreamOverflowError(informer="pods", limit=8), RuntimeError, _OVERFLOW),
+    (errors.QueueClosedError("closed, and empty"), RuntimeError, "closed, and empty"),
+    (errors.KubeAPIServerError("build", "no Go"), RuntimeError, "build: no Go"),
+    (errors.KubeAPIServerNotFoundError("nothing there"), FileNotFoundError, _NO_APISERVER),
+]
+
+each_error = pytest.mark.parametrize(
+    ("error", "builtin", "text"),
+    [
+        pytest.param(*sample, id=f"{type(sample[0]).__name__}-{sample[1].__name__}")
+        for sample in SAMPLES
+    ],
+)
+
+
+def _tree(root: type[errors.InformerError]) -> Iterator[type[errors.InformerError]]:
+    yield root
+    for child in root.__subclasses__():
+        if child.__module__ == errors.__name__:  # tests elsewhere may have errors of their own
+            yield from _tree(child)
+
+
+def test_no_error_lacks_a_sample() -> None:
+    assert {type(error) for error, _, _ in SAMPLES} == set(_tree(errors.InformerError))
+
+
+def test_the_drawing_of_the_tree_names_every_error() -> None:
+    drawing = errors.__doc__ or ""
+    assert [
+        cls.__name__ for cls in _tree(errors.InformerError) if cls.__name__ not in drawing
+    ] == []
+
+
+@each_error
+def test_says_its_sentence(
+    error: errors.InformerError, builtin: type[Exception], text: str
+) -> None:
+    assert str(error) == text
+
+
+@each_error
+def test_is_caught_as_its_builtin_and_as_ours(
+    error: errors.InformerError, builtin: type[Exception], text: str
+) -> None:
+    assert isinstance(error, builtin)
+    assert isinstance(error, errors.InformerError)
+
+
+@each_error
+@pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])
+def test_pickles_with_its_attributes(
+    error: errors.InformerError, builtin: type[Exception], text: str, protocol: int
+) -> None:
+    restored = pickle.loads(pickle.dumps(error, protocol))  # noqa: S301 - our own bytes
+    _assert_same(restored, error)
+
+
+@each_error
+def test_copies_with_its_attributes(
+    error: errors.InformerError, builtin: type[Exception], text: str
+) -> None:
+    _assert_same(copy.copy(error), error)
+    _assert_same(copy.deepcopy(error), error)
+
+
+def _assert_same(clone: object, error: errors.InformerError) -> None:
+    assert clone is not error
+    assert type(clone) is type(error)
+    assert str(clone) == str(error)
+    assert vars(clone) == vars(error)
+
+
+def test_notes_travel_with_an_error() -> None:
+    error = errors.LifecycleError("closed")
+    error.add_note("while stopping")
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["while stopping"]  # noqa: S301
+
+
+def test_lists_given_to_an_error_are_not_shared_with_it() -> None:
+    pending = ["pods: 403"]
+    error = errors.CacheSyncTimeoutError(waited_seconds=1.0, pending=pending)
+    pending.append("nodes: 401")
+    assert error.pending == ("pods: 403",)
+    assert _status(errors.ServerError, 500, "a").causes == ("a",)
+
+
+def test_an_error_without_known_names_says_none() -> None:
+    assert str(errors.IndexNotFoundError(index="a", known=())).endswith("there are: none")
+    unknown = errors.CacheNotSyncedError(informer="pods", state="NEW", last_error=None)
+    assert "last error: none" in str(unknown)
+
+
+@pytest.mark.parametrize(
+    ("status", "causes", "expected"),
+    [
+        pytest.param(400, (), errors.BadRequestError, id="400"),
+        pytest.param(401, (), errors.UnauthorizedError, id="401"),
+        pytest.param(403, (), errors.ForbiddenError, id="403"),
+        pytest.param(404, (), errors.NotFoundError, id="404"),
+        pytest.param(409, (), errors.ConflictError, id="409"),
+        pytest.param(410, (), errors.ResourceExpiredError, id="410"),
+        pytest.param(418, (), errors.APIStatusError, id="418"),
+        pytest.param(422, (), errors.InvalidError, id="422"),
+        pytest.param(429, (), errors.TooManyRequestsError, id="429"),
+        pytest.param(500, (), errors.ServerError, id="500"),
+        pytest.param(504, (), errors.ServerError, id="504"),
+        pytest.param(
+            504, ("ResourceVersionTooLarge",), errors.ResourceVersionTooLargeError, id="too-large"
+        ),
+    ],
+)
+def test_each_status_has_its_error(
+    status: int, causes: tuple[str, ...], expected: _APIStatus
+) -> None:
+    assert errors.status_error_class(status, causes) is expected

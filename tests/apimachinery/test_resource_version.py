@@ -1,0 +1,68 @@
+"""Resource versions are ordered as KEP-5504 says, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery._errors import InvalidResourceVersionError
+from pyinformer.apimachinery._resource_version import (
+    compare_resource_versions,
+    older,
+    resource_version_is_well_formed,
+)
+
+MALFORMED = [
+    "",
+    "0",
+    "01",
+    "-1",
+    "+1",
+    "1.0",
+    "1e3",
+    " 1",
+    "1\n",
+    "1_0",
+    "0x1",
+    "a1",
+    "1a",
+    "\u0661",
+    "²",
+]
+
+
+@pytest.mark.parametrize("version", MALFORMED)
+def test_malformed_versions_are_not_compared(version: str) -> None:
+    assert not resource_version_is_well_formed(version)
+    for pair in ((version, "1"), ("1", version), (version, version)):
+        with pytest.raises(InvalidResourceVersionError) as caught:
+            compare_resource_versions(*pair)
+        assert caught.value.resource_version == version
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_well_formed_is_what_prints_again_as_itself(version: str) -> None:
+    """Against another definition: the decimal of a positive number."""
+    is_decimal = version.isascii() and version.isdecimal()
+    expected = is_decimal and int(version) > 0 and str(int(version)) == version
+    assert resource_version_is_well_formed(version) is expected
+
+
+_numbers = st.integers(1, 10**30) | st.integers(1, 200)
+
+
+@settings(deadline=None)
+@given(_numbers, _numbers)
+def test_versions_are_ordered_as_numbers(first: int, second: int) -> None:
+    expected = (first > second) - (first < second)
+    assert compare_resource_versions(str(first), str(second)) == expected
+    assert older(str(first), str(second)) is (first < second)
+
+
+def test_length_is_not_bounded() -> None:
+    """Python refuses to make an int of so many digits."""
+    huge = "9" * 100_000
+    assert compare_resource_versions(huge, "1" + "0" * 100_000) == -1
+    assert compare_resource_versions(huge, huge) == 0
