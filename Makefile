@@ -84,9 +84,9 @@ clean:  ## remove the virtual environment and every cache in this folder
 	  .mypy_cache .pytest_cache .ruff_cache
 	find pyinformer tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# A usable interpreter is the first of these that runs, is new enough and can make environments.
+# The interpreter is the first that runs, is new enough and can make environments; PYTHON names one.
 $(BIN)/python:
-	@for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	@for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python); do \
 	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	      2>/dev/null; then \
 	    echo "== creating $(VENV) with $$candidate ($$("$$candidate" -V 2>&1))"; \
@@ -94,7 +94,8 @@ $(BIN)/python:
 	    exit 0; \
 	  fi; \
 	done; \
-	echo "pyinformer needs Python 3.11 or newer with its venv module; found: $$(python3 -V 2>&1)." >&2; \
+	echo "pyinformer needs Python 3.11 or newer with its venv module; found $(or $(PYTHON),python3):" \
+	  "$$($(or $(PYTHON),python3) -V 2>&1 || true)." >&2; \
 	echo "Name one with: make PYTHON=/path/to/python3.12 (Debian: apt-get install python3-venv)." >&2; \
 	exit 1
 
