@@ -58,6 +58,7 @@ class HasDict(Protocol):
 
     def to_dict(self) -> JSONObject:
         """Return the whole object as a dict."""
+        ...
 
 
 def diff(
