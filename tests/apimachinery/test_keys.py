@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from pyinformer.apimachinery._errors import InvalidArgumentError
+from pyinformer.apimachinery._errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.apimachinery._keys import (
     GroupVersionKind,
     GroupVersionResource,
@@ -114,6 +114,14 @@ def test_malformed_resources_are_refused(api_version: str, plural: str, argument
     with pytest.raises(InvalidArgumentError) as caught:
         GroupVersionResource.of(api_version, plural)
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural", "argument"), [(None, "pods", "api_version"), ("v1", 5, "plural")]
+)
+def test_what_is_no_text_is_refused(api_version: str, plural: str, argument: str) -> None:
+    with pytest.raises(InvalidTypeError, match=rf"^{argument}: is text, not "):
+        GroupVersionResource.of(api_version, plural)
 
 
 def test_kinds_are_read_and_printed() -> None:

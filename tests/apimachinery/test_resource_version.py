@@ -66,3 +66,11 @@ def test_length_is_not_bounded() -> None:
     huge = "9" * 100_000
     assert compare_resource_versions(huge, "1" + "0" * 100_000) == -1
     assert compare_resource_versions(huge, huge) == 0
+
+
+def test_an_error_shows_only_the_start_of_a_long_version() -> None:
+    huge = "x" * 100_000
+    with pytest.raises(InvalidResourceVersionError) as caught:
+        compare_resource_versions(huge, "1")
+    assert len(str(caught.value)) < 300
+    assert caught.value.resource_version == huge
