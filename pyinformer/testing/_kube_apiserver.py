@@ -137,8 +137,7 @@ class KubeAPIServer(ObjectCalls):
         state, self._state = self._state, None
         if state is None:
             return
-        for client in state.clients:
-            client.close()
+        _close(state.clients)
         state.group.close()
 
     def kill(self) -> None:
@@ -146,8 +145,7 @@ class KubeAPIServer(ObjectCalls):
         state = self._running
         if state.server is not None:
             state.server.kill()
-        for client in state.clients:
-            client.close()
+        _close(state.clients)
 
     def restart(self) -> None:
         """Start kube-apiserver again, at the same address, and wait until it is ready.
@@ -227,6 +225,10 @@ class KubeAPIServer(ObjectCalls):
         client = SyncClient(port=state.port, token=token or self.token, context=context)
         state.clients.append(client)
         return client
+
+    def close_connections(self) -> None:
+        """Close the kept-alive connections of all clients; the next call opens a new one."""
+        _close(self._running.clients)
 
     def request(
         self,
@@ -312,6 +314,11 @@ contexts:
     cluster: pyinformer
     user: pyinformer
 """
+
+
+def _close(clients: Sequence[SyncClient]) -> None:
+    for client in clients:
+        client.close()
 
 
 def _token_line(numbered: tuple[int, StaticToken]) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from pyinformer.testing import APIServer, KubeAPIServer
+    from pyinformer.testing import APIServer
+    from pyinformer.testing._kube_apiserver import KubeAPIServer
 
 _OPTION: Final = "--pyinformer-build-kube-apiserver"
 _INI: Final = "pyinformer_build_kube_apiserver"
@@ -43,11 +44,11 @@ def kube_apiserver_build(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def kube_apiserver(
+def kube_apiserver_session(
     request: pytest.FixtureRequest,
     kube_apiserver_build: bool,  # noqa: FBT001 - fixtures are asked for by parameters
 ) -> Iterator[KubeAPIServer]:
-    """A real kube-apiserver, shared by the whole session: tests use namespaces of their own."""
+    """A real kube-apiserver for the whole session, for fixtures of a wide scope."""
     from pyinformer.testing._kube_apiserver import KubeAPIServer
 
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
@@ -61,6 +62,16 @@ def kube_apiserver(
 
     with KubeAPIServer(build=kube_apiserver_build, progress=show) as server:
         yield server
+
+
+@pytest.fixture
+def kube_apiserver(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPIServer]:
+    """The session's real kube-apiserver: tests use names and namespaces of their own.
+
+    Its synchronous calls keep connections alive during the test, and leave none behind.
+    """
+    yield kube_apiserver_session
+    kube_apiserver_session.close_connections()
 
 
 @pytest.fixture

@@ -1,0 +1,297 @@
+"""The real kube-apiserver and etcd, started and driven by the kit.
+
+Each test uses a namespace of its own on the session's server, except those that kill it or need
+other flags.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+import uuid
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyinformer.apimachinery._errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeAPIServerError,
+    NotFoundError,
+    TransportError,
+)
+from pyinformer.apimachinery._json import JSONObject
+from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
+from pyinformer.testing._polling import poll
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]  # the first one may build for minutes
+
+_SERVE = """
+import sys
+from pathlib import Path
+from pyinformer.cli._serve import serve
+path = Path(sys.argv[1])
+sys.exit(serve(real=True, build=False, port=0, kubeconfig_path=path, output=sys.stdout))
+"""
+
+
+@pytest.fixture
+def namespace(kube_apiserver: KubeAPIServer) -> str:
+    """A fresh namespace on the session's server."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    kube_apiserver.ensure_namespace(name)
+    return name
+
+
+@pytest.fixture
+def own_server(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
+    """A server of the test's own: with another user, short-lived Events and no watch-list."""
+    tokens = [StaticToken("bobs-token", "bob", ("dev",))]
+    with KubeAPIServer(
+        build=kube_apiserver_build, tokens=tokens, event_ttl_seconds=2, watch_list=False
+    ) as server:
+        yield server
+
+
+def _config_map(name: str, namespace: str, **data: str) -> JSONObject:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _watch(
+    server: KubeAPIServer, path: str, timeout_seconds: int = 20
+) -> Generator[tuple[str, JSONObject], None, None]:
+    """Yield (type, object) of a watch; closing the iterator closes its connection."""
+    context = ssl.create_default_context(cafile=str(server.ca_file))
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", server.port, timeout=timeout_seconds + 10, context=context
+    )
+    try:
+        separator = "&" if "?" in path else "?"
+        url = f"{path}{separator}watch=true&timeoutSeconds={timeout_seconds}"
+        connection.request("GET", url, headers={"Authorization": f"Bearer {server.token}"})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        for line in response:
+            event = json.loads(line)
+            yield event["type"], event["object"]
+    finally:
+        connection.close()
+
+
+def test_pods_are_listed_over_verified_https(kube_apiserver: KubeAPIServer) -> None:
+    context = ssl.create_default_context(cafile=str(kube_apiserver.ca_file))
+    request = urllib.request.Request(  # noqa: S310 - our own server
+        f"{kube_apiserver.url}/api/v1/pods",
+        headers={"Authorization": f"Bearer {kube_apiserver.token}"},
+    )
+
+    with urllib.request.urlopen(request, context=context, timeout=30) as response:  # noqa: S310
+        answer = json.load(response)
+
+    assert answer["kind"] == "PodList"
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(request, timeout=30)  # noqa: S310 - our own server
+
+
+def test_objects_live_their_life(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+    created = kube_apiserver.create(_config_map("one", namespace, a="1"))
+    with pytest.raises(ConflictError):
+        kube_apiserver.create(_config_map("one", namespace))
+    updated = kube_apiserver.update({**created, "data": {"a": "2"}})
+    with pytest.raises(ConflictError):
+        kube_apiserver.update({**created, "data": {"a": "3"}})
+    kube_apiserver.patch("v1", "configmaps", "one", {"data": {"b": "3"}}, namespace)
+
+    read = kube_apiserver.get("v1", "configmaps", "one", namespace)
+    assert read["data"] == {"a": "2", "b": "3"}
+    assert int(read["metadata"]["resourceVersion"]) > int(updated["metadata"]["resourceVersion"])
+    assert kube_apiserver.list("v1", "configmaps", namespace) == [read]
+    kube_apiserver.delete("v1", "configmaps", "one", namespace)
+    with pytest.raises(NotFoundError):
+        kube_apiserver.get("v1", "configmaps", "one", namespace)
+
+
+def test_lists_select_by_label_and_field(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+    for name, app in (("one", "web"), ("two", "db")):
+        obj = _config_map(name, namespace)
+        obj["metadata"]["labels"] = {"app": app}
+        kube_apiserver.create(obj)
+
+    def names(**selectors: str) -> list[str]:
+        found = kube_apiserver.list("v1", "configmaps", namespace, **selectors)
+        return [item["metadata"]["name"] for item in found]
+
+    assert names(label_selector="app in (web)") == ["one"]
+    assert names(field_selector="metadata.name=two") == ["two"]
+
+
+def test_an_unscheduled_pod_is_gone_at_once_when_deleted(
+    kube_apiserver: KubeAPIServer, namespace: str
+) -> None:
+    spec = {"containers": [{"name": "main", "image": "example.com/nothing:1"}]}
+    metadata = {"name": "pod", "namespace": namespace}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    assert kube_apiserver.create(pod)["status"]["phase"] == "Pending"
+
+    kube_apiserver.delete("v1", "pods", "pod", namespace)
+
+    assert kube_apiserver.list("v1", "pods", namespace) == []
+
+
+def test_a_namespace_that_does_not_exist_is_refused(kube_apiserver: KubeAPIServer) -> None:
+    with pytest.raises(NotFoundError, match="absent"):
+        kube_apiserver.create(_config_map("one", "absent"))
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+def test_a_custom_resource_is_served_once_registered(
+    kube_apiserver: KubeAPIServer, namespace: str, namespaced: bool
+) -> None:
+    group = f"{namespace}.example.com"
+    kube_apiserver.register(f"{group}/v1", "Widget", "widgets", namespaced=namespaced)
+    kube_apiserver.register(f"{group}/v1", "Widget", "widgets", namespaced=namespaced)
+    metadata = {"name": "w", **({"namespace": namespace} if namespaced else {})}
+    created = kube_apiserver.create(
+        {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata, "spec": {"any": [1]}}
+    )
+
+    assert created["spec"] == {"any": [1]}
+    assert kube_apiserver.list(f"{group}/v1", "widgets") == [created]
+
+
+def test_a_watch_tells_what_happens(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps?sendInitialEvents=true"
+    query = "&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    events = _watch(kube_apiserver, path + query)
+    kube_apiserver.create(_config_map("one", namespace))
+
+    seen = [next(e for e in events if e[1]["metadata"].get("name") != "kube-root-ca.crt")]
+    seen.append(next(events))
+    kube_apiserver.delete("v1", "configmaps", "one", namespace)
+    seen.append(next(events))
+    events.close()
+
+    assert [kind for kind, _ in seen] == ["ADDED", "BOOKMARK", "DELETED"]
+    assert seen[1][1]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+def test_a_killed_server_comes_back_with_its_data(own_server: KubeAPIServer) -> None:
+    url = own_server.url
+    created = own_server.create(_config_map("one", "default"))
+    own_server.kill()
+    with pytest.raises(TransportError):
+        own_server.list("v1", "configmaps")
+
+    own_server.restart()
+
+    assert own_server.url == url
+    assert own_server.get("v1", "configmaps", "one", "default") == created
+
+
+def test_a_position_from_before_the_restart_is_gone(own_server: KubeAPIServer) -> None:
+    """The new process's watch cache begins at its own first list."""
+    position = own_server.create(_config_map("one", "default"))["metadata"]["resourceVersion"]
+    own_server.create(_config_map("two", "default"))
+    own_server.restart()
+
+    events = _watch(own_server, f"/api/v1/configmaps?resourceVersion={position}")
+    kind, status = next(events)
+    events.close()
+
+    assert kind == "ERROR"
+    assert status["code"] == 410
+
+
+def test_events_go_away_after_their_time(own_server: KubeAPIServer) -> None:
+    target = {"kind": "Pod", "namespace": "default", "name": "p"}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": target,
+        "reason": "Testing",
+        "type": "Normal",
+    }
+    position = own_server.create(event)["metadata"]["resourceVersion"]
+
+    events = _watch(own_server, f"/api/v1/events?resourceVersion={position}", 60)
+    kind, gone = next(events)
+    events.close()
+
+    assert (kind, gone["metadata"]["name"]) == ("DELETED", "e")
+
+
+def test_watch_list_is_refused_when_switched_off(own_server: KubeAPIServer) -> None:
+    query = {
+        "watch": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "1",
+    }
+    with pytest.raises(InvalidError, match="sendInitialEvents"):
+        own_server.request("GET", "/api/v1/configmaps", query=query)
+
+
+def test_a_user_may_do_what_rbac_grants(own_server: KubeAPIServer) -> None:
+    bob = own_server.client("bobs-token")
+    with pytest.raises(ForbiddenError, match="bob"):
+        bob.list("v1", "configmaps", "default")
+
+    rbac = "rbac.authorization.k8s.io"
+    metadata = {"name": "read", "namespace": "default"}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
+    role = {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+    own_server.create(role)
+    own_server.create({
+        "apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "read"},
+        "subjects": [{"apiGroup": rbac, "kind": "Group", "name": "dev"}],
+    })  # fmt: skip
+
+    def is_allowed() -> bool:
+        try:
+            bob.list("v1", "configmaps", "default")
+        except ForbiddenError:
+            return False
+        return True
+
+    assert poll(is_allowed, timeout_seconds=10)
+    with pytest.raises(ForbiddenError):
+        bob.list("v1", "secrets", "default")
+
+
+def test_a_flag_that_does_not_exist_fails_with_the_servers_words(
+    kube_apiserver_build: bool,
+) -> None:
+    server = KubeAPIServer(build=kube_apiserver_build, extra_args=["--no-such-flag"])
+
+    with pytest.raises(KubeAPIServerError, match="unknown flag: --no-such-flag"):
+        server.start()
+
+
+def test_serve_writes_a_kubeconfig_and_removes_it_at_the_end(
+    kube_apiserver: KubeAPIServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "kubeconfig"
+    program = subprocess.Popen(
+        [sys.executable, "-c", _SERVE, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    with program:
+        assert program.stdout is not None
+        first = program.stdout.readline()
+        assert str(path) in first
+        assert "server: https://127.0.0.1:" in path.read_text()
+        program.send_signal(signal.SIGINT)
+        last = program.stdout.readlines()[-1]
+
+    assert (program.returncode, last) == (0, "stopped\n")
+    assert not path.exists()
