@@ -11,10 +11,11 @@ import ssl
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import trustme
 
-from pyinformer.apimachinery._json import JSONObject
+JSONObject = dict[str, Any]
 
 FLAGS = dict(flag.removeprefix("--").split("=", 1) for flag in sys.argv[1:])
 TOKENS = {line.split(",")[0] for line in Path(FLAGS["token-auth-file"]).read_text().splitlines()}
