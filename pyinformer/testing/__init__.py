@@ -1,0 +1,47 @@
+"""The public test kit: an embedded Kubernetes API server, and a real one.
+
+Nothing here is loaded by `import pyinformer`, and each name loads its own modules when it is first
+used, so that a test of the embedded server needs none of what builds the real one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyinformer.testing._access import Token
+    from pyinformer.testing._apiserver import APIServer
+    from pyinformer.testing._faults import Fault, FaultScript
+    from pyinformer.testing._journal import RequestRecord
+    from pyinformer.testing._storage import SavedState
+
+_HOMES = {
+    "APIServer": "_apiserver",
+    "Fault": "_faults",
+    "FaultScript": "_faults",
+    "RequestRecord": "_journal",
+    "SavedState": "_storage",
+    "Token": "_access",
+}
+
+__all__ = [
+    "APIServer",
+    "Fault",
+    "FaultScript",
+    "RequestRecord",
+    "SavedState",
+    "Token",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,294 @@
+"""What a test does to the objects of an embedded server, without HTTP and from any thread.
+
+What enters and leaves are plain dicts of the caller's own. Writes here are whole: the status is
+taken with the rest, and nothing needs a kubelet to be gone. Refusals are the same typed errors that
+a client of the server would get.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import msgspec
+
+from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObject
+from pyinformer.testing import _failure
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._objects import key_of
+from pyinformer.testing._resources import ListShape, Registry, ResourceType
+from pyinformer.testing._selection import Selection
+from pyinformer.testing._storage import Storage
+from pyinformer.testing._writes import Writes
+
+
+class ObjectControl:
+    """Reads and writes objects directly; `APIServer` inherits it."""
+
+    _storage: Storage
+    _registry: Registry
+    _writes: Writes
+
+    @property
+    def resource_version(self) -> str:
+        """The resource version of the newest write to any resource."""
+        return str(self._storage.revision)
+
+    def register(
+        self,
+        api_version: str,
+        kind: str,
+        plural: str,
+        *,
+        namespaced: bool = True,
+        list_shape: ListShape = "custom",
+        has_status: bool = False,
+        field_labels: tuple[str, ...] = (),
+    ) -> None:
+        """Serve one more resource; creating a CustomResourceDefinition does the same.
+
+        Args:
+            api_version: `example.com/v1`.
+            kind: `Widget`.
+            plural: `widgets`.
+            namespaced: False if its objects live in no namespace.
+            list_shape: "custom" sorts all keys, as for custom resources; "built-in" writes
+                metadata first and items without kind and apiVersion.
+            has_status: whether clients have to write status through its subresource.
+            field_labels: fields that field selectors may name besides name and namespace.
+        """
+        group, _, version = api_version.rpartition("/")
+        self._registry.add(
+            ResourceType(
+                group,
+                version,
+                kind,
+                plural,
+                namespaced=namespaced,
+                list_shape=list_shape,
+                has_status=has_status,
+                field_labels=field_labels,
+            )
+        )
+
+    def ensure_namespace(self, name: str) -> None:
+        """Create a namespace unless it exists."""
+        with contextlib.suppress(ConflictError):
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
+        """Create an object.
+
+        Args:
+            obj: with apiVersion, kind, and a name or generateName; a resourceVersion in it is
+                ignored, so that a deleted object can be created again.
+            namespace: if the object names none; None is "default".
+
+        Returns:
+            What the server stored.
+
+        Raises:
+            APIStatusError: as a client would get it; ConflictError if it exists.
+        """
+        resource, namespace, body = self._placed(obj, namespace)
+        body["metadata"].pop("resourceVersion", None)
+        with _typed(f"create {resource.plural}"):
+            return self._writes.create(resource, namespace, body, whole=True).to_dict()
+
+    def update(self, obj: JSONObject) -> JSONObject:
+        """Replace an object, its status included.
+
+        Args:
+            obj: the new object; a resourceVersion or uid in it is a precondition.
+
+        Returns:
+            What the server stored; nothing happened if that has the old resource version.
+
+        Raises:
+            APIStatusError: as a client would get it; ConflictError if a precondition fails.
+        """
+        resource, namespace, body = self._placed(obj, None)
+        name = str(body["metadata"].get("name", ""))
+        with _typed(f"update {resource.plural}"):
+            return self._writes.update(resource, namespace, name, body, whole=True).to_dict()
+
+    def patch(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        changes: JSONObject,
+        namespace: str | None = None,
+    ) -> JSONObject:
+        """Apply a JSON merge patch to an object, its status included.
+
+        Returns:
+            What the server stored.
+
+        Raises:
+            APIStatusError: as a client would get it.
+        """
+        resource, namespace = self._resource(api_version, plural, namespace)
+        with _typed(f"patch {plural}"):
+            return self._writes.patch(resource, namespace, name, changes, whole=True).to_dict()
+
+    def get(
+        self, api_version: str, plural: str, name: str, namespace: str | None = None
+    ) -> JSONObject:
+        """Return one object.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        resource, namespace = self._resource(api_version, plural, namespace)
+        record = self._storage.get(resource, key_of(namespace, name))
+        if record is None:
+            raise _failure.not_found(resource, name).typed(f"get {plural}")
+        return record.to_dict()
+
+    def delete(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> JSONObject:
+        """Delete an object; with finalizers it is only marked.
+
+        Args:
+            api_version: `v1` or `apps/v1`.
+            plural: `pods`.
+            name: its name.
+            namespace: None is "default".
+            uid: a precondition.
+            resource_version: a precondition.
+
+        Returns:
+            Its last state.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: a precondition fails.
+        """
+        resource, namespace = self._resource(api_version, plural, namespace)
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options: JSONObject = {"preconditions": preconditions}
+        with _typed(f"delete {plural}"):
+            return self._writes.delete(resource, namespace, name, options, at_once=True)[
+                0
+            ].to_dict()
+
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> list[JSONObject]:
+        """Return objects in key order; namespace None is all namespaces.
+
+        Raises:
+            BadRequestError: a selector cannot be parsed.
+        """
+        resource, _ = self._resource(api_version, plural, None)
+        with _typed(f"list {plural}"):
+            selection = Selection(
+                resource,
+                namespace=namespace or "",
+                label_selector=label_selector or "",
+                field_selector=field_selector or "",
+            )
+        records, _ = self._storage.state(resource)
+        return [record.to_dict() for record in records if selection.matches(record)]
+
+    def emit(
+        self,
+        api_version: str,
+        plural: str,
+        event_type: str,
+        obj: JSONObject,
+        namespace: str | None = None,
+    ) -> int:
+        """Send an event, right or wrong, to the open watches of a resource.
+
+        Args:
+            api_version: `v1` or `apps/v1`.
+            plural: `pods`.
+            event_type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or anything.
+            obj: sent as it is; no object is touched.
+            namespace: None reaches every watch, otherwise those of this namespace and of all.
+
+        Returns:
+            The number of watches that will send it.
+        """
+        line = msgspec.json.encode({"type": event_type, "object": obj}) + b"\n"
+        return self.emit_raw(api_version, plural, line, namespace=namespace)
+
+    def emit_raw(
+        self, api_version: str, plural: str, line: bytes, *, namespace: str | None = None
+    ) -> int:
+        """Send any bytes to the open watches of a resource; otherwise as `emit`."""
+        resource, _ = self._resource(api_version, plural, None)
+        return self._storage.inject(resource, line, namespace=namespace or "")
+
+    def expire_events(self) -> int:
+        """End the leases of all events now, one resource version per lease.
+
+        Returns:
+            How many events are gone.
+        """
+        return self._writes.expire(everything=True)
+
+    def advance_resource_version(self, by: int = 1) -> None:
+        """Let resource versions pass that touch no object, as writes elsewhere would."""
+        self._storage.advance(by)
+
+    def compact(self) -> None:
+        """Forget all history: older positions and continue tokens get 410."""
+        self._storage.forget(history=True)
+
+    def send_bookmarks(self) -> None:
+        """Send a bookmark to every open watch now, whether it asked for them or not."""
+        with self._storage.lock:
+            for subscription in self._storage.subscriptions():
+                self._storage.bookmark(subscription)
+
+    def end_watches(self) -> None:
+        """End every open watch cleanly, as at its timeout."""
+        with self._storage.lock:
+            for subscription in self._storage.subscriptions():
+                subscription.end()
+
+    def _resource(
+        self, api_version: str, plural: str, namespace: str | None
+    ) -> tuple[ResourceType, str]:
+        resource = self._registry.find_plural(api_version, plural)
+        if resource is None:
+            reason = f"{plural!r} of {api_version!r} is not served: register() it first"
+            raise InvalidArgumentError("plural", reason)
+        return resource, (namespace or "default") if resource.namespaced else ""
+
+    def _placed(
+        self, obj: JSONObject, namespace: str | None
+    ) -> tuple[ResourceType, str, JSONObject]:
+        api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+        resource = self._registry.find_kind(api_version, kind)
+        if resource is None:
+            reason = f"{kind!r} of {api_version!r} is not served: register() it first"
+            raise InvalidArgumentError("obj", reason)
+        body = {**obj, "metadata": dict(obj.get("metadata") or {})}
+        if not resource.namespaced:
+            return resource, "", body
+        return resource, body["metadata"].get("namespace") or namespace or "default", body
+
+
+@contextlib.contextmanager
+def _typed(request: str) -> Iterator[None]:
+    try:
+        yield
+    except Failure as failure:
+        raise failure.typed(request) from None

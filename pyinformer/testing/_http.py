@@ -1,0 +1,269 @@
+"""The door of the embedded server: HTTP requests in, answers out.
+
+What enters are aiohttp requests; what leaves are the answers of a Kubernetes API server, after the
+request was noted in the journal and the fault script was asked. Nothing is decided here that one
+of the neighbours can decide without HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing import _failure
+from pyinformer.testing._access import Access, authorize
+from pyinformer.testing._discovery import discover
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._faults import FaultScript
+from pyinformer.testing._journal import Journal, RequestRecord
+from pyinformer.testing._listing import Page, list_page, render_page
+from pyinformer.testing._objects import Record, key_of
+from pyinformer.testing._options import check_options, parse_options
+from pyinformer.testing._resources import Registry, ResourceType
+from pyinformer.testing._responses import Response, ResponseCut
+from pyinformer.testing._routing import Route, parse_route
+from pyinformer.testing._selection import Selection
+from pyinformer.testing._storage import Storage
+from pyinformer.testing._watching import Watch, WatchSettings, await_revision
+from pyinformer.testing._writes import Writes
+
+_MERGE_PATCH = "application/merge-patch+json"
+_SUBRESOURCES = ("", "status", "finalize")
+_RETURNS_DELETED = ("pods", "serviceaccounts")
+"""Resources whose deletion answers with the object; the others answer with a Status."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """Everything a request may touch.
+
+    Attributes:
+        watch_list: tells whether watch-list is on now.
+        now: monotonic seconds.
+    """
+
+    storage: Storage
+    registry: Registry
+    writes: Writes
+    access: Access
+    journal: Journal
+    faults: FaultScript
+    settings: WatchSettings
+    token_lifetime_seconds: float
+    watch_list: Callable[[], bool]
+    now: Callable[[], float]
+
+
+class Door:
+    """Answers requests from a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request.
+
+        Cancellation:
+            The client is gone: a watch ends, a write that has begun is complete.
+        """
+        backend = self._backend
+        query = dict(request.query.items())
+        is_watch = query.get("watch", "false").lower() not in ("false", "0")
+        route = parse_route(request.method, request.rel_url.raw_path, watch=is_watch)
+        record = _record(request, route, query, backend.now())
+        number = backend.journal.open(record)
+        fault = backend.faults.pick(record)
+
+        def answered(status: int) -> None:
+            backend.journal.answer(number, status)
+
+        response = Response(request, fault, backend.faults, answered)
+        try:
+            faulty = await response.begin_faulty()
+            return faulty or await self._answer(request, route, query, response)
+        except Failure as failure:
+            return await self._refuse(response, failure)
+        except ResponseCut as cut:
+            return cut.response or web.Response(status=500)
+        finally:
+            backend.journal.finish(number)
+
+    async def _refuse(self, response: Response, failure: Failure) -> web.StreamResponse:
+        try:
+            return await response.fail(failure)
+        except ResponseCut as cut:
+            return cut.response or web.Response(status=500)
+
+    async def _answer(
+        self, request: web.Request, route: Route, query: dict[str, str], response: Response
+    ) -> web.StreamResponse:
+        token = self._backend.access.authenticate(
+            request.headers.get("Authorization", ""), now=self._backend.now()
+        )
+        authorize(token, route)
+        resource = self._backend.registry.find(route.group, route.version, route.plural)
+        if not route.plural:
+            return await self._discover(route, response)
+        if resource is None or not _fits(resource, route):
+            return await _page_not_found(response)
+        if route.verb in ("list", "watch"):
+            return await self._read(resource, route, query, response)
+        if route.verb == "get":
+            return await self._get(resource, route, response)
+        return await self._write(request, resource, route, query, response)
+
+    async def _discover(self, route: Route, response: Response) -> web.StreamResponse:
+        found = discover(route.parts, self._backend.registry.all())
+        if found is None:
+            return await _page_not_found(response)
+        if isinstance(found, str):
+            return await response.send(200, [found.encode()], content_type="text/plain")
+        return await _send_json(response, 200, msgspec.json.encode(found))
+
+    async def _read(
+        self, resource: ResourceType, route: Route, query: dict[str, str], response: Response
+    ) -> web.StreamResponse:
+        backend = self._backend
+        options = parse_options(query)
+        check_options(options, watch_list=backend.watch_list())
+        selection = _selection(resource, route, query)
+        if options.watch:
+            watch = Watch(backend.storage, resource, selection, options, backend.settings)
+            return await watch.serve(response)
+        await await_revision(backend.storage, options.revision, backend.settings.patience_seconds)
+        page = list_page(
+            backend.storage,
+            resource,
+            selection,
+            options,
+            now=backend.now(),
+            token_lifetime_seconds=backend.token_lifetime_seconds,
+        )
+        return await response.send(200, render_page(resource, page))
+
+    async def _get(
+        self, resource: ResourceType, route: Route, response: Response
+    ) -> web.StreamResponse:
+        record = self._backend.storage.get(resource, key_of(route.namespace, route.name))
+        if record is None:
+            raise _failure.not_found(resource, route.name)
+        return await _send_json(response, 200, record.full)
+
+    async def _write(
+        self,
+        request: web.Request,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        response: Response,
+    ) -> web.StreamResponse:
+        writes = self._backend.writes
+        body = await _body(request, route)
+        place = (resource, route.namespace, route.name)
+        match route.verb:
+            case "create":
+                record = writes.create(resource, route.namespace, body, whole=False)
+                return await _send_json(response, 201, record.full)
+            case "update":
+                record = writes.update(*place, body, subresource=route.subresource)
+                return await _send_json(response, 200, record.full)
+            case "patch":
+                record = writes.patch(*place, body, subresource=route.subresource)
+                return await _send_json(response, 200, record.full)
+            case "delete":
+                if query.get("gracePeriodSeconds", "").isdigit():
+                    body.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
+                record, is_gone = writes.delete(*place, body)
+                return await _send_json(response, 200, _deleted(record, is_gone=is_gone))
+            case "deletecollection":
+                selection = _selection(resource, route, query)
+                records = writes.delete_collection(resource, selection, body)
+                page = Page(records, self._backend.storage.revision, "", None)
+                return await response.send(200, render_page(resource, page))
+        message = "the server does not allow this method on the requested resource"
+        raise Failure(405, message)
+
+
+def _record(request: web.Request, route: Route, query: dict[str, str], now: float) -> RequestRecord:
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    headers.pop("authorization", None)
+    plural = f"{route.plural}.{route.group}" if route.group else route.plural
+    return RequestRecord(
+        method=request.method,
+        path=request.path,
+        query=query,
+        verb=route.verb,
+        resource=plural,
+        namespace=route.namespace,
+        name=route.name,
+        headers=headers,
+        time=now,
+    )
+
+
+def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> Selection:
+    return Selection(
+        resource,
+        namespace=route.namespace,
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+    )
+
+
+def _fits(resource: ResourceType, route: Route) -> bool:
+    if route.subresource not in _SUBRESOURCES:
+        return False
+    if route.subresource == "status" and not resource.has_status:
+        return False
+    if route.subresource == "finalize" and resource.qualified_name != "namespaces":
+        return False
+    if not resource.namespaced:
+        return not route.namespace
+    return bool(route.namespace) or not route.name
+
+
+async def _page_not_found(response: Response) -> web.StreamResponse:
+    content_type = "text/plain; charset=utf-8"
+    return await response.send(404, [b"404 page not found\n"], content_type=content_type)
+
+
+async def _send_json(response: Response, status: int, body: bytes) -> web.StreamResponse:
+    return await response.send(status, [body + b"\n"], length=len(body) + 1)
+
+
+async def _body(request: web.Request, route: Route) -> JSONObject:
+    expected = _MERGE_PATCH if route.verb == "patch" else "application/json"
+    raw = await request.read()
+    if not raw:
+        return {}
+    if request.content_type not in (expected, "application/octet-stream"):
+        message = (
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" {expected}"
+        )
+        raise Failure(415, message)
+    try:
+        return msgspec.json.decode(raw, type=JSONObject)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Failure(400, f"the object provided is unrecognized: {error}") from None
+
+
+def _deleted(record: Record, *, is_gone: bool) -> bytes:
+    resource = record.resource
+    if not is_gone or resource.qualified_name in _RETURNS_DELETED:
+        return record.full
+    details = {"name": record.name, "kind": resource.plural, "uid": record.uid}
+    if resource.group:
+        details["group"] = resource.group
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return msgspec.json.encode(status)

@@ -1,0 +1,147 @@
+"""The query of a list or a watch, parsed and checked as the real server checks it.
+
+What enters is the query of a URL; what leaves are ListOptions, or the Failure that the real server
+would answer: 400 for what cannot be parsed, 422 for combinations that are not allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyinformer.testing._failure import Failure, invalid, malformed_resource_version
+
+_MATCH_RULES = ("", "Exact", "NotOlderThan")
+_FORBIDDEN = "FieldValueForbidden"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """What a list or a watch asks for.
+
+    Attributes:
+        resource_version: the text; "" if unset.
+        match: "", "Exact" or "NotOlderThan".
+        limit: objects per page; 0 means all.
+        timeout_seconds: how long a watch shall last; 0 means that the server chooses.
+        send_initial_events: None if unset.
+    """
+
+    watch: bool
+    resource_version: str
+    match: str
+    limit: int
+    continue_token: str
+    label_selector: str
+    field_selector: str
+    timeout_seconds: int
+    allow_bookmarks: bool
+    send_initial_events: bool | None
+
+    @property
+    def revision(self) -> int:
+        """The resource version as a number; 0 if unset.
+
+        Raises:
+            Failure: it is no number (500, as the real server).
+        """
+        text = self.resource_version
+        if not text:
+            return 0
+        if not (text.isascii() and text.isdigit()):
+            raise malformed_resource_version(text)
+        return int(text)
+
+
+def parse_options(query: Mapping[str, str]) -> ListOptions:
+    """Parse a query.
+
+    Raises:
+        Failure: a number is none (400).
+    """
+    sends = query.get("sendInitialEvents")
+    return ListOptions(
+        watch=_flag(query.get("watch")),
+        resource_version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+        limit=_number(query, "limit"),
+        continue_token=query.get("continue", ""),
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+        timeout_seconds=_number(query, "timeoutSeconds"),
+        allow_bookmarks=_flag(query.get("allowWatchBookmarks")),
+        send_initial_events=None if sends is None else _flag(sends),
+    )
+
+
+def check_options(options: ListOptions, *, watch_list: bool) -> None:
+    """Refuse combinations that the API does not allow.
+
+    Args:
+        options: the parsed query.
+        watch_list: whether the server offers watch-list.
+
+    Raises:
+        Failure: 422 with the field and the reason.
+    """
+    causes = _watch_causes(options, watch_list) if options.watch else _list_causes(options)
+    if options.match not in _MATCH_RULES:
+        supported = 'supported values: "Exact", "NotOlderThan", ""'
+        sentence = f'Unsupported value: "{options.match}": {supported}'
+        causes.append(("FieldValueNotSupported", "resourceVersionMatch", sentence))
+    if causes:
+        raise invalid("ListOptions", "meta.k8s.io", "", causes)
+
+
+def _watch_causes(options: ListOptions, watch_list: bool) -> list[tuple[str, str, str]]:  # noqa: FBT001
+    sends = options.send_initial_events is not None
+    if not watch_list:
+        if not sends and not options.match:
+            return []
+        field = "sendInitialEvents" if sends else "resourceVersionMatch"
+        sentence = f"Forbidden: {field} is forbidden for watch unless the WatchList feature is on"
+        return [(_FORBIDDEN, field, sentence)]
+    causes = []
+    if options.match and not sends:
+        sentence = (
+            "Forbidden: resourceVersionMatch is forbidden for watch without sendInitialEvents"
+        )
+        causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
+    if sends and options.match != "NotOlderThan":
+        sentence = "Forbidden: sendInitialEvents needs resourceVersionMatch=NotOlderThan"
+        causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
+    if sends and options.continue_token:
+        sentence = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
+    return causes
+
+
+def _list_causes(options: ListOptions) -> list[tuple[str, str, str]]:
+    causes = []
+    if options.match and not options.resource_version:
+        sentence = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
+    if options.match and options.continue_token:
+        sentence = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
+    if options.match == "Exact" and options.resource_version == "0":
+        sentence = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
+    if options.send_initial_events is not None:
+        sentence = "Forbidden: sendInitialEvents is forbidden for list"
+        causes.append((_FORBIDDEN, "sendInitialEvents", sentence))
+    return causes
+
+
+def _flag(text: str | None) -> bool:
+    # A parameter without a value counts as true, as in Kubernetes.
+    return text is not None and text.lower() not in ("false", "0")
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name) or "0"
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        sentence = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise Failure(400, f"{name}: {sentence}") from None

@@ -1,0 +1,458 @@
+"""What etcd and the watch cache are to a real server: objects, revisions, and the log of changes.
+
+Writes enter and get the next revision; what leaves are records, states as of a revision, and
+subscriptions that receive every later change in order. One lock guards all of it, so that any
+thread may call; nothing here waits. Invariant: a state and the subscription taken with it miss
+nothing and repeat nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing._objects import Record, make_record
+from pyinformer.testing._resources import ResourceType
+
+WATCH_BUFFER_EVENTS = 100_000
+"""What a watch may lag behind before it is closed, as a real server closes slow readers."""
+
+
+class HistoryExpiredError(Exception):
+    """A revision was asked for that is older than what is remembered.
+
+    Attributes:
+        oldest: the oldest revision that still works.
+    """
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(oldest)
+        self.oldest = oldest
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """One entry of the log: what one revision did to one object.
+
+    Attributes:
+        new: the object afterwards; None if it was deleted.
+        old: the object before; None if it was created.
+    """
+
+    revision: int
+    key: str
+    new: Record | None
+    old: Record | None
+    _gone: Record | None = None
+    _lines: dict[str, bytes] = field(default_factory=dict)
+
+    def line(self, event_type: str) -> bytes:
+        """Return the watch line of this change, encoded once however many watches send it.
+
+        Args:
+            event_type: ADDED, MODIFIED, or DELETED (which carries the old content under this
+                change's revision, whether the object is gone or only no longer selected).
+        """
+        line = self._lines.get(event_type)
+        if line is None:
+            record = self.gone if event_type == "DELETED" else self.new
+            if record is None:
+                raise KeyError(event_type)
+            line = b'{"type":"%s","object":%s}\n' % (event_type.encode(), record.full)
+            self._lines[event_type] = line
+        return line
+
+    @property
+    def gone(self) -> Record | None:
+        """The old content under this change's revision."""
+        if self._gone is None and self.old is not None:
+            self._gone = self.old.at_revision(self.revision)
+        return self._gone
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A place in a subscription where everything up to a revision has been said."""
+
+    revision: int
+
+
+Pending: TypeAlias = Change | Bookmark | bytes
+"""What waits in a subscription: a change, a bookmark, or a line to send as it is."""
+
+
+class Subscription:
+    """Everything that happens to one resource from one moment on, in order.
+
+    It never blocks the writer. A subscriber that lags too far is overrun: it gets nothing more.
+
+    Attributes:
+        namespace: the namespace it follows; "" for all. Only `Storage.inject` looks at it.
+        ended: whether the subscriber shall end cleanly once it has taken what is pending.
+    """
+
+    def __init__(
+        self, lock: threading.RLock, wake: Callable[[], None], *, namespace: str, limit: int
+    ) -> None:
+        self.namespace = namespace
+        self.ended = False
+        self.overrun = False
+        self._lock = lock
+        self._wake = wake
+        self._limit = limit
+        self._pending: list[Pending] = []
+        self._is_woken = False
+
+    def push(self, entry: Pending) -> None:
+        """Add something to send; for the storage."""
+        if len(self._pending) >= self._limit:
+            self.overrun = True
+        else:
+            self._pending.append(entry)
+        self.signal()
+
+    def end(self) -> None:
+        """Ask the subscriber to end; for the storage."""
+        self.ended = True
+        self.signal()
+
+    def signal(self) -> None:
+        """Wake the subscriber, once until it takes."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._wake()
+
+    def take(self) -> list[Pending]:
+        """Take all that is pending; the list is the caller's own."""
+        with self._lock:
+            self._is_woken = False
+            taken, self._pending = self._pending, []
+            return taken
+
+
+class _Collection:
+    """The objects of one resource, and its part of the log."""
+
+    def __init__(self, *, window_size: int, history_size: int, revision: int) -> None:
+        self.records: dict[str, Record] = {}
+        self.order: list[str] = []
+        self.window: deque[Change] = deque()
+        self.history: deque[Change] = deque()
+        self.window_start = revision  # a watch may resume here, and not before
+        self.history_start = revision  # the oldest state that can be told
+        self.subscriptions: list[Subscription] = []
+        self._window_size = window_size
+        self._history_size = history_size
+
+    def apply(self, change: Change) -> None:
+        if change.new is None:
+            del self.records[change.key]
+            del self.order[bisect_left(self.order, change.key)]
+        else:
+            if change.key not in self.records:
+                insort(self.order, change.key)
+            self.records[change.key] = change.new
+        self._log(change)
+        for subscription in self.subscriptions:
+            subscription.push(change)
+
+    def _log(self, change: Change) -> None:
+        self.window.append(change)
+        while len(self.window) > self._window_size:
+            lost = self.window.popleft().revision
+            oldest = self.window[0].revision if self.window else lost + 1
+            self.window_start = max(lost, oldest - 1)
+        self.history.append(change)
+        while len(self.history) > self._history_size:
+            self.history_start = self.history.popleft().revision
+
+    def forget(self, revision: int, *, history: bool) -> None:
+        self.window.clear()
+        self.window_start = revision
+        if history:
+            self.history.clear()
+            self.history_start = revision
+
+    def changes_after(self, revision: int, *, from_history: bool) -> list[Change]:
+        start = self.history_start if from_history else self.window_start
+        if revision < start:
+            raise HistoryExpiredError(start)
+        changes: list[Change] = []
+        for change in reversed(self.history if from_history else self.window):
+            if change.revision <= revision:
+                break
+            changes.append(change)
+        changes.reverse()
+        return changes
+
+    def state(self) -> list[Record]:
+        return [self.records[key] for key in self.order]
+
+    def state_at(self, revision: int) -> list[Record]:
+        records: dict[str, Record | None] = dict(self.records)
+        for change in reversed(self.changes_after(revision, from_history=True)):
+            records[change.key] = change.old
+        return [record for _, record in sorted(records.items()) if record is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """All objects and the revision at one moment, to restore later."""
+
+    revision: int
+    records: Mapping[ResourceType, Mapping[str, Record]]
+
+
+class Storage:
+    """All objects, one global revision, and the log. See the module's docstring."""
+
+    def __init__(
+        self,
+        *,
+        window_size: int,
+        history_size: int,
+        watch_buffer_events: int = WATCH_BUFFER_EVENTS,
+    ) -> None:
+        self.lock = threading.RLock()
+        self._window_size = window_size
+        self._history_size = history_size
+        self._watch_buffer_events = watch_buffer_events
+        self._collections: dict[ResourceType, _Collection] = {}
+        self._revision = 1
+        self._start = 1  # collections that are made later begin here
+        self._revision_waiters: dict[Callable[[], None], int] = {}
+        self._subscriptions_changed = threading.Condition(self.lock)
+
+    @property
+    def revision(self) -> int:
+        """The revision of the newest write."""
+        return self._revision
+
+    def get(self, resource: ResourceType, key: str) -> Record | None:
+        """Return the current version of one object, or None."""
+        return self._collection(resource).records.get(key)
+
+    def state(self, resource: ResourceType) -> tuple[list[Record], int]:
+        """Return all objects in key order, and the revision of this moment."""
+        with self.lock:
+            return self._collection(resource).state(), self._revision
+
+    def state_at(self, resource: ResourceType, revision: int) -> list[Record]:
+        """Return all objects in key order as they were at a revision.
+
+        Raises:
+            HistoryExpiredError: the revision is older than the history.
+        """
+        with self.lock:
+            return self._collection(resource).state_at(revision)
+
+    def put(self, resource: ResourceType, body: JSONObject) -> Record:
+        """Store a new version of an object.
+
+        Args:
+            resource: its resource.
+            body: the object with complete metadata; its resourceVersion is set here.
+
+        Returns:
+            What is stored now.
+        """
+        with self.lock:
+            revision = self._revision + 1
+            body["metadata"]["resourceVersion"] = str(revision)
+            record = make_record(resource, body)
+            self._revision = revision
+            collection = self._collection(resource)
+            old = collection.records.get(record.key)
+            collection.apply(Change(revision, record.key, record, old))
+            self._wake_revision_waiters()
+            return record
+
+    def remove(self, doomed: Iterable[tuple[ResourceType, str]]) -> list[Record]:
+        """Delete objects, all in one revision, as the end of an etcd lease does.
+
+        Args:
+            doomed: resources and keys; absent ones are ignored.
+
+        Returns:
+            The last state of each, under the revision of the deletion.
+        """
+        with self.lock:
+            gone: list[Record] = []
+            revision = self._revision + 1
+            for resource, key in doomed:
+                collection = self._collection(resource)
+                old = collection.records.get(key)
+                if old is not None:
+                    self._revision = revision
+                    change = Change(revision, key, None, old)
+                    collection.apply(change)
+                    gone.append(change.gone or old)
+            self._wake_revision_waiters()
+            return gone
+
+    def drop(self, resource: ResourceType) -> None:
+        """Delete all objects of a resource, one revision each, and end its watches."""
+        with self.lock:
+            for record in self._collection(resource).state():
+                self.remove([(resource, record.key)])
+            for subscription in self._collection(resource).subscriptions:
+                subscription.end()
+
+    def advance(self, by: int) -> None:
+        """Let revisions pass that touch no object, as writes elsewhere would."""
+        with self.lock:
+            self._revision += by
+            self._wake_revision_waiters()
+
+    def forget(self, *, history: bool) -> None:
+        """Forget the watch windows, and the history of states too if asked."""
+        with self.lock:
+            self._start = self._revision
+            for collection in self._collections.values():
+                collection.forget(self._revision, history=history)
+
+    def save(self) -> SavedState:
+        """Return the present state, for `restore`."""
+        with self.lock:
+            records = {
+                resource: dict(collection.records)
+                for resource, collection in self._collections.items()
+            }
+            return SavedState(self._revision, records)
+
+    def restore(self, saved: SavedState) -> None:
+        """Put a saved state back, its revision included, without telling any watch."""
+        with self.lock:
+            self._revision = saved.revision
+            for resource, collection in self._collections.items():
+                collection.records = dict(saved.records.get(resource, {}))
+                collection.order = sorted(collection.records)
+            self.forget(history=True)
+
+    def subscribe(
+        self,
+        resource: ResourceType,
+        wake: Callable[[], None],
+        *,
+        after: int | None,
+        namespace: str = "",
+    ) -> tuple[list[Record], int, Subscription]:
+        """Follow a resource.
+
+        Args:
+            resource: what to follow.
+            wake: called under the lock, from any thread, when something is pending.
+            after: the revision to resume after; None starts with the present state.
+            namespace: for `inject` only; changes of all namespaces are delivered.
+
+        Returns:
+            The present state (empty when resuming), the present revision, and the subscription,
+            which holds the changes after `after` already.
+
+        Raises:
+            HistoryExpiredError: `after` is older than what is remembered.
+        """
+        with self.lock:
+            collection = self._collection(resource)
+            subscription = Subscription(
+                self.lock, wake, namespace=namespace, limit=self._watch_buffer_events
+            )
+            state: list[Record] = []
+            if after is None:
+                state = collection.state()
+            else:
+                from_history = not resource.is_watch_cached
+                for change in collection.changes_after(after, from_history=from_history):
+                    subscription.push(change)
+            collection.subscriptions.append(subscription)
+            self._subscriptions_changed.notify_all()
+            return state, self._revision, subscription
+
+    def unsubscribe(self, resource: ResourceType, subscription: Subscription) -> None:
+        """Stop following."""
+        with self.lock:
+            subscriptions = self._collection(resource).subscriptions
+            if subscription in subscriptions:
+                subscriptions.remove(subscription)
+                self._subscriptions_changed.notify_all()
+
+    def bookmark(self, subscription: Subscription) -> None:
+        """Put a bookmark of the present revision behind what is pending."""
+        with self.lock:
+            subscription.push(Bookmark(self._revision))
+
+    def inject(self, resource: ResourceType, line: bytes, *, namespace: str = "") -> int:
+        """Send a line to open watches without touching any object.
+
+        Args:
+            resource: whose watches.
+            line: the bytes, sent as they are.
+            namespace: if not "", only watches of this namespace and of all namespaces.
+
+        Returns:
+            The number of watches that will send it.
+        """
+        with self.lock:
+            chosen = [
+                subscription
+                for subscription in self._collection(resource).subscriptions
+                if not namespace or subscription.namespace in ("", namespace)
+            ]
+            for subscription in chosen:
+                subscription.push(line)
+            return len(chosen)
+
+    def subscriptions(self, resource: ResourceType | None = None) -> Sequence[Subscription]:
+        """Return the open subscriptions of one resource, or of all."""
+        with self.lock:
+            chosen = self._collections if resource is None else [resource]
+            return [s for one in chosen for s in self._collection(one).subscriptions]
+
+    def wait_for_subscriptions(self, count: int, timeout_seconds: float) -> None:
+        """Block until exactly so many subscriptions are open.
+
+        Raises:
+            TimeoutError: there were not in time.
+        """
+        with self._subscriptions_changed:
+            if not self._subscriptions_changed.wait_for(
+                lambda: len(self.subscriptions()) == count, timeout_seconds
+            ):
+                message = f"{len(self.subscriptions())} watches are open, not {count}"
+                raise TimeoutError(message)
+
+    def when_revision(self, revision: int, wake: Callable[[], None]) -> None:
+        """Call `wake` under the lock once a revision is reached, at once if it has been."""
+        with self.lock:
+            self._revision_waiters[wake] = revision
+            self._wake_revision_waiters()
+
+    def forget_waiter(self, wake: Callable[[], None]) -> None:
+        """Undo `when_revision`."""
+        with self.lock:
+            self._revision_waiters.pop(wake, None)
+
+    def _wake_revision_waiters(self) -> None:
+        for wake, revision in tuple(self._revision_waiters.items()):
+            if revision <= self._revision:
+                del self._revision_waiters[wake]
+                wake()
+
+    def _collection(self, resource: ResourceType) -> _Collection:
+        collection = self._collections.get(resource)
+        if collection is None:
+            with self.lock:
+                collection = self._collections.setdefault(
+                    resource,
+                    _Collection(
+                        window_size=self._window_size,
+                        history_size=self._history_size,
+                        revision=self._start,
+                    ),
+                )
+        return collection

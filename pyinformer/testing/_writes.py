@@ -1,0 +1,389 @@
+"""Writes: what creating, updating, patching and deleting do, as upstream's registry does it.
+
+What enters is a body as a client sent it, what leaves is the stored Record; refusals are Failures.
+Server-owned metadata (uid, timestamps, generation, resourceVersion) never comes from a client, and
+an update that changes nothing keeps its resource version. All of a write happens under the
+storage's lock.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing import _defaults, _failure
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._leases import Leases
+from pyinformer.testing._objects import Record, key_of, merge_patch
+from pyinformer.testing._resources import Registry, ResourceType
+from pyinformer.testing._selection import Selection
+from pyinformer.testing._storage import Storage
+
+_STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+_SERVER_OWNED = (
+    "namespace",
+    "name",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's: nothing that could spell a word
+
+
+class Writes:
+    """The verbs that change objects.
+
+    Args:
+        storage: where objects live.
+        leases: which events expire together.
+        registry: what is served; definitions of custom resources change it.
+        rng: for uids and generated names.
+        monotonic: for leases.
+        timestamp: wall time as Kubernetes writes it.
+        strict_namespaces: whether objects need their namespace to exist.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        leases: Leases,
+        registry: Registry,
+        *,
+        rng: random.Random,
+        monotonic: Callable[[], float],
+        timestamp: Callable[[], str],
+        strict_namespaces: bool,
+    ) -> None:
+        self._storage = storage
+        self._leases = leases
+        self._registry = registry
+        self._rng = rng
+        self._monotonic = monotonic
+        self._timestamp = timestamp
+        self._strict_namespaces = strict_namespaces
+
+    def create(
+        self, resource: ResourceType, namespace: str, body: JSONObject, *, whole: bool
+    ) -> Record:
+        """Create an object.
+
+        Args:
+            resource: its resource.
+            namespace: the namespace of the URL; "" if cluster-scoped.
+            body: the object; it is not changed.
+            whole: take the status too, which a client has to write separately.
+
+        Raises:
+            Failure: 400, 404 (namespace), 409 (exists) or 422.
+        """
+        metadata = _identity(resource, namespace, body)
+        if metadata.pop("resourceVersion", None):
+            message = "resourceVersion should not be set on objects to be created"
+            raise Failure(400, message)
+        with self._storage.lock:
+            self._check_namespace(namespace)
+            name = metadata["name"] = self._name(resource, metadata)
+            if self._storage.get(resource, key_of(namespace, name)) is not None:
+                raise _failure.already_exists(resource, name)
+            metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+            metadata["creationTimestamp"] = self._timestamp()
+            metadata.pop("deletionTimestamp", None)
+            created = _typed(resource, body, metadata)
+            if resource.has_status and not whole:
+                created.pop("status", None)
+            _defaults.apply(resource, created)
+            if "spec" in created or resource.list_shape == "custom":
+                metadata["generation"] = 1
+            return self._put(resource, created)
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        body: JSONObject,
+        *,
+        subresource: str = "",
+        whole: bool = False,
+    ) -> Record:
+        """Replace an object.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace; "" if cluster-scoped.
+            name: its name.
+            body: the new object; a resourceVersion or uid in it is a precondition.
+            subresource: "", "status" or "finalize".
+            whole: replace spec and status together, which a client cannot.
+
+        Returns:
+            What is stored now; the last state if the update removed the last finalizer of an
+            object that waited for it.
+
+        Raises:
+            Failure: 400, 404, 409 or 422.
+        """
+        metadata = _identity(resource, namespace, body)
+        if metadata.setdefault("name", name) != name:
+            message = (
+                f"the name of the object ({metadata['name']}) does not match the name on the"
+                f" URL ({name})"
+            )
+            raise Failure(400, message)
+        with self._storage.lock:
+            old = self._existing(resource, namespace, name)
+            _check_unconditional(resource, metadata, name, whole=whole)
+            _check(resource, old, metadata, stale=_STALE)
+            before = old.to_dict()
+            after = _replaced(resource, before, {**body, "metadata": metadata}, subresource, whole)
+            if after == before:
+                return old
+            if _is_free_to_go(before, after):
+                return self._remove(resource, old.key)
+            _bump_generation(before, after)
+            return self._put(resource, after)
+
+    def patch(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        patch: JSONObject,
+        *,
+        subresource: str = "",
+        whole: bool = False,
+    ) -> Record:
+        """Apply a JSON merge patch; the rest is as for `update`.
+
+        Raises:
+            Failure: 400, 404, 409 or 422.
+        """
+        with self._storage.lock:
+            old = self._existing(resource, namespace, name)
+            body: JSONObject = merge_patch(old.to_dict(), patch)
+            return self.update(
+                resource, namespace, name, body, subresource=subresource, whole=whole
+            )
+
+    def delete(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        options: JSONObject,
+        *,
+        at_once: bool = False,
+    ) -> tuple[Record, bool]:
+        """Delete an object, or mark it if something has to happen first.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace; "" if cluster-scoped.
+            name: its name.
+            options: DeleteOptions; preconditions and gracePeriodSeconds count.
+            at_once: wait for nothing but finalizers of the metadata.
+
+        Returns:
+            The object's last state, and whether it is gone.
+
+        Raises:
+            Failure: 404 or 409.
+        """
+        with self._storage.lock:
+            old = self._existing(resource, namespace, name)
+            _check(resource, old, options.get("preconditions") or {}, stale=None)
+            before = old.to_dict()
+            grace = 0 if at_once else _grace_seconds(resource, before, options)
+            held = bool(before["metadata"].get("finalizers")) or (
+                before["kind"] == "Namespace" and not at_once
+            )
+            if not grace and not held:
+                return self._remove(resource, old.key), True
+            if "deletionTimestamp" in before["metadata"]:
+                return old, False
+            return self._put(resource, self._doomed(before, grace)), False
+
+    def delete_collection(
+        self, resource: ResourceType, selection: Selection, options: JSONObject
+    ) -> list[Record]:
+        """Delete every selected object, one revision each."""
+        with self._storage.lock:
+            records, _ = self._storage.state(resource)
+            return [
+                self.delete(resource, record.namespace, record.name, options)[0]
+                for record in records
+                if selection.matches(record)
+            ]
+
+    def expire(self, *, everything: bool) -> int:
+        """Delete the events whose lease has ended, or all of them, one revision per lease.
+
+        Returns:
+            How many objects are gone.
+        """
+        with self._storage.lock:
+            leases = self._leases
+            groups = leases.take_all() if everything else leases.take_expired(self._monotonic())
+            return sum(len(self._storage.remove(group)) for group in groups)
+
+    def _put(self, resource: ResourceType, body: JSONObject) -> Record:
+        record = self._storage.put(resource, body)
+        if resource.qualified_name == _DEFINITIONS:
+            for custom in _defaults.custom_resources(body):
+                self._registry.add(custom)
+        if not resource.is_watch_cached:
+            self._leases.attach(resource, record.key, self._monotonic())
+        return record
+
+    def _remove(self, resource: ResourceType, key: str) -> Record:
+        if not resource.is_watch_cached:
+            self._leases.detach(resource, key)
+        gone = self._storage.remove([(resource, key)])[0]
+        if resource.qualified_name == _DEFINITIONS:
+            for custom in _defaults.custom_resources(gone.to_dict()):
+                self._registry.remove(custom)
+                self._storage.drop(custom)
+        return gone
+
+    def _existing(self, resource: ResourceType, namespace: str, name: str) -> Record:
+        record = self._storage.get(resource, key_of(namespace, name))
+        if record is None:
+            raise _failure.not_found(resource, name)
+        return record
+
+    def _check_namespace(self, namespace: str) -> None:
+        namespaces = self._registry.find("", "v1", "namespaces")
+        if namespace and self._strict_namespaces and namespaces is not None:
+            self._existing(namespaces, "", namespace)
+
+    def _name(self, resource: ResourceType, metadata: JSONObject) -> str:
+        if metadata.get("name"):
+            return str(metadata["name"])
+        prefix = str(metadata.get("generateName") or "")
+        if not prefix:
+            sentence = "Required value: name or generateName is required"
+            cause = ("FieldValueRequired", "metadata.name", sentence)
+            raise _failure.invalid(resource.kind, resource.group, "", [cause])
+        return prefix + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
+
+    def _doomed(self, before: JSONObject, grace: int) -> JSONObject:
+        metadata = {
+            **before["metadata"],
+            "deletionTimestamp": self._timestamp(),
+            "deletionGracePeriodSeconds": grace,
+        }
+        if "generation" in metadata:
+            metadata["generation"] += 1
+        after = {**before, "metadata": metadata}
+        if before["kind"] == "Namespace":
+            after["status"] = {**before.get("status", {}), "phase": "Terminating"}
+        return after
+
+
+def _identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONObject:
+    metadata = body.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise Failure(400, f"metadata of a {resource.kind} has to be an object")
+    for name, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):
+        if body.get(name, expected) != expected:
+            message = (
+                f"the {name} in the data ({body[name]}) does not match the expected"
+                f" {name} ({expected})"
+            )
+            raise Failure(400, message)
+    metadata = dict(metadata)
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+    elif metadata.setdefault("namespace", namespace) != namespace:
+        message = (
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+        raise Failure(400, message)
+    return metadata
+
+
+def _typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
+    identity = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return {**body, **identity}
+
+
+def _check_unconditional(
+    resource: ResourceType, metadata: JSONObject, name: str, *, whole: bool
+) -> None:
+    if resource.list_shape == "custom" and not whole and not metadata.get("resourceVersion"):
+        sentence = "Invalid value: 0x0: must be specified for an update"
+        cause = ("FieldValueInvalid", "metadata.resourceVersion", sentence)
+        raise _failure.invalid(resource.kind, resource.group, name, [cause])
+
+
+def _check(resource: ResourceType, old: Record, wanted: JSONObject, *, stale: str | None) -> None:
+    present = {"uid": old.uid, "resourceVersion": str(old.revision)}
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(field) in (None, "", present[field]):
+            continue
+        why = (
+            f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object"
+            f" meta: {present[field]}"
+        )
+        raise _failure.conflict(
+            resource, old.name, why if stale is None or field == "uid" else stale
+        )
+
+
+def _replaced(
+    resource: ResourceType,
+    before: JSONObject,
+    body: JSONObject,
+    subresource: str,
+    whole: bool,  # noqa: FBT001
+) -> JSONObject:
+    if subresource:
+        field = "status" if subresource == "status" else "spec"
+        return {**before, field: body[field]} if field in body else before
+    owned = {name: before["metadata"][name] for name in _SERVER_OWNED if name in before["metadata"]}
+    metadata = {**body["metadata"], **owned}
+    for name in _SERVER_OWNED:
+        if name not in owned:
+            metadata.pop(name, None)
+    after = _typed(resource, body, metadata)
+    if resource.has_status and not whole:
+        after.pop("status", None)
+        if "status" in before:
+            after["status"] = before["status"]
+    return after
+
+
+def _is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
+    if "deletionTimestamp" not in before["metadata"]:
+        return False
+    if before["kind"] == "Namespace" and (after.get("spec") or {}).get("finalizers"):
+        return False
+    waits_for_kubelet = bool(before["metadata"].get("deletionGracePeriodSeconds"))
+    return not after["metadata"].get("finalizers") and not waits_for_kubelet
+
+
+def _bump_generation(before: JSONObject, after: JSONObject) -> None:
+    apart = ("metadata", "status")
+    old = {name: value for name, value in before.items() if name not in apart}
+    new = {name: value for name, value in after.items() if name not in apart}
+    if "generation" in before["metadata"] and old != new:
+        metadata = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
+        after["metadata"] = metadata
+
+
+def _grace_seconds(resource: ResourceType, before: JSONObject, options: JSONObject) -> int:
+    spec = before.get("spec") or {}
+    if resource.qualified_name != "pods" or not spec.get("nodeName"):
+        return 0  # nobody runs it: it goes at once
+    if (before.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    asked = options.get("gracePeriodSeconds")
+    return int(spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked)
