@@ -1,0 +1,64 @@
+"""The wire: bytes from an API server, split into lines and items; credentials; typed refusals.
+
+The one door to kubernetes_asyncio. Importing this package loads neither it nor aiohttp; finding a
+kubeconfig and opening the first connection do.
+"""
+
+from pyinformer.transport._config import ClusterConfig
+from pyinformer.transport._credentials import (
+    Credentials,
+    NoCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+)
+from pyinformer.transport._frames import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    MODIFIED,
+    Bookmark,
+    read_bookmark,
+    read_error,
+    read_frame,
+    read_frame_slowly,
+)
+from pyinformer.transport._http import Body, Connection, ConnectionOptions, Query
+from pyinformer.transport._in_cluster import in_cluster_config
+from pyinformer.transport._items import ListMetadata, ListSplitter, OnInvalidItem, OnItem
+from pyinformer.transport._lines import LineSplitter, OnLine
+from pyinformer.transport._list_watch import ListWatch
+from pyinformer.transport._locate import find_config
+from pyinformer.transport._status import status_error_from_object
+
+__all__ = [
+    "ADDED",
+    "BOOKMARK",
+    "DELETED",
+    "ERROR",
+    "MODIFIED",
+    "Body",
+    "Bookmark",
+    "ClusterConfig",
+    "Connection",
+    "ConnectionOptions",
+    "Credentials",
+    "LineSplitter",
+    "ListMetadata",
+    "ListSplitter",
+    "ListWatch",
+    "NoCredentials",
+    "OnInvalidItem",
+    "OnItem",
+    "OnLine",
+    "Query",
+    "StaticCredentials",
+    "TokenFileCredentials",
+    "find_config",
+    "in_cluster_config",
+    "read_bookmark",
+    "read_error",
+    "read_frame",
+    "read_frame_slowly",
+    "status_error_from_object",
+]

@@ -1,0 +1,76 @@
+"""Whatever goes wrong on the wire in, a TransportError out.
+
+No exception of the HTTP library reaches a caller: this module names the situation, the host and
+the library's reason. It is the only place that knows the library's exceptions.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pyinformer.apimachinery import (
+    InformerError,
+    ProtocolError,
+    RequestTimeoutError,
+    TLSVerificationError,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+def wire_failures() -> tuple[type[Exception], ...]:
+    """Return the exceptions that mean the wire failed, to catch by name."""
+    import aiohttp
+
+    return (aiohttp.ClientError, OSError)
+
+
+def translated(error: Exception, url: str, *, waited_seconds: float = 0.0) -> InformerError:
+    """Return the error of ours that says what the library's error means.
+
+    Args:
+        error: what the library raised.
+        url: what was asked for, without its query.
+        waited_seconds: the deadline that may have passed.
+    """
+    import aiohttp
+
+    if isinstance(error, TimeoutError):
+        what = "no connection" if isinstance(error, aiohttp.ConnectionTimeoutError) else "no answer"
+        reason = f"{what} within {waited_seconds:g} s"
+        return RequestTimeoutError(url, reason, waited_seconds=waited_seconds)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _not_connected(error, url)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return TransportError(url, f"the proxy refused: {error.status} {error.message}")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return ProtocolError(url, f"the answer is not HTTP: {_words(error)}")
+    return TransportError(url, f"the connection was lost: {_words(error)}")
+
+
+def _not_connected(error: aiohttp.ClientConnectorError, url: str) -> TransportError:
+    import aiohttp
+
+    host = urlsplit(url).netloc
+    cause: BaseException = error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+    elif isinstance(error.os_error, ssl.SSLError):
+        cause = error.os_error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        words = cause.verify_message or _words(cause)
+        reason = f"cannot verify the certificate of {host}: {words}"
+        return TLSVerificationError(url, reason)
+    if isinstance(cause, ssl.SSLError):
+        return TransportError(url, f"no TLS connection to {host}: {_words(cause)}")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return TransportError(url, f"cannot resolve the host name of {host}: {_words(error)}")
+    return TransportError(url, f"cannot connect to {host}: {_words(error.os_error)}")
+
+
+def _words(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,429 @@
+"""Requests out, streams of bytes and single answers in: one API server over HTTP/1.1.
+
+Watches have connections of their own, as many as they like; everything else shares a bounded
+number, and waiting for one has a deadline. A stream is closed the moment its context is left and
+its connection never used again. Every failure leaves as one of our errors, and every wait but the
+one for a watch's next event ends by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, final
+from urllib.parse import urlencode
+
+import anyio
+
+from pyinformer.apimachinery import (
+    InformerError,
+    InvalidArgumentError,
+    LifecycleError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+)
+from pyinformer.transport._config import ClusterConfig
+from pyinformer.transport._failures import translated, wire_failures
+from pyinformer.transport._status import status_error
+
+if TYPE_CHECKING:
+    import aiohttp
+
+Query = Sequence[tuple[str, str]]
+"""Names and values, not yet quoted, in the order in which they are sent."""
+
+_READ_BYTES = 256 << 10  # some hundred events: handling them stays far below 25 ms
+_WATCH_BUFFER_BYTES = 1 << 20  # below it the library stops and starts the socket all the time
+_REQUEST_BUFFER_BYTES = 256 << 10
+_MAX_ANSWER_BYTES = 64 << 20
+_MAX_ERROR_BYTES = 64 << 10
+_CLOSE_SECONDS = 5.0
+_UNAUTHORIZED = 401
+_FIRST_NO_SUCCESS = 300
+_FIRST_SUCCESS = 200
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """Bounds of one connection to an API server."""
+
+    connect_timeout_seconds: float = 10.0
+    """How long TCP and TLS may take together."""
+
+    headers_timeout_seconds: float = 65.0
+    """How long a stream may take to begin: longer than the 60 s a server gives itself to answer."""
+
+    request_timeout_seconds: float = 30.0
+    """How long a whole request may take, waiting for a connection included."""
+
+    idle_timeout_seconds: float = 30.0
+    """How long a list that began may send nothing. Watches may be silent."""
+
+    acquire_timeout_seconds: float = 10.0
+    """How long to wait for one of the connections that requests and lists share."""
+
+    max_request_connections: int = 32
+    """How many connections requests and lists share."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if not value > 0:
+                raise InvalidArgumentError(option.name, f"{value} is not above 0")
+
+
+@final
+class Body:
+    """The body of one response, as it arrives."""
+
+    __slots__ = ("_content", "_failures", "_has_ended", "_idle_seconds", "_response", "_url")
+
+    def __init__(self, response: aiohttp.ClientResponse, url: str, *, idle_seconds: float) -> None:
+        self._response = response
+        self._content = response.content
+        self._url = url
+        self._idle_seconds = idle_seconds
+        self._failures: tuple[type[Exception], ...] = (*wire_failures(), RuntimeError)
+        self._has_ended = False
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            At most 256 KiB, as they arrived; `b""` at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        if self._has_ended:
+            return b""
+        try:
+            data = await self._content.read(_READ_BYTES)
+        except self._failures as error:
+            if isinstance(error, InformerError):  # ours, by expire()
+                raise
+            raise translated(error, self._url, waited_seconds=self._idle_seconds) from error
+        if not data:
+            self._has_ended = True
+        return data
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error, for whoever reads it and for later reads."""
+        reason = f"still open {waited_seconds:g} s after it began"
+        error = RequestTimeoutError(self._url, reason, waited_seconds=waited_seconds)
+        self._content.set_exception(error)
+        self._response.close()
+
+    def close(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+        self._response.close()
+
+
+@final
+class Connection:
+    """One API server over HTTP: two pools of connections, deadlines, typed errors.
+
+    It belongs to the event loop of its first request, and is released by `aclose`.
+
+    Args:
+        config: the server and how to reach it.
+        options: its bounds.
+
+    Raises:
+        ConfigurationError: a certificate of the configuration cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig, *, options: ConnectionOptions | None = None) -> None:
+        self._config = config
+        self._options = options or ConnectionOptions()
+        self._ssl = config.ssl_context()
+        self._server = config.server.rstrip("/")
+        self._requests = asyncio.Semaphore(self._options.max_request_connections)
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._is_closed = False
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The configuration as given."""
+        return self._config
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+    ) -> AsyncIterator[Body]:
+        """Open a GET whose body is read as it arrives.
+
+        Args:
+            path: from the server's root: `/api/v1/pods`.
+            query: names and values.
+            watch: take a connection of the unlimited pool, and allow silence.
+            what: what is asked for, for errors; the method and the path if empty.
+            deadline_seconds: when to give up the stream, counted from its first byte; None for
+                never.
+
+        Raises:
+            APIStatusError: the server refused.
+            TransportError: the server was not reached in time, or not at all.
+            ConfigurationError: there are no credentials.
+
+        Cancellation:
+            Safe at every point; the connection is closed and its place in the pool is free again.
+        """
+        url = self._server + path
+        async with self._place(url, watch=watch):
+            response = await self._open("GET", url, query, watch=watch, what=what)
+            body = Body(response, url, idle_seconds=self._options.idle_timeout_seconds)
+            timer = None
+            if deadline_seconds is not None:
+                loop = asyncio.get_running_loop()
+                timer = loop.call_later(deadline_seconds, body.expire, deadline_seconds)
+            try:
+                yield body
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                body.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request and read its whole answer.
+
+        Args:
+            method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+            path: from the server's root.
+            query: names and values.
+            body: what to send, or None.
+            content_type: what `body` is.
+            timeout_seconds: how long it may take in all; None for the connection's option.
+
+        Returns:
+            The answer's body.
+
+        Raises:
+            APIStatusError: the server refused.
+            TransportError: the server was not reached in time, or the connection was lost.
+            InvalidArgumentError: no time to wait.
+            ProtocolError: the answer is longer than 64 MiB.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
+        url = self._server + path
+        seconds = self._options.request_timeout_seconds
+        if timeout_seconds is not None:
+            seconds = timeout_seconds
+        if not seconds > 0:
+            raise InvalidArgumentError("timeout_seconds", f"{seconds} is not above 0")
+        try:
+            async with asyncio.timeout(seconds), self._place(url, watch=False):
+                response = await self._open(
+                    method, url, query, watch=False, content=body, content_type=content_type
+                )
+                return await self._read_answer(response, url)
+        except TimeoutError as error:
+            if isinstance(error, InformerError):
+                raise
+            raise translated(error, url, waited_seconds=seconds) from error
+
+    async def aclose(self) -> None:
+        """Close all connections; streams that are open fail.
+
+        Cancellation:
+            Shielded, for at most five seconds; connections are closed in any case.
+        """
+        self._is_closed = True
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            for session in sessions:
+                await session.close()
+
+    @asynccontextmanager
+    async def _place(self, url: str, *, watch: bool) -> AsyncIterator[None]:
+        """Hold one of the places in the bounded pool; a watch needs none."""
+        if watch:
+            yield
+            return
+        seconds = self._options.acquire_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._requests.acquire()
+        except TimeoutError as error:
+            limit = self._options.max_request_connections
+            reason = (
+                f"the pool is exhausted: all {limit} connections for requests and lists were busy"
+                f" for {seconds:g} s"
+            )
+            raise RequestTimeoutError(url, reason, waited_seconds=seconds) from error
+        try:
+            yield
+        finally:
+            self._requests.release()
+
+    async def _open(
+        self,
+        method: str,
+        url: str,
+        query: Query,
+        *,
+        watch: bool,
+        what: str = "",
+        content: bytes | None = None,
+        content_type: str = "",
+    ) -> aiohttp.ClientResponse:
+        """Send a request, once more after a 401, and return a response that is a success."""
+        headers = {"Content-Type": content_type} if content is not None else {}
+        target = f"{url}?{urlencode(query)}" if query else url
+        response = await self._send(method, target, url, headers, content, watch=watch)
+        if response.status == _UNAUTHORIZED:
+            response.close()
+            self._config.credentials.invalidate()
+            response = await self._send(method, target, url, headers, content, watch=watch)
+        request = what or f"{method} {url.removeprefix(self._server)}"
+        if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
+            if response.content_type == "text/html":
+                response.close()
+                raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
+            return response
+        try:
+            text = await self._read_bounded(response, url, _MAX_ERROR_BYTES)
+        except TransportError:
+            text = b""  # the status is known; its words are lost
+        finally:
+            response.close()
+        raise status_error(response.status, response.headers, text, request=request)
+
+    async def _send(
+        self,
+        method: str,
+        target: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        *,
+        watch: bool,
+    ) -> aiohttp.ClientResponse:
+        from yarl import URL
+
+        seconds = self._options.headers_timeout_seconds
+        session = self._session(watch=watch)
+        try:
+            async with asyncio.timeout(seconds):
+                return await session.request(
+                    method,
+                    URL(target, encoded=True),
+                    headers={**headers, **await self._config.credentials.headers()},
+                    data=content,
+                    allow_redirects=False,
+                    server_hostname=self._config.tls_server_name,
+                    proxy=self._config.proxy_url,
+                )
+        except wire_failures() as error:
+            if isinstance(error, InformerError):
+                raise
+            waited = self._waited(error)
+            raise translated(error, url, waited_seconds=waited) from error
+
+    def _waited(self, error: Exception) -> float:
+        import aiohttp
+
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return self._options.connect_timeout_seconds
+        return self._options.headers_timeout_seconds
+
+    async def _read_answer(self, response: aiohttp.ClientResponse, url: str) -> bytes:
+        try:
+            answer = await self._read_bounded(response, url, _MAX_ANSWER_BYTES)
+            if len(answer) > _MAX_ANSWER_BYTES:
+                raise ProtocolError(url, f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
+            return answer
+        finally:
+            response.close()
+
+    async def _read_bounded(self, response: aiohttp.ClientResponse, url: str, limit: int) -> bytes:
+        """Read the body, or so much of it that it is over the limit."""
+        body = Body(response, url, idle_seconds=self._options.idle_timeout_seconds)
+        parts: list[bytes] = []
+        size = 0
+        while size <= limit and (part := await body.read()):
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+
+    def _session(self, *, watch: bool) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise LifecycleError(f"the connection to {self._server} is closed")
+        if watch not in self._sessions:
+            self._sessions[watch] = self._new_session(watch=watch)
+        return self._sessions[watch]
+
+    def _new_session(self, *, watch: bool) -> aiohttp.ClientSession:
+        import aiohttp
+
+        options = self._options
+        connector = aiohttp.TCPConnector(
+            limit=0 if watch else options.max_request_connections,
+            ssl=self._ssl if self._ssl is not None else True,
+            socket_factory=_keepalive_socket,
+        )
+        timeout = aiohttp.ClientTimeout(
+            total=None,
+            connect=options.connect_timeout_seconds,  # names and TLS included
+            sock_connect=options.connect_timeout_seconds,
+            sock_read=None if watch else options.idle_timeout_seconds,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=timeout,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
+            # Compressed watches lose events in many clients, and gzip costs more than decoding.
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+                "User-Agent": _user_agent(),  # browsers and curl get indented answers
+            },
+        )
+
+
+def _user_agent() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"pyinformer/{version('pyinformer')}"
+    except PackageNotFoundError:  # run from a checkout
+        return "pyinformer/0"
+
+
+def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Make a socket that notices within a minute that its peer has vanished."""
+    family, kind, protocol, _, _ = address
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # not on every system
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return sock

@@ -1,0 +1,91 @@
+r"""Chunks of a watch's body in, whole lines out.
+
+Lines end with `\n` and nothing else ends them. What comes out is a buffer and two offsets, so that
+a line that arrived as one chunk, the common case by far, is never copied. A line that is spread
+over chunks is put together once. The rest after the last line end stays here: at the end of the
+body it is a line that was cut off, and nobody ever sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+
+from pyinformer.apimachinery import LineTooLongError
+
+OnLine = Callable[[bytes, int, int], None]
+"""Takes a line: a buffer, and the offsets of the line's first byte and of its line end.
+
+The buffer is shared with the lines around it; whoever keeps the line copies the part it needs.
+"""
+
+MAX_LINE_BYTES: Final = 64 << 20
+"""A request to etcd is capped at 1.5 MiB by default; nothing honest comes near this limit."""
+
+
+@final
+class LineSplitter:
+    """Split a watch's body into lines.
+
+    An error raised by `on_line` leaves through `feed`; the lines behind it in the same chunk are
+    lost, so the caller gives up the connection then.
+
+    Args:
+        on_line: called for each line that is not empty, in order, from within `feed`.
+        max_line_bytes: how long a line may be, without its line end.
+        what: what is split, for errors: `watch pods.v1`.
+    """
+
+    __slots__ = ("_max_line_bytes", "_on_line", "_pending", "_what")
+
+    def __init__(
+        self, on_line: OnLine, *, max_line_bytes: int = MAX_LINE_BYTES, what: str = "watch"
+    ) -> None:
+        self._on_line = on_line
+        self._max_line_bytes = max_line_bytes
+        self._what = what
+        self._pending = bytearray()
+
+    @property
+    def pending_bytes(self) -> int:
+        """How many bytes of an unfinished line are held."""
+        return len(self._pending)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the body, whatever their size, and hand on the lines they end.
+
+        Raises:
+            LineTooLongError: a line, finished or not, is over the limit.
+        """
+        if not self._pending:
+            end = chunk.find(b"\n")
+            if 0 < end == len(chunk) - 1 <= self._max_line_bytes:
+                self._on_line(chunk, 0, end)
+                return
+        self._split(chunk)
+
+    def _split(self, chunk: bytes) -> None:
+        start = 0
+        end = chunk.find(b"\n")
+        if self._pending and end >= 0:
+            self._finish_pending(chunk[:end])
+            start, end = end + 1, chunk.find(b"\n", end + 1)
+        while end >= 0:
+            self._check(end - start)
+            if end > start:
+                self._on_line(chunk, start, end)
+            start, end = end + 1, chunk.find(b"\n", end + 1)
+        if start < len(chunk):
+            self._check(len(self._pending) + len(chunk) - start)
+            self._pending += memoryview(chunk)[start:]
+
+    def _finish_pending(self, rest: bytes) -> None:
+        self._check(len(self._pending) + len(rest))
+        self._pending += rest
+        line = bytes(self._pending)
+        self._pending = bytearray()  # one long line must not keep its memory for ever
+        self._on_line(line, 0, len(line))
+
+    def _check(self, size: int) -> None:
+        if size > self._max_line_bytes:
+            raise LineTooLongError(f"a line of {self._what}", limit_bytes=self._max_line_bytes)

@@ -1,0 +1,170 @@
+"""One resource in one scope: the two questions that keep a cache in step with a server.
+
+What enters is where to resume and how; what leaves is a stream of bytes. The rules of the API's
+query live here: a list that names a resource version always says how it is meant, and a watch
+never starts from nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final, final
+from urllib.parse import quote
+
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+from pyinformer.transport._http import Body, Connection
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery._field_selector import FieldSelector
+    from pyinformer.apimachinery._label_selector import LabelSelector
+
+WATCH_GRACE_SECONDS: Final = 15.0
+"""How long after `timeoutSeconds` the server has to end a watch before we do."""
+
+
+@final
+class ListWatch:
+    """List and watch one resource.
+
+    Args:
+        connection: the server.
+        resource: what to list.
+        namespace: where; None or an empty string for all namespaces and for cluster-scoped
+            resources.
+        label_selector: which labels; None or empty for all.
+        field_selector: which fields; None or empty for all.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        resource: GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: LabelSelector | str | None = None,
+        field_selector: FieldSelector | str | None = None,
+    ) -> None:
+        self.connection = connection
+        self.resource = resource
+        self.namespace = namespace or None
+        scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        self.path = f"{resource.path}{scope}/{resource.resource}"
+        self._selectors = tuple(_selectors(label_selector, field_selector))
+
+    def __repr__(self) -> str:
+        return f"ListWatch({self.path!r})"
+
+    def list(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> AbstractAsyncContextManager[Body]:
+        """Open a list, or a page of one.
+
+        Args:
+            resource_version: empty for the newest, `0` for anything the server has at hand.
+            resource_version_match: how the version is meant; empty for `NotOlderThan`.
+            limit: how many items a page may have; 0 for all in one.
+            continue_token: where the page before ended; goes with no resource version.
+
+        Returns:
+            The stream; entering it raises what `Connection.stream` raises.
+
+        Raises:
+            InvalidArgumentError: the server would misunderstand this combination.
+
+        Source:
+            apimachinery pkg/apis/meta/internalversion/validation; KEP-2340.
+        """
+        if limit < 0:
+            raise InvalidArgumentError("limit", f"{limit} is negative; use 0 for no pages")
+        if continue_token and (resource_version or resource_version_match):
+            reason = "goes with no resource version: the token carries its own"
+            raise InvalidArgumentError("continue_token", reason)
+        if resource_version_match and not resource_version:
+            reason = "needs a resource version to match"
+            raise InvalidArgumentError("resource_version_match", reason)
+        query = list_query(resource_version, resource_version_match, limit, continue_token)
+        what = f"list {self.resource}"
+        return self.connection.stream(self.path, (*self._selectors, *query), watch=False, what=what)
+
+    def watch(
+        self,
+        *,
+        resource_version: str,
+        timeout_seconds: float,
+        send_initial_events: bool = False,
+    ) -> AbstractAsyncContextManager[Body]:
+        """Open a watch, with bookmarks.
+
+        Args:
+            resource_version: where to resume. Empty or `0` only with `send_initial_events`: a
+                watch from nowhere is neither fresh nor complete.
+            timeout_seconds: when the server shall end it; sent as whole seconds. If the server
+                does not, the stream ends with RequestTimeoutError fifteen seconds later.
+            send_initial_events: begin with what exists, then a bookmark that says so (watch-list).
+
+        Returns:
+            The stream; entering it raises what `Connection.stream` raises.
+
+        Raises:
+            InvalidArgumentError: nowhere to resume, or no time.
+
+        Source:
+            KEP-3157; apimachinery pkg/apis/meta/internalversion/validation.
+        """
+        if not timeout_seconds > 0:
+            reason = f"{timeout_seconds} is no time to watch; use about 200 s"
+            raise InvalidArgumentError("timeout_seconds", reason)
+        if resource_version in {"", "0"} and not send_initial_events:
+            reason = f"{resource_version!r} is nowhere to resume; list first"
+            raise InvalidArgumentError("resource_version", reason)
+        seconds = max(1, round(timeout_seconds))
+        query = watch_query(resource_version, seconds, send_initial_events=send_initial_events)
+        return self.connection.stream(
+            self.path,
+            (*self._selectors, *query),
+            watch=True,
+            what=f"watch {self.resource}",
+            deadline_seconds=seconds + WATCH_GRACE_SECONDS,
+        )
+
+
+def list_query(
+    resource_version: str, resource_version_match: str, limit: int, continue_token: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the query of a list, without its selectors."""
+    if resource_version:
+        yield "resourceVersion", resource_version
+        yield "resourceVersionMatch", resource_version_match or "NotOlderThan"
+    if limit:
+        yield "limit", str(limit)
+    if continue_token:
+        yield "continue", continue_token
+
+
+def watch_query(
+    resource_version: str, seconds: int, *, send_initial_events: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the query of a watch, without its selectors."""
+    yield "watch", "true"
+    yield "allowWatchBookmarks", "true"
+    if resource_version:
+        yield "resourceVersion", resource_version
+    if send_initial_events:
+        yield "sendInitialEvents", "true"
+        yield "resourceVersionMatch", "NotOlderThan"
+    yield "timeoutSeconds", str(seconds)
+
+
+def _selectors(
+    label_selector: LabelSelector | str | None, field_selector: FieldSelector | str | None
+) -> Iterator[tuple[str, str]]:
+    if label_selector is not None and str(label_selector):
+        yield "labelSelector", str(label_selector)
+    if field_selector is not None and str(field_selector):
+        yield "fieldSelector", str(field_selector)

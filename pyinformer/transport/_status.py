@@ -1,0 +1,147 @@
+"""A refusal in, one of our errors out.
+
+What enters is an HTTP status with its headers and body, or the Status object of a watch's ERROR
+event. The body may be a Status, other JSON, a proxy's HTML, plain text or nothing: the HTTP status
+code alone decides about the class, whatever the body says, and the server's words are cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    JSONObject,
+    JSONValue,
+    status_error_class,
+)
+
+MAX_MESSAGE_CHARS: Final = 500
+_MAX_RETRY_AFTER_DIGITS = 9  # three decades: more is no number of seconds
+_INTERNAL_SERVER_ERROR = 500
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_decode_object = msgspec.json.Decoder(JSONObject).decode
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], body: bytes, *, request: str = ""
+) -> APIStatusError:
+    """Build the error for a response that is no success.
+
+    Args:
+        status: the HTTP status code.
+        headers: the response's headers, with names that compare in any case.
+        body: the response's body, or as much of it as was read.
+        request: what was asked for, for the error: `list pods.v1`.
+    """
+    fields = _status_fields(body)
+    details = _mapping(fields.get("details"))
+    causes = _causes(details)
+    retry_after_seconds = parse_retry_after(headers.get("Retry-After"), headers.get("Date"))
+    if retry_after_seconds is None:
+        retry_after_seconds = _seconds(details.get("retryAfterSeconds"))
+    return status_error_class(status, causes)(
+        status=status,
+        reason=_text(fields.get("reason")),
+        message=_message(fields, body),
+        request=request,
+        causes=causes,
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def status_error_from_object(status_object: JSONValue, *, request: str = "") -> APIStatusError:
+    """Build the error for the object of a watch's ERROR event.
+
+    Args:
+        status_object: the decoded object, normally a Status; without a usable code it counts as
+            a failure of the server.
+        request: what was asked for, for the error: `watch pods.v1`.
+    """
+    fields = _mapping(status_object)
+    details = _mapping(fields.get("details"))
+    causes = _causes(details)
+    code = fields.get("code")
+    status = code if isinstance(code, int) and code > 0 else _INTERNAL_SERVER_ERROR
+    return status_error_class(status, causes)(
+        status=status,
+        reason=_text(fields.get("reason")),
+        message=_text(fields.get("message"))[:MAX_MESSAGE_CHARS],
+        request=request,
+        causes=causes,
+        retry_after_seconds=_seconds(details.get("retryAfterSeconds")),
+    )
+
+
+def parse_retry_after(
+    value: str | None, date: str | None = None, *, wall_now: datetime | None = None
+) -> float | None:
+    """Read a Retry-After header.
+
+    Args:
+        value: the header: a number of seconds, or an HTTP date.
+        date: the response's Date header; a date is measured against it, so that the two clocks
+            need not agree.
+        wall_now: what to measure against without a Date header; None for the clock.
+
+    Returns:
+        Seconds, never negative; None if there is no header or it makes no sense.
+    """
+    text = (value or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text) if len(text) <= _MAX_RETRY_AFTER_DIGITS else None
+    then = _http_date(text)
+    if then is None:
+        return None
+    start = _http_date(date or "") or wall_now or datetime.now(UTC)
+    return max(0.0, (then - start).total_seconds())
+
+
+def _http_date(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(text) if text else None
+    except (ValueError, TypeError, IndexError):
+        return None
+    if moment is None:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _status_fields(body: bytes) -> JSONObject:
+    try:
+        return _decode_object(body)
+    except _UNREADABLE:
+        return {}
+
+
+def _message(fields: JSONObject, body: bytes) -> str:
+    words = _text(fields.get("message"))
+    if not words and not fields:
+        words = " ".join(body[: 4 * MAX_MESSAGE_CHARS].decode("utf-8", "replace").split())
+    return words[:MAX_MESSAGE_CHARS]
+
+
+def _mapping(value: JSONValue) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JSONValue) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _causes(details: JSONObject) -> tuple[str, ...]:
+    causes = details.get("causes")
+    found = causes if isinstance(causes, list) else []
+    return tuple(filter(None, (_text(_mapping(cause).get("reason")) for cause in found)))
+
+
+def _seconds(value: JSONValue) -> float | None:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return float(value) if usable else None

@@ -1,0 +1,110 @@
+"""What LineSplitter promises: every line once and whole, whatever the chunks, at linear cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import LineTooLongError
+from pyinformer.transport import LineSplitter
+
+BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()
+LINES = [b'{"a":"\\n"}', '{"b":"é\u2028\x85"}'.encode(), b'{"c":1}\r']
+
+
+def split(chunks: list[bytes]) -> tuple[list[bytes], LineSplitter]:
+    lines: list[bytes] = []
+    splitter = LineSplitter(lambda buffer, start, end: lines.append(buffer[start:end]))
+    for chunk in chunks:
+        splitter.feed(chunk)
+    return lines, splitter
+
+
+@pytest.mark.parametrize("cut", range(len(BODY) + 1))
+def test_lines_are_whole_wherever_the_chunks_are_cut(cut: int) -> None:
+    lines, splitter = split([BODY[:cut], BODY[cut:]])
+
+    assert lines == LINES
+    assert splitter.pending_bytes == len(b'{"unfinished')
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_lines_are_whole_in_chunks_of_any_size(size: int) -> None:
+    lines, _ = split([BODY[i : i + size] for i in range(0, len(BODY), size)])
+
+    assert lines == LINES
+
+
+@given(st.lists(st.binary(max_size=20)), st.data())
+def test_lines_equal_those_of_the_whole_body(pieces: list[bytes], data: st.DataObject) -> None:
+    body = b"\n".join(pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)))))
+    chunks = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+
+    lines, splitter = split(chunks)
+
+    assert lines == [line for line in body.split(b"\n")[:-1] if line]
+    assert splitter.pending_bytes == len(body.split(b"\n")[-1])
+
+
+def test_a_line_that_is_one_chunk_is_not_copied() -> None:
+    chunk = b'{"type":"ADDED"}\n'
+    seen: list[tuple[bytes, int, int]] = []
+    LineSplitter(lambda *line: seen.append(line)).feed(chunk)
+
+    assert seen == [(chunk, 0, len(chunk) - 1)]
+    assert seen[0][0] is chunk
+
+
+def test_empty_chunks_and_empty_lines_yield_nothing() -> None:
+    assert split([b"", b"\n", b"", b"\n\n"])[0] == []
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param([b"x" * 11], id="unfinished"),
+        pytest.param([b"x" * 6, b"x" * 5], id="unfinished-over-chunks"),
+        pytest.param([b"x" * 11 + b"\n"], id="one-chunk"),
+        pytest.param([b"ok\n" + b"x" * 11 + b"\nok\n"], id="amid-others"),
+        pytest.param([b"x" * 6, b"x" * 5 + b"\n"], id="finished-over-chunks"),
+    ],
+)
+def test_a_line_over_the_limit_is_refused(chunks: list[bytes]) -> None:
+    splitter = LineSplitter(lambda *_: None, max_line_bytes=10, what="watch pods.v1")
+
+    with pytest.raises(LineTooLongError, match=r"a line of watch pods\.v1: longer than 10 bytes"):
+        for chunk in chunks:
+            splitter.feed(chunk)
+
+
+def test_a_line_at_the_limit_passes() -> None:
+    lines: list[bytes] = []
+    splitter = LineSplitter(lambda b, s, e: lines.append(b[s:e]), max_line_bytes=10)
+    for chunk in (b"x" * 10 + b"\n", b"y" * 6, b"y" * 4 + b"\n"):
+        splitter.feed(chunk)
+
+    assert lines == [b"x" * 10, b"y" * 10]
+
+
+def test_a_line_in_many_chunks_costs_linear_work() -> None:
+    lines: list[bytes] = []
+    splitter = LineSplitter(lambda b, s, e: lines.append(b[s:e]))
+    for _ in range(100_000):  # quadratic joins would copy half a terabyte
+        splitter.feed(b"x" * 100)
+    splitter.feed(b"\n")
+
+    assert [len(line) for line in lines] == [10_000_000]
+
+
+def test_an_error_of_the_callback_leaves_no_half_line_behind() -> None:
+    def refuse(buffer: bytes, start: int, end: int) -> None:
+        raise KeyError(buffer[start:end])
+
+    splitter = LineSplitter(refuse)
+    splitter.feed(b"ab")
+    with pytest.raises(KeyError):
+        splitter.feed(b"c\n")
+
+    assert splitter.pending_bytes == 0
