@@ -1,0 +1,27 @@
+"""Queues between a reflector and its consumer: in order of arrival, or by key.
+
+Both are sinks: a reflector fills them, somebody else takes at a pace of their own.
+"""
+
+from pyinformer.deltas._delta import (
+    DeletedFinalStateUnknown,
+    Delta,
+    DeltaType,
+    KnownObjects,
+)
+from pyinformer.deltas._delta_fifo import DeltaFIFO, Deltas
+from pyinformer.deltas._processing import events_of
+from pyinformer.deltas._queue import QueueStatistics
+from pyinformer.deltas._real_fifo import RealFIFO
+
+__all__ = [
+    "DeletedFinalStateUnknown",
+    "Delta",
+    "DeltaFIFO",
+    "DeltaType",
+    "Deltas",
+    "KnownObjects",
+    "QueueStatistics",
+    "RealFIFO",
+    "events_of",
+]

@@ -1,0 +1,102 @@
+"""What the queues hold: one change of one object, or of the whole cache.
+
+A delta says what the wire said, not what it means to somebody who knew an older state: that is
+decided by `events_of` when the delta is processed. Deltas are frozen and share their objects.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Generic, Protocol, final
+
+from msgspec import Struct
+
+from pyinformer.apimachinery import KubeObject, V
+
+
+@final
+class DeltaType(enum.Enum):
+    """What kind of change a delta is; the values are client-go's names.
+
+    Source:
+        client-go tools/cache/delta_fifo.go and the_real_fifo.go, DeltaType.
+    """
+
+    ADDED = "Added"
+    UPDATED = "Updated"
+    DELETED = "Deleted"
+    REPLACED = "Replaced"
+    """One object of a complete list, changed or not."""
+    SYNC = "Sync"
+    """Nothing changed: a resync of one object."""
+    REPLACED_ALL = "ReplacedAll"
+    """A complete list in one delta."""
+    SYNC_ALL = "SyncAll"
+    """A resync of everything in one delta."""
+    BOOKMARK = "Bookmark"
+    """Nothing changed up to a resource version."""
+
+
+@final
+class DeletedFinalStateUnknown(Struct, Generic[V], frozen=True, gc=False):
+    """A tombstone: the object is gone, its deletion itself was missed.
+
+    Source:
+        client-go tools/cache/delta_fifo.go, DeletedFinalStateUnknown.
+    """
+
+    key: str
+    """`namespace/name`, or `name` if cluster-scoped."""
+    object: KubeObject[V] | None
+    """The newest state that was seen; None if there was none."""
+
+
+# One for all: a dict per delta would be allocated and tracked for nothing.
+_NO_OBJECTS: Mapping[str, KubeObject[None]] = MappingProxyType({})
+
+
+@final
+class Delta(Struct, Generic[V], frozen=True, gc=False):
+    """One entry of a queue."""
+
+    type: DeltaType
+    object: KubeObject[V] | DeletedFinalStateUnknown[V] | None = None
+    """What changed; a tombstone only with DELETED, None with what concerns the whole cache."""
+    objects: Mapping[str, KubeObject[V]] = _NO_OBJECTS  # type: ignore[assignment]  # empty
+    """Everything that exists, by key; only with REPLACED_ALL. Not to be changed."""
+    resource_version: str = ""
+    """The version of the list or the bookmark; only with REPLACED_ALL and BOOKMARK."""
+    is_in_initial_list: bool = False
+    """It was taken by the queue no later than the first complete list."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name`; empty for what concerns the whole cache."""
+        found = self.object
+        if found is None:
+            return ""
+        return found.key if isinstance(found, DeletedFinalStateUnknown) else found._key
+
+
+def last_state(delta: Delta[V]) -> KubeObject[V] | None:
+    """Return the object of a delta, also from inside a tombstone."""
+    found = delta.object
+    return found.object if isinstance(found, DeletedFinalStateUnknown) else found
+
+
+class KnownObjects(Protocol[V]):
+    """What the consumer of a queue knows already: a store, or a plain dict of its own."""
+
+    def get(self, key: str, /) -> KubeObject[V] | None:
+        """Return the object of a key, or None.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+        """
+        ...
+
+    def keys(self) -> Iterable[str]:
+        """Return the keys of all objects."""
+        ...

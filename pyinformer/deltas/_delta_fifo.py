@@ -1,0 +1,124 @@
+"""The queue by key: keys in order of first arrival, each with all its deltas since.
+
+A key keeps its place while more is queued for it, so a busy object never pushes others back, and
+one pop tells its whole story. Repeated deletions are merged; nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeAlias, final
+
+from pyinformer.apimachinery import KubeObject
+from pyinformer.deltas._clock import monotonic
+from pyinformer.deltas._delta import (
+    DeletedFinalStateUnknown,
+    Delta,
+    DeltaType,
+    KnownObjects,
+    last_state,
+)
+from pyinformer.deltas._queue import DeltaQueue, V
+
+Deltas: TypeAlias = tuple[Delta[V], ...]
+"""All queued deltas of one key, oldest first; never empty."""
+
+
+@final
+class DeltaFIFO(DeltaQueue[Deltas[V], V]):
+    """All deltas of a key together; one pop gives one key.
+
+    `has_synced` becomes true when the last key of the first complete list is popped, before it is
+    processed.
+
+    Args:
+        known_objects: what the consumer knows, its store. It answers `get` for keys that have
+            nothing queued, and a list is compared with it. Without it only what is queued is
+            known: a deletion of anything else is dropped.
+        clock: what `statistics(now)` is measured against.
+
+    Source:
+        client-go tools/cache/delta_fifo.go.
+    """
+
+    def __init__(
+        self,
+        *,
+        known_objects: KnownObjects[V] | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        super().__init__(known_objects, clock=clock)
+        self._items: OrderedDict[str, list[Delta[V]]] = OrderedDict()
+        self._times: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: str) -> KubeObject[V] | None:
+        """Return the newest state of a key: as queued, else as known; None if it is deleted.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+        """
+        deltas = self._items.get(key)
+        if deltas is None:
+            return None if self._known is None else self._known.get(key)
+        newest = deltas[-1]
+        if newest.type is DeltaType.DELETED:
+            return None
+        return last_state(newest)
+
+    def _replacing(
+        self, objects: Iterable[KubeObject[V]], listed: Collection[str]
+    ) -> Iterator[None]:
+        yield from self._queue_listed(objects)
+        for key, deltas in self._items.items():
+            if key not in listed:
+                tombstone = DeletedFinalStateUnknown(key, last_state(deltas[-1]))
+                self._append(DeltaType.DELETED, key, tombstone)
+        for tombstone in self._known_beside(listed):
+            self._append(DeltaType.DELETED, tombstone.key, tombstone)
+        self._populate()
+
+    def drain_nowait(self) -> Iterator[Delta[V]]:
+        """Take one delta after the other until nothing is queued, arrivals meanwhile included.
+
+        What has not been asked for stays queued: leave the loop at any point.
+        """
+        while self._items:
+            deltas = next(iter(self._items.values()))
+            if len(deltas) > 1:
+                yield deltas.pop(0)
+            else:
+                yield from self._take()
+
+    def _append(
+        self,
+        kind: DeltaType,
+        key: str,
+        found: KubeObject[V] | DeletedFinalStateUnknown[V],
+    ) -> None:
+        deltas = self._items.get(key)
+        if deltas is None:
+            self._items[key] = [Delta(kind, found, is_in_initial_list=not self._populated)]
+            self._times[key] = self._clock()
+            self._grown()
+            return
+        delta = Delta(kind, found, is_in_initial_list=deltas[0].is_in_initial_list)
+        if not (kind is deltas[-1].type is DeltaType.DELETED):
+            deltas.append(delta)
+        elif isinstance(found, KubeObject):  # a final state says more than a tombstone
+            deltas[-1] = delta
+
+    def _take(self) -> Deltas[V]:
+        key, deltas = self._items.popitem(last=False)
+        del self._times[key]
+        self._count_down()
+        return tuple(deltas)
+
+    def _is_queued(self, key: str) -> bool:
+        return key in self._items
+
+    def _since(self) -> float:
+        return self._times[next(iter(self._items))]

@@ -1,0 +1,114 @@
+"""What a delta means to somebody who knows an older state.
+
+What enters is a delta and what is known; what leaves are the events that handlers hear, so that
+per key they form a life: added, any number of updates, deleted. Pure: the caller stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from typing_extensions import TypeVar
+
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, View
+from pyinformer.deltas._delta import Delta, DeltaType, KnownObjects, last_state
+
+V = TypeVar("V", bound=View | None, default=None)
+
+
+def events_of(
+    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool = False
+) -> Iterator[Event[V]]:
+    """Yield what changes for somebody who knows `known`, in the order to be told.
+
+    Bring `known` up to date with each event before the next one is asked for, or with all of them
+    afterwards: both give the same events, as long as it changes by nothing else meanwhile.
+
+    Args:
+        delta: what was popped. Of a list, deletions come first, then its objects in order; an
+            object that has not changed gives nothing.
+        known: the state before the delta.
+        may_still_exist: deleted objects may exist and no longer match a selector.
+
+    Yields:
+        A recreated object is a deletion and an addition; a sync is an update to itself; a
+        deletion of what is not known, and a bookmark, are nothing.
+
+    Source:
+        client-go tools/cache/controller.go, processDeltas.
+    """
+    match delta.type:
+        case DeltaType.BOOKMARK:
+            return
+        case DeltaType.DELETED:
+            yield from _deletion(delta, known, may_still_exist=may_still_exist)
+        case DeltaType.SYNC_ALL:
+            yield from _sync_of_all(known)
+        case DeltaType.REPLACED_ALL:
+            yield from _difference(delta, known, may_still_exist=may_still_exist)
+        case _:
+            if isinstance(delta.object, KubeObject):
+                yield from _change(
+                    known.get(delta.key),
+                    delta.object,
+                    is_in_initial_list=delta.is_in_initial_list,
+                    is_resync=delta.type is DeltaType.SYNC,
+                )
+
+
+def _change(
+    old: KubeObject[V] | None,
+    new: KubeObject[V],
+    *,
+    is_in_initial_list: bool,
+    is_resync: bool = False,
+) -> Iterator[Event[V]]:
+    if old is None:
+        yield Added(new, is_in_initial_list)
+    elif old.metadata.uid != new.metadata.uid:
+        yield Deleted(old, final_state_unknown=True)
+        yield Added(new, is_in_initial_list)
+    elif not _is_unchanged(old, new):
+        yield Updated(old, new)
+    elif is_resync:
+        yield Updated(old, old, is_resync=True)
+
+
+def _is_unchanged(old: KubeObject[V], new: KubeObject[V]) -> bool:
+    """Tell whether two states of one uid are the same; without a version the bodies decide."""
+    version = new.metadata.resource_version
+    if version:
+        return old.metadata.resource_version == version
+    return old.raw == new.raw
+
+
+def _deletion(
+    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool
+) -> Iterator[Event[V]]:
+    old = known.get(delta.key)
+    if old is None:
+        return
+    is_final = isinstance(delta.object, KubeObject)
+    last = last_state(delta)
+    if last is None or last.metadata.uid != old.metadata.uid:
+        # Handlers hear of the uid they know; its own deletion was missed.
+        last, is_final = old, False
+    yield Deleted(last, final_state_unknown=not is_final, may_still_exist=may_still_exist)
+
+
+def _sync_of_all(known: KnownObjects[V]) -> Iterator[Event[V]]:
+    for key in tuple(known.keys()):
+        old = known.get(key)
+        if old is not None:
+            yield Updated(old, old, is_resync=True)
+
+
+def _difference(
+    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool
+) -> Iterator[Event[V]]:
+    for key in tuple(known.keys()):
+        old = None if key in delta.objects else known.get(key)
+        if old is not None:
+            yield Deleted(old, final_state_unknown=True, may_still_exist=may_still_exist)
+    for key, new in delta.objects.items():
+        yield from _change(known.get(key), new, is_in_initial_list=delta.is_in_initial_list)
