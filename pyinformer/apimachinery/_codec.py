@@ -1,0 +1,267 @@
+"""From the bytes of one object to the shared record: the hottest code of the library.
+
+What enters is a slice of what the server sent, in any key order and white space; what leaves is a
+KubeObject whose body always carries apiVersion and kind, without managedFields if those are
+stripped. The fast path takes the two shapes that API servers really write and decodes them in one
+pass; everything it cannot prove goes to the slow path, which rebuilds the object field by field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, final
+
+import msgspec
+
+from pyinformer.apimachinery._errors import InvalidObjectError
+from pyinformer.apimachinery._intern import InternStatistics, InternTable
+from pyinformer.apimachinery._json import DECODE_FAILURES
+from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource
+from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
+from pyinformer.apimachinery._object import KubeObject, V
+from pyinformer.apimachinery._transform import Transform, apply_transform
+from pyinformer.apimachinery._wire import (
+    WireMeta,
+    WireObject,
+    decode_fields,
+    decode_labels,
+    decode_owners,
+    decode_wire_object,
+    encode,
+    skip_object,
+    view_builder,
+    wire_decoder,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msgspec import Raw
+
+_Fields: TypeAlias = "dict[str, Raw]"
+
+_MANAGED_FIELDS = b',"managedFields":'
+_BARE_HEAD = b'{"metadata":{'
+_IMPOSSIBLE_HEAD = b"\0"
+_MAX_NAMESPACES = 65_536
+
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+@final
+class ObjectCodec(Generic[V]):
+    """Decodes the objects of one resource; learns their kind and their shape from the first.
+
+    Args:
+        resource: the resource whose objects these are.
+        view: the projection, checked by `check_view`, or None.
+        strip_managed_fields: leave `metadata.managedFields` out of what is kept.
+        transform: the user's change to each object before it is kept.
+    """
+
+    def __init__(
+        self,
+        resource: GroupVersionResource,
+        *,
+        view: type[V] | None = None,
+        strip_managed_fields: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
+        self.resource = resource
+        self.gvk: GroupVersionKind | None = None
+        self._strip = strip_managed_fields
+        self._transform = transform
+        self._decode_wire = wire_decoder(cast("Any", view))
+        self._build_view = None if view is None else view_builder(cast("Any", view))
+        self._labels: InternTable[Labels] = InternTable(decode_labels)
+        self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners)
+        self._namespaces: dict[str, str] = {}
+        self._head = _IMPOSSIBLE_HEAD
+        self._fill = b""
+
+    def decode(self, data: bytes, start: int, end: int) -> KubeObject[V]:
+        """Decode the object that `data[start:end]` is.
+
+        Raises:
+            InvalidObjectError: it is no JSON object, has no name, or is of another kind; what
+                can be identified is never refused, it carries a `problem` instead.
+        """
+        head = self._head
+        if data.startswith(head, start):
+            fill, body, inner = b"", start, start + len(head)
+        elif self._fill and data.startswith(_BARE_HEAD, start):
+            fill, body, inner = self._fill, start + 1, start + len(_BARE_HEAD)
+        else:
+            return self._decode_slowly(data[start:end])
+        try:
+            cut = data.find(_MANAGED_FIELDS, inner, end) if self._strip else -1
+            if cut < 0:
+                raw = data[body:end]
+                wire = self._decode_wire(raw if body == start else memoryview(data)[start:end])
+                if self._strip and wire.metadata.managed_fields:
+                    return self._decode_slowly(data[start:end])
+            else:
+                wire = self._decode_wire(memoryview(data)[start:end])
+                value = cut + len(_MANAGED_FIELDS)
+                managed = bytes(wire.metadata.managed_fields)
+                if not managed or not data.startswith(managed, value):
+                    return self._decode_slowly(data[start:end])
+                # What precedes the cut is one object if closed here, so the cut is a field of
+                # metadata itself and of nothing nested in it.
+                skip_object(data[inner - 1 : cut] + b"}")
+                raw = data[body:cut] + data[value + len(managed) : end]
+            if fill:
+                raw = fill + raw
+            if not raw.isascii():
+                raw.decode()  # a skipping decoder does not look at the text it skips
+            return self._record(wire, raw, cast("GroupVersionKind", self.gvk), "")
+        except DECODE_FAILURES:
+            return self._decode_slowly(data[start:end])
+
+    def _record(
+        self,
+        wire: Any,  # noqa: ANN401 - a struct made for the view
+        raw: bytes,
+        gvk: GroupVersionKind,
+        problem: str,
+    ) -> KubeObject[V]:
+        meta: WireMeta = wire.metadata
+        labels, owners = meta.labels, meta.owner_references
+        namespace, name = meta.namespace, meta.name
+        namespace = self._namespaces.get(namespace) or self._intern_namespace(namespace)
+        text = bytes(labels)
+        owner_text = bytes(owners)
+        record = ObjectMeta(
+            namespace,
+            name,
+            meta.uid,
+            meta.resource_version,
+            meta.generation,
+            (self._labels.known.get(text) or self._labels.add(text)) if text else NO_LABELS,
+            (self._owners.known.get(owner_text) or self._owners.add(owner_text))
+            if owner_text
+            else (),
+            meta.finalizers or (),
+            meta.creation_timestamp,
+            meta.deletion_timestamp,
+        )
+        build = self._build_view
+        return KubeObject(
+            f"{namespace}/{name}" if namespace else name,
+            record,
+            cast("V", None) if build is None or problem else build(wire),
+            raw,
+            gvk,
+            problem,
+        )
+
+    def _intern_namespace(self, namespace: str) -> str:
+        if len(self._namespaces) >= _MAX_NAMESPACES:
+            self._namespaces.clear()
+        return self._namespaces.setdefault(namespace, namespace)
+
+    def learn_kind(self, kind: str) -> None:
+        """Take note of what objects without a kind of their own are, from their list's kind.
+
+        Args:
+            kind: the kind of the items, `Pod` for a `PodList`.
+        """
+        api_version = self.resource.api_version
+        self.gvk = GroupVersionKind(self.resource.group, self.resource.version, kind)
+        if self._transform is None:
+            self._fill = b'{"kind":%s,"apiVersion":%s,' % (encode(kind), encode(api_version))
+
+    def _learn_head(self, text: bytes) -> None:
+        """Recognise from now on the order in which this server writes kind and apiVersion."""
+        if self._transform is not None or self.gvk is None:
+            return
+        kind, api_version = encode(self.gvk.kind), encode(self.gvk.api_version)
+        for head in (
+            b'{"kind":%s,"apiVersion":%s,"metadata":{' % (kind, api_version),
+            b'{"apiVersion":%s,"kind":%s,"metadata":{' % (api_version, kind),
+        ):
+            if text.startswith(head):
+                self._head = head
+
+    def _decode_slowly(self, text: bytes) -> KubeObject[V]:
+        fields, meta = self._identify(text)
+        gvk = self._kind_of(fields)
+        self._learn_head(text)
+        raw = text
+        stripped = self._strip and meta.pop("managedFields", None) is not None
+        if stripped or "kind" not in fields or "apiVersion" not in fields:
+            raw = self._rebuild(gvk, fields, meta)
+        problem = ""
+        if self._transform is not None:
+            raw, problem = apply_transform(self._transform, raw)
+        return self._record_or_problem(raw, gvk, meta, problem)
+
+    def _identify(self, text: bytes) -> tuple[_Fields, _Fields]:
+        try:
+            fields = decode_fields(text)
+            meta = decode_fields(fields["metadata"])
+            if not _decode_text(meta["name"]):
+                raise KeyError("name")
+        except KeyError as error:
+            raise InvalidObjectError(str(self.resource), f"an object without {error}") from error
+        except DECODE_FAILURES as error:
+            reason = f"an object that cannot be decoded: {error}"
+            raise InvalidObjectError(str(self.resource), reason) from error
+        return fields, meta
+
+    def _kind_of(self, fields: _Fields) -> GroupVersionKind:
+        expected = self.resource.api_version
+        try:
+            kind = _decode_text(fields["kind"]) if "kind" in fields else ""
+            found = _decode_text(fields["apiVersion"]) if "apiVersion" in fields else expected
+        except DECODE_FAILURES as error:
+            reason = f"an object whose kind cannot be decoded: {error}"
+            raise InvalidObjectError(str(self.resource), reason) from error
+        if self.gvk is None and kind and found == expected:
+            self.learn_kind(kind)
+        if self.gvk is None or found != expected or kind not in {"", self.gvk.kind}:
+            wanted = f"{expected}/{self.gvk.kind}" if self.gvk else f"an object of {expected}"
+            reason = f"the server sent {found}/{kind or '(no kind)'} where {wanted} was expected"
+            raise InvalidObjectError(str(self.resource), reason)
+        return self.gvk
+
+    @staticmethod
+    def _rebuild(gvk: GroupVersionKind, fields: _Fields, meta: _Fields) -> bytes:
+        rest = {name: value for name, value in fields.items() if name not in _REBUILT}
+        head = {"kind": gvk.kind, "apiVersion": gvk.api_version, "metadata": meta}
+        return encode({**head, **rest})
+
+    def _record_or_problem(
+        self, raw: bytes, gvk: GroupVersionKind, meta: _Fields, problem: str
+    ) -> KubeObject[V]:
+        """Build the record from as much of the object as can be read."""
+        identity: Callable[[bytes], object] = lambda _: _identity_only(self.resource, meta)  # noqa: E731
+        for decode in (self._decode_wire, decode_wire_object, identity):
+            try:
+                wire = decode(raw)
+                record = self._record(wire, raw, gvk, problem)
+                if not problem and not raw.isascii():
+                    raw.decode()
+            except DECODE_FAILURES as error:
+                problem = problem or f"cannot be read as asked: {error}"
+                continue
+            return record
+        raise InvalidObjectError(str(self.resource), problem)
+
+    def statistics(self) -> dict[str, InternStatistics]:
+        """Return how well labels and owner references are shared."""
+        return {"labels": self._labels.statistics(), "owners": self._owners.statistics()}
+
+
+_REBUILT = frozenset({"kind", "apiVersion", "metadata"})
+
+
+def _identity_only(resource: GroupVersionResource, meta: _Fields) -> WireObject:
+    """Read the four fields without which an object cannot be told from another."""
+    wanted = ("namespace", "name", "uid", "resourceVersion")
+    try:
+        values = [_decode_text(meta[field]) if field in meta else "" for field in wanted]
+    except DECODE_FAILURES as error:
+        reason = f"an object whose identity cannot be decoded: {error}"
+        raise InvalidObjectError(str(resource), reason) from error
+    namespace, name, uid, resource_version = values
+    return WireObject(WireMeta(namespace, name, uid, resource_version))

@@ -1,0 +1,592 @@
+"""Every error that pyinformer raises on purpose, in one tree.
+
+Each class names a situation that somebody can act on, carries the data of that situation as typed
+attributes, builds its own text, and joins the builtin exception that people already catch. All of
+them survive pickling and copying, attributes included.
+
+    InformerError
+      InternalError                          (RuntimeError)
+      InvalidArgumentError                   (ValueError)
+        InvalidSelectorError, InvalidPathError, InvalidResourceVersionError, InformerConflictError
+      InvalidTypeError                       (TypeError)
+        InvalidViewError, InvalidHandlerError
+      FrozenObjectError                      (TypeError, AttributeError)
+      InvalidObjectError                     (ValueError)
+      ConfigurationError                     (ValueError)
+        ConfigurationNotFoundError           (FileNotFoundError)
+      TransportError                         (ConnectionError)
+        TLSVerificationError
+        RequestTimeoutError                  (TimeoutError)
+      ProtocolError                          (ValueError)
+        LineTooLongError, ListInconsistentError
+      APIStatusError
+        BadRequestError, UnauthorizedError, ForbiddenError, NotFoundError, ConflictError,
+        ResourceExpiredError, InvalidError, TooManyRequestsError, ServerError
+          ResourceVersionTooLargeError
+      CacheNotSyncedError                    (RuntimeError)
+      CacheSyncTimeoutError                  (TimeoutError)
+      NotCachedError                         (LookupError)
+      ObjectNotFoundError, IndexNotFoundError, FieldNotFoundError   (KeyError)
+      LifecycleError                         (RuntimeError)
+      EventStreamOverflowError               (RuntimeError)
+      QueueClosedError                       (RuntimeError)
+      KubeAPIServerError                     (RuntimeError)
+        KubeAPIServerNotFoundError           (FileNotFoundError)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+_SHOWN = 64  # characters of a text that is not ours; the attribute holds all of it
+
+
+def _rebuild(
+    cls: type[InformerError], message: str, attributes: dict[str, object]
+) -> InformerError:
+    # An OSError beside another builtin: only OSError's own __new__ makes the right layout.
+    error = OSError.__new__(cls) if issubclass(cls, OSError) else cls.__new__(cls)
+    error.args = (message,)
+    error.__dict__.update(attributes)
+    return error
+
+
+class InformerError(Exception):
+    """The root: `except InformerError` catches everything pyinformer raises on purpose."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        # KeyError and OSError among the bases would print the repr or an errno instead.
+        return str(self.args[0]) if self.args else type(self).__name__
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), str(self), dict(self.__dict__))
+
+
+@final
+class InternalError(InformerError, RuntimeError):
+    """An invariant of pyinformer itself is broken."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}. This is a bug in pyinformer: please report this.")
+
+
+class InvalidArgumentError(InformerError, ValueError):
+    """An argument has a value that cannot work.
+
+    Attributes:
+        argument: the parameter's name.
+        reason: what is wrong with the value, and what would be right.
+    """
+
+    def __init__(self, argument: str, reason: str) -> None:
+        self.argument = argument
+        self.reason = reason
+        super().__init__(f"{argument}: {reason}")
+
+
+@final
+class InvalidSelectorError(InvalidArgumentError):
+    """A label or field selector cannot be parsed.
+
+    Attributes:
+        selector: the text as given.
+    """
+
+    def __init__(self, selector: str, reason: str, *, argument: str = "label_selector") -> None:
+        self.selector = selector
+        super().__init__(argument, f"cannot parse {selector!r}: {reason}")
+
+
+@final
+class InvalidPathError(InvalidArgumentError):
+    """A field path such as `spec.nodeName` cannot be used.
+
+    Attributes:
+        path: the text as given.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__("path", f"cannot use {path!r}: {reason}")
+
+
+@final
+class InvalidResourceVersionError(InvalidArgumentError):
+    """A resource version that is no positive decimal number was compared.
+
+    Attributes:
+        resource_version: the text as given.
+    """
+
+    def __init__(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+        super().__init__(
+            "resource_version",
+            # It comes from the network: as long as a line may be.
+            f"{resource_version[:_SHOWN]!r} is not comparable: only decimal numbers without leading"
+            " zeros are ordered, everything else can only be tested for equality",
+        )
+
+
+@final
+class InformerConflictError(InvalidArgumentError):
+    """One informer was asked for twice with different options.
+
+    Attributes:
+        informer: what was asked for.
+        option: the first option that differs.
+        first_call_site: `file:line` of the call that created the informer.
+        second_call_site: `file:line` of the call that conflicts with it.
+    """
+
+    def __init__(
+        self, *, informer: str, option: str, first_call_site: str, second_call_site: str
+    ) -> None:
+        self.informer = informer
+        self.option = option
+        self.first_call_site = first_call_site
+        self.second_call_site = second_call_site
+        super().__init__(
+            option,
+            f"the informer for {informer} exists with another {option} (created at"
+            f" {first_call_site}, asked for again at {second_call_site}); use the same options"
+            " in both places, or private=True for an informer of your own",
+        )
+
+
+class InvalidTypeError(InformerError, TypeError):
+    """An argument has a type that cannot work.
+
+    Attributes:
+        argument: the parameter's name.
+        reason: what is wrong, and what would be right.
+    """
+
+    def __init__(self, argument: str, reason: str) -> None:
+        self.argument = argument
+        self.reason = reason
+        super().__init__(f"{argument}: {reason}")
+
+
+@final
+class InvalidViewError(InvalidTypeError):
+    """A view cannot be used as a projection.
+
+    Attributes:
+        view: the view's name.
+    """
+
+    def __init__(self, view: str, reason: str) -> None:
+        self.view = view
+        super().__init__("projection", f"{view} cannot be a projection: {reason}")
+
+
+@final
+class InvalidHandlerError(InvalidTypeError):
+    """An event handler cannot be called the way it would be called.
+
+    Attributes:
+        handler: the handler's name.
+    """
+
+    def __init__(self, handler: str, reason: str) -> None:
+        self.handler = handler
+        super().__init__("handler", f"{handler} cannot be an event handler: {reason}")
+
+
+@final
+class FrozenObjectError(InformerError, TypeError, AttributeError):
+    """Somebody tried to index or to change a cached object.
+
+    Attributes:
+        key: the object's key, `namespace/name` or `name`.
+        operation: what was tried, such as `object['spec']`.
+    """
+
+    def __init__(self, *, key: str, operation: str) -> None:
+        self.key = key
+        self.operation = operation
+        super().__init__(
+            f"{operation} is not possible on {key!r}: cached objects are shared and immutable;"
+            " read one field with at('spec.nodeName'), or take a private dict with to_dict()"
+        )
+
+
+@final
+class InvalidObjectError(InformerError, ValueError):
+    """The bytes of one object cannot be read as asked.
+
+    Attributes:
+        what: the object or the frame, as far as it can be named.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{what}: {reason}")
+
+
+class ConfigurationError(InformerError, ValueError):
+    """The configuration of a cluster cannot be used.
+
+    Attributes:
+        source: the file, the variable or the argument that holds it.
+        reason: what is wrong, and what would be right.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        self.source = source
+        self.reason = reason
+        super().__init__(f"{source}: {reason}")
+
+
+@final
+class ConfigurationNotFoundError(ConfigurationError, FileNotFoundError):
+    """No configuration of a cluster was found where it was looked for."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        ConfigurationError.__init__(self, source, reason)
+
+
+class TransportError(InformerError, ConnectionError):
+    """The server could not be reached, or the connection broke.
+
+    Attributes:
+        url: the URL that was asked for, without its query.
+        reason: what happened.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        self.reason = reason
+        super().__init__(f"{url}: {reason}")
+
+
+@final
+class TLSVerificationError(TransportError):
+    """The server's certificate could not be verified."""
+
+
+@final
+class RequestTimeoutError(TransportError, TimeoutError):
+    """The server did not answer within the deadline.
+
+    Attributes:
+        waited_seconds: the deadline that passed.
+    """
+
+    def __init__(self, url: str, reason: str, *, waited_seconds: float) -> None:
+        self.waited_seconds = waited_seconds
+        TransportError.__init__(self, url, reason)
+
+
+class ProtocolError(InformerError, ValueError):
+    """The server answered with something that is not the Kubernetes API.
+
+    Attributes:
+        what: the request or the frame.
+        reason: what is wrong with the answer.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{what}: {reason}")
+
+
+@final
+class LineTooLongError(ProtocolError):
+    """A watch sent a line, or a list an item, over the limit.
+
+    Attributes:
+        limit_bytes: the limit that was exceeded.
+    """
+
+    def __init__(self, what: str, *, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            what,
+            f"longer than {limit_bytes} bytes; the connection is closed and what was cached stays",
+        )
+
+
+@final
+class ListInconsistentError(ProtocolError):
+    """A list contradicts itself: its pages, its items or its count do not agree."""
+
+
+class APIStatusError(InformerError):
+    """The server refused a request.
+
+    Attributes:
+        status: the HTTP status code, or the code of a watch's ERROR event.
+        reason: the machine-readable reason of the Status, such as `NotFound`; may be empty.
+        message: the server's own words, shortened.
+        request: what was asked for, such as `list pods`, or the method and path.
+        causes: the reasons in the Status's details.
+        retry_after_seconds: how long the server asks to wait, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        request: str = "",
+        causes: Sequence[str] = (),
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.request = request
+        self.causes = tuple(causes)
+        self.retry_after_seconds = retry_after_seconds
+        label = f"{status} {reason}".rstrip()
+        super().__init__(": ".join(part for part in (request, label, message) if part))
+
+
+@final
+class BadRequestError(APIStatusError):
+    """400: the server does not understand the request, a field selector for example."""
+
+
+@final
+class UnauthorizedError(APIStatusError):
+    """401: the credentials are missing, wrong or expired."""
+
+
+@final
+class ForbiddenError(APIStatusError):
+    """403: the credentials are valid and the right is missing."""
+
+
+@final
+class NotFoundError(APIStatusError):
+    """404: no such object, or no such resource on this server."""
+
+
+@final
+class ConflictError(APIStatusError):
+    """409: the object exists already, or was changed in between."""
+
+
+@final
+class ResourceExpiredError(APIStatusError):
+    """410: the position or the continue token is too old; only a new list helps."""
+
+
+@final
+class InvalidError(APIStatusError):
+    """422: the server understands the request and refuses its content."""
+
+
+@final
+class TooManyRequestsError(APIStatusError):
+    """429: the server asks to come back later."""
+
+
+class ServerError(APIStatusError):
+    """5xx: the server failed."""
+
+
+@final
+class ResourceVersionTooLargeError(ServerError):
+    """504 with that cause: the server has not seen this position yet, or never will."""
+
+
+@final
+class CacheNotSyncedError(InformerError, RuntimeError):
+    """A cache was read before its first sync.
+
+    Attributes:
+        informer: which informer.
+        state: its state.
+        last_error: its last error's text, or None.
+    """
+
+    def __init__(self, *, informer: str, state: str, last_error: str | None) -> None:
+        self.informer = informer
+        self.state = state
+        self.last_error = last_error
+        super().__init__(
+            f"the cache of {informer} is not synced (state: {state}; last error:"
+            f" {last_error or 'none'}); await wait_for_cache_sync() first, or read with"
+            " allow_unsynced=True"
+        )
+
+
+@final
+class CacheSyncTimeoutError(InformerError, TimeoutError):
+    """Some caches did not sync before the deadline.
+
+    Attributes:
+        waited_seconds: how long was waited.
+        pending: a line for each informer that is not synced: what it is, its state, its
+            attempts, its last error and its age.
+    """
+
+    def __init__(self, *, waited_seconds: float, pending: Sequence[str]) -> None:
+        self.waited_seconds = waited_seconds
+        self.pending = tuple(pending)
+        super().__init__(
+            f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. The informers"
+            " go on trying"
+        )
+
+
+@final
+class NotCachedError(InformerError, LookupError):
+    """A namespace was read that the informer does not watch.
+
+    Attributes:
+        informer: which informer.
+        namespace: the namespace that was asked for.
+    """
+
+    def __init__(self, *, informer: str, namespace: str) -> None:
+        self.informer = informer
+        self.namespace = namespace
+        super().__init__(
+            f"{informer} does not watch namespace {namespace!r}, so its cache knows nothing about"
+            " it; add an informer for that namespace, or read with allow_unsynced=True"
+        )
+
+
+@final
+class ObjectNotFoundError(InformerError, KeyError):
+    """No object with this key is cached.
+
+    Attributes:
+        resource: the resource that was asked for.
+        key: `namespace/name`, or `name` if cluster-scoped.
+    """
+
+    def __init__(self, *, resource: str, key: str) -> None:
+        self.resource = resource
+        self.key = key
+        super().__init__(f"{resource} {key!r} is not in the cache")
+
+
+@final
+class IndexNotFoundError(InformerError, KeyError):
+    """No index has this name.
+
+    Attributes:
+        index: the name that was asked for.
+        known: the names that exist.
+    """
+
+    def __init__(self, *, index: str, known: Sequence[str]) -> None:
+        self.index = index
+        self.known = tuple(known)
+        super().__init__(f"no index is called {index!r}; there are: {', '.join(known) or 'none'}")
+
+
+@final
+class FieldNotFoundError(InformerError, KeyError):
+    """An object has no value at a path that was read without a default.
+
+    Attributes:
+        key: the object's key.
+        path: the path that was read.
+    """
+
+    def __init__(self, *, key: str, path: str) -> None:
+        self.key = key
+        self.path = path
+        super().__init__(f"{key!r} has no {path}; pass default= if it may be absent")
+
+
+@final
+class LifecycleError(InformerError, RuntimeError):
+    """Something was called in a state in which it cannot work: not started, closed, twice."""
+
+
+@final
+class EventStreamOverflowError(InformerError, RuntimeError):
+    """A consumer of events() fell too far behind.
+
+    Attributes:
+        informer: which informer.
+        limit: the number of events the stream holds.
+    """
+
+    def __init__(self, *, informer: str, limit: int) -> None:
+        self.informer = informer
+        self.limit = limit
+        super().__init__(
+            f"the event stream of {informer} holds {limit} events and its consumer is slower"
+            " than that; the cache is intact: open a new stream, read faster or raise max_events"
+        )
+
+
+@final
+class QueueClosedError(InformerError, RuntimeError):
+    """A queue was closed and has nothing left."""
+
+
+class KubeAPIServerError(InformerError, RuntimeError):
+    """The test kit could not build, start or keep a real kube-apiserver.
+
+    Attributes:
+        what: what could not be done.
+        reason: why, with the last lines of the program's output if there are any.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{what}: {reason}")
+
+
+@final
+class KubeAPIServerNotFoundError(KubeAPIServerError, FileNotFoundError):
+    """There are no kube-apiserver and etcd programs, and building them was not allowed."""
+
+    def __init__(self, reason: str) -> None:
+        KubeAPIServerError.__init__(
+            self,
+            "kube-apiserver and etcd are needed and were not found",
+            f"{reason}. Set KUBEBUILDER_ASSETS to a folder that holds both, or allow them to be"
+            " built once: build=True, `pyinformer serve --real --build`, or"
+            " `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go on PATH, or"
+            " pip install 'pyinformer[kube-apiserver]')",
+        )
+
+
+def status_error_class(status: int, causes: Sequence[str] = ()) -> type[APIStatusError]:
+    """Return the class that stands for an HTTP status.
+
+    Args:
+        status: the HTTP status code.
+        causes: reasons in the Status's details; one of them singles out a server that has not
+            reached a resource version yet.
+    """
+    if "ResourceVersionTooLarge" in causes:
+        return ResourceVersionTooLargeError
+    if status >= _FIRST_SERVER_ERROR:
+        return ServerError
+    return _BY_STATUS.get(status, APIStatusError)
+
+
+_FIRST_SERVER_ERROR = 500
+_BY_STATUS: Mapping[int, type[APIStatusError]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ResourceExpiredError,
+    422: InvalidError,
+    429: TooManyRequestsError,
+}

@@ -1,0 +1,123 @@
+"""Metadata of an object: small, deeply immutable, and invisible to the garbage collector.
+
+What enters are the values of a decoded `metadata`; what leaves is a frozen record that everybody
+may share. Labels are a mapping over one flat tuple of strings: a frozen record with a dict inside
+would neither be immutable nor untracked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@final
+class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
+    """One entry of `metadata.ownerReferences`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+if TYPE_CHECKING:
+
+    @final
+    class Labels(Mapping[str, str]):
+        """An immutable mapping of text to text: labels, or annotations."""
+
+        def __init__(self, flat: tuple[str, ...] = ()) -> None: ...
+        @classmethod
+        def of(cls, labels: Mapping[str, str]) -> Labels: ...
+        def __getitem__(self, key: str) -> str: ...
+        def __iter__(self) -> Iterator[str]: ...
+        def __len__(self) -> int: ...
+
+else:
+
+    @final
+    class Labels(Struct, frozen=True, gc=False, eq=False):
+        """An immutable mapping of text to text: labels, or annotations."""
+
+        _flat: tuple[str, ...] = ()
+        """All keys, then all values: a key is found by one search at the speed of C."""
+
+        @classmethod
+        def of(cls, labels: Mapping[str, str]) -> Labels:
+            """Copy a mapping."""
+            return cls((*labels.keys(), *labels.values()))
+
+        def __getitem__(self, key: str) -> str:
+            flat = self._flat
+            half = len(flat) // 2
+            try:
+                return flat[half + flat.index(key, 0, half)]
+            except ValueError:
+                raise KeyError(key) from None
+
+        def get(self, key: str, default: object = None) -> object:
+            """Return the value of a key, or the default."""
+            flat = self._flat
+            if key not in flat:
+                return default
+            half = len(flat) // 2
+            try:
+                return flat[half + flat.index(key, 0, half)]
+            except ValueError:  # it is a value and no key
+                return default
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(self._flat[: len(self._flat) // 2])
+
+        def __len__(self) -> int:
+            return len(self._flat) // 2
+
+        def __hash__(self) -> int:
+            return hash(frozenset(self.items()))
+
+        def __repr__(self) -> str:
+            return f"Labels({dict(self)!r})"
+
+        __contains__ = Mapping.__contains__
+        __eq__ = Mapping.__eq__
+        keys, values, items = Mapping.keys, Mapping.values, Mapping.items
+
+    # A Struct cannot inherit from Mapping (their metaclasses differ), so it is registered as one.
+    Mapping.register(Labels)
+
+NO_LABELS = Labels(())
+
+
+@final
+class ObjectMeta(Struct, frozen=True, gc=False):
+    """The metadata that keys, selectors, owners and guards need, shared and immutable.
+
+    Annotations and managed fields are not here: read `obj.annotations`, or `obj.to_dict()`.
+    """
+
+    namespace: str
+    """Empty for a cluster-scoped object."""
+    name: str
+    uid: str
+    resource_version: str
+    generation: int = 0
+    labels: Labels = NO_LABELS
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str | None = None
+    """RFC 3339, as the server wrote it."""
+    deletion_timestamp: str | None = None
+    """RFC 3339; set while the object waits for its finalizers."""
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this object, if there is one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)

@@ -1,0 +1,221 @@
+"""The object that everybody shares: what the server sent, and a frozen record of its metadata.
+
+The bytes are the truth. They cannot be changed, any thread may read them, and the body is decoded
+only when somebody asks, into something of the reader's own. Nothing in here is tracked by the
+garbage collector, so a large cache costs it nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, final, overload
+
+import msgspec
+from msgspec import UNSET, Struct
+from typing_extensions import TypeVar
+
+from pyinformer.apimachinery._errors import (
+    FieldNotFoundError,
+    FrozenObjectError,
+    InvalidObjectError,
+    InvalidTypeError,
+)
+from pyinformer.apimachinery._json import DECODE_FAILURES, JSONObject, JSONValue, decode_object
+from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
+from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
+from pyinformer.apimachinery._paths import compile_path
+from pyinformer.apimachinery._view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+V = TypeVar("V", bound=View | None, default=None, covariant=True)
+"""The view of an object: a subclass of View, or None without a projection."""
+
+_T = TypeVar("_T")
+_D = TypeVar("_D")
+_MISSING: Any = object()
+
+
+class _AnnotatedMeta(Struct, frozen=True, gc=False):
+    annotations: dict[str, str] | None = None
+
+
+class _Annotated(Struct, frozen=True, gc=False):
+    metadata: _AnnotatedMeta
+
+
+_decode_annotated = msgspec.json.Decoder(_Annotated).decode
+
+
+@final
+class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
+    """An object of the cluster as it was at one resource version. Immutable and shared.
+
+    Equality and hash go by kind, uid and resource version; `same_content` compares bodies.
+    """
+
+    _key: str
+    metadata: ObjectMeta
+    _view: V
+    raw: bytes
+    """The JSON text; apiVersion and kind are always in it. managedFields may be stripped."""
+    gvk: GroupVersionKind
+    problem: str = ""
+    """Why the projection or the transform could not read this object; empty if they could."""
+
+    @property
+    def key(self) -> ObjectKey:
+        """`namespace/name`, or `name` if the object is cluster-scoped."""
+        return ObjectKey(self._key)
+
+    @property
+    def view(self) -> V:
+        """The projection, decoded once when the object arrived and shared; None without one.
+
+        Raises:
+            InvalidObjectError: this object does not fit the projection.
+        """
+        if self.problem and self._view is None:
+            raise InvalidObjectError(self._what, self.problem)
+        return self._view
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations, decoded at each read."""
+        try:
+            found = _decode_annotated(self.raw).metadata.annotations
+        except DECODE_FAILURES as error:
+            raise InvalidObjectError(self._what, f"metadata.annotations: {error}") from error
+        return Labels.of(found) if found else NO_LABELS
+
+    def to_dict(self) -> JSONObject:
+        """Decode the whole object into a dict of the caller's own; change it as you like.
+
+        To write an object back, start here: typed decodes drop the fields they do not know.
+
+        Raises:
+            InvalidObjectError: the body holds something Python cannot represent.
+        """
+        return decode_object(self.raw, self._what)
+
+    @overload
+    def at(self, path: str) -> JSONValue: ...
+    @overload
+    def at(self, path: str, kind: type[_T]) -> _T: ...
+    @overload
+    def at(self, path: str, kind: type[_T], *, default: _D) -> _T | _D: ...
+    def at(self, path: str, kind: Any = Any, *, default: Any = _MISSING) -> Any:
+        """Decode one value: `pod.at("spec.nodeName", str, default=None)`.
+
+        Args:
+            path: field names with dots; quote a name with dots in it:
+                `metadata.annotations['example.com/team']`.
+            kind: the value's type, anything msgspec can decode; without it, plain JSON.
+            default: what to return where the value is absent or null.
+
+        Raises:
+            FieldNotFoundError: the value is absent and there is no default.
+            InvalidPathError: the path cannot be read.
+            InvalidObjectError: the value is of another type.
+        """
+        value = compile_path(path, kind).read(self.raw, self._key)
+        if value is not UNSET:
+            return value
+        if default is _MISSING:
+            raise FieldNotFoundError(key=self._key, path=path)
+        return default
+
+    def as_type(self, model: type[_T]) -> _T:
+        """Decode the whole object into a model of the caller's own.
+
+        Typed decodes drop unknown fields: to write an object back, start from `to_dict()`.
+
+        Args:
+            model: a msgspec Struct, a dataclass, a TypedDict, a pydantic model, or a model of
+                the kubernetes_asyncio or kubernetes client.
+
+        Raises:
+            InvalidObjectError: the object does not fit the model.
+            InvalidTypeError: nothing can be decoded into such a model.
+        """
+        decode = _model_decoder(cast("Hashable", model))
+        try:
+            return cast("_T", decode(self.raw))
+        except (ValueError, TypeError, RecursionError) as error:
+            reason = f"does not fit {model.__name__}: {error}"
+            raise InvalidObjectError(self._what, reason) from error
+
+    def same_content(self, other: KubeObject[View | None]) -> bool:
+        """Return whether both bodies say the same, whatever their resource versions."""
+        return self.raw == other.raw or _content(self) == _content(other)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.gvk.kind} {self._key!r}"
+
+    @property
+    def _identity(self) -> tuple[GroupVersionKind, str, str]:
+        return self.gvk, self.metadata.uid, self.metadata.resource_version
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, KubeObject):
+            return self._identity == other._identity
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __repr__(self) -> str:
+        meta = self.metadata
+        return f"<{self.gvk} {self._key} uid={meta.uid} resource_version={meta.resource_version}>"
+
+    if not TYPE_CHECKING:
+        # Type checkers refuse these already; at run time the error says what to call instead.
+        def __getitem__(self, item: object) -> NoReturn:
+            raise FrozenObjectError(key=self._key, operation=f"object[{item!r}]")
+
+        def __setitem__(self, item: object, value: object) -> NoReturn:
+            raise FrozenObjectError(key=self._key, operation=f"object[{item!r}] = ...")
+
+        def __setattr__(self, name: str, value: object) -> NoReturn:
+            raise FrozenObjectError(key=self._key, operation=f"object.{name} = ...")
+
+        def __delattr__(self, name: str) -> NoReturn:
+            raise FrozenObjectError(key=self._key, operation=f"del object.{name}")
+
+
+def _content(obj: KubeObject[Any]) -> JSONObject:
+    body = obj.to_dict()
+    for volatile in ("resourceVersion", "managedFields"):
+        body["metadata"].pop(volatile, None)
+    return body
+
+
+@lru_cache(maxsize=256)  # models are classes of the program; bounded for those made on the fly
+def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model
+    if hasattr(model, "model_validate_json"):
+        return cast("Callable[[bytes], object]", model.model_validate_json)
+    if hasattr(model, "openapi_types"):
+        return _client_decoder(model)
+    try:
+        return msgspec.json.Decoder(model).decode
+    except TypeError as error:
+        raise InvalidTypeError(
+            "model", f"nothing can be decoded into {model!r}: {error}"
+        ) from error
+
+
+def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class
+    """Decode by the generated client that the model comes from, which is loaded already."""
+    package = model.__module__.partition(".")[0]
+    client = importlib.import_module(f"{package}.client").ApiClient
+    bare = client.__new__(client)  # its constructor would open a connection pool
+
+    def decode(raw: bytes) -> object:
+        found: object = bare.deserialize(SimpleNamespace(data=raw.decode()), model)
+        return found
+
+    return decode

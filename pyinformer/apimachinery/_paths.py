@@ -1,0 +1,158 @@
+"""Field paths: from `spec.nodeName` to a decoder that reads only that.
+
+What enters is a path as text and the type of the value; what leaves is a compiled path that reads
+one object's bytes in a single narrow pass. A path names fields by dots; a name that contains a dot
+is quoted in brackets: `metadata.annotations['example.com/team']`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from pyinformer.apimachinery._errors import InvalidObjectError, InvalidPathError
+from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAME = r"([A-Za-z_$][\w$-]*)"
+_QUOTED = r"\[(?:'([^']+)'|\"([^\"]+)\")\]"
+_FIRST = re.compile(f"{_NAME}|{_QUOTED}")
+_NEXT = re.compile(rf"\.{_NAME}|{_QUOTED}")
+_CACHED_PATHS = 1024  # a program names its paths in its source; a loop that builds paths is bounded
+
+
+@lru_cache(maxsize=_CACHED_PATHS)
+def parse_path(path: str) -> tuple[str, ...]:
+    """Split a path into field names.
+
+    Raises:
+        InvalidPathError: naming the position that cannot be read.
+    """
+    if not isinstance(path, str) or not path:
+        raise InvalidPathError(str(path), "write field names with dots, such as 'spec.nodeName'")
+    steps: list[str] = []
+    position = 0
+    while position < len(path):
+        match = (_NEXT if steps else _FIRST).match(path, position)
+        if match is None:
+            raise InvalidPathError(path, _explain(path[position:], position))
+        steps.append(match[1] or match[2] or match[3])
+        position = match.end()
+    return tuple(steps)
+
+
+def _explain(text: str, position: int) -> str:
+    if re.match(r"\[\d*\]", text):
+        return "elements of lists have no path; read the list and pick from it, or use a View"
+    return f"unexpected {text[:10]!r} at position {position}"
+
+
+@final
+class CompiledPath:
+    """Reads the value at one path from an object's bytes."""
+
+    __slots__ = ("_decode", "_fields", "path")
+
+    def __init__(self, path: str, kind: Any) -> None:  # noqa: ANN401 - any type expression
+        self.path = path
+        try:
+            decoder, self._fields = _nest(parse_path(path), kind)
+            self._decode = msgspec.json.Decoder(decoder).decode
+        except TypeError as error:
+            raise InvalidPathError(path, f"{kind!r} cannot be its type: {error}") from error
+
+    def read(self, raw: bytes, what: str) -> JSONValue:
+        """Return the value, or UNSET where the object has none, or null.
+
+        Raises:
+            InvalidObjectError: the value is of another type.
+        """
+        try:
+            value: Any = self._decode(raw)
+        except DECODE_FAILURES as error:
+            raise InvalidObjectError(what, f"{self.path}: {error}") from error
+        for field in self._fields:
+            value = getattr(value, field)
+            if value is None or value is UNSET:
+                return UNSET
+        return value
+
+
+def _nest(steps: Sequence[str], kind: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401
+    """Build structs within structs, each with the one field that leads on."""
+    current = kind
+    for step in reversed(steps):
+        # A null anywhere on the way means the same as an absent field.
+        field = ("value", current | None | UnsetType, msgspec.field(name=step, default=UNSET))
+        current = msgspec.defstruct("Step", [field], frozen=True, gc=False)
+    return current, ("value",) * len(steps)
+
+
+@lru_cache(maxsize=_CACHED_PATHS)
+def compile_path(path: str, kind: Any) -> CompiledPath:  # noqa: ANN401 - any type expression
+    """Return the compiled path, made once for a path and a type."""
+    return CompiledPath(path, kind)
+
+
+@final
+class PathSet:
+    """Reads several paths of an object in one narrow pass, for indexes."""
+
+    __slots__ = ("_decode", "_walks")
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        tree: _Tree = {}
+        for path in paths:
+            _plant(tree, parse_path(path))
+        self._walks = tuple(_walk_of(tree, parse_path(path)) for path in paths)
+        self._decode = msgspec.json.Decoder(_struct_of(tree)).decode
+
+    def read(self, raw: bytes) -> tuple[JSONValue, ...]:
+        """Return the values in the order of the paths, None where there is none.
+
+        Raises:
+            msgspec.DecodeError: something on the way to a value is no object.
+        """
+        root = self._decode(raw)
+        return tuple(_follow(root, walk) for walk in self._walks)
+
+
+_Tree: TypeAlias = dict[str, "_Tree"]
+
+
+def _plant(tree: _Tree, steps: tuple[str, ...]) -> None:
+    for step in steps:
+        tree = tree.setdefault(step, {})
+
+
+def _walk_of(tree: _Tree, steps: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return, for each step, the attribute of the struct and the key of a dict."""
+    walk = []
+    for step in steps:
+        walk.append((f"f{list(tree).index(step)}", step))
+        tree = tree[step]
+    return tuple(walk)
+
+
+def _struct_of(tree: _Tree) -> Any:  # noqa: ANN401 - a type expression
+    if not tree:
+        return Any
+    fields: list[tuple[str, Any, Any]] = [
+        (f"f{number}", _struct_of(inner) | None, msgspec.field(name=step, default=None))
+        for number, (step, inner) in enumerate(tree.items())
+    ]
+    return msgspec.defstruct("Steps", fields, frozen=True, gc=False)
+
+
+def _follow(value: Any, walk: tuple[tuple[str, str], ...]) -> Any:  # noqa: ANN401 - JSON or structs
+    for attribute, _ in walk:
+        if value is None:
+            return None
+        value = getattr(value, attribute)
+    return value

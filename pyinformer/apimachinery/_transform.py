@@ -1,0 +1,66 @@
+"""The user's change to an object before it is kept, and the fence around that code.
+
+What enters is an object's bytes; what leaves are the changed bytes, with the fields that identify
+the object put back. A transform that raises loses its change, not the object: that is kept as the
+server sent it, with the reason beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+from msgspec import Struct
+
+from pyinformer.apimachinery._errors import InvalidTypeError
+from pyinformer.apimachinery._json import JSONObject, decode_object
+from pyinformer.apimachinery._wire import encode
+
+
+@final
+class BytesTransform(Struct, frozen=True):
+    """A transform that works on the JSON text itself.
+
+    Args:
+        function: takes and returns the bytes of one JSON object.
+    """
+
+    function: Callable[[bytes], bytes]
+
+
+Transform: TypeAlias = Callable[[JSONObject], JSONObject] | BytesTransform
+"""Takes the object as a dict of its own and returns the dict to keep; or a BytesTransform."""
+
+_IDENTITY = ("namespace", "name", "uid", "resourceVersion")
+
+
+def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
+    """Return the object's new bytes, or its old ones with the reason for that."""
+    try:
+        original = decode_object(raw, "the object to transform")
+        changed = _call(transform, raw)
+        _impose_identity(original, changed)
+        return encode(changed), ""
+    except Exception as error:  # noqa: BLE001 - user code; its failure must not lose the object
+        return raw, f"transform failed: {type(error).__name__}: {error}"
+
+
+def _call(transform: Transform, raw: bytes) -> JSONObject:
+    if isinstance(transform, BytesTransform):
+        return decode_object(transform.function(raw), "what the transform returned")
+    changed = transform(decode_object(raw, "the object to transform"))
+    if not isinstance(changed, dict):
+        reason = f"must return a dict, not {type(changed).__name__}"
+        raise InvalidTypeError("transform", reason)
+    return changed
+
+
+def _impose_identity(original: JSONObject, changed: JSONObject) -> None:
+    """A transform cannot make an object look like another one."""
+    changed["apiVersion"], changed["kind"] = original["apiVersion"], original["kind"]
+    metadata = changed.setdefault("metadata", {})
+    for field in _IDENTITY:
+        if field in original["metadata"]:
+            metadata[field] = original["metadata"][field]
+        else:
+            metadata.pop(field, None)

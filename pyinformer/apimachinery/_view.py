@@ -1,0 +1,127 @@
+"""Views: the part of an object that a user wants decoded once and shared.
+
+A user subclasses `View` with the fields of interest, in snake case. Such a view is decoded in the
+same pass as the metadata, is frozen, and is refused at registration if anything in it could be
+mutated, because every reader gets the same one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, StructMeta
+from msgspec import inspect as msginspect
+from typing_extensions import dataclass_transform
+
+from pyinformer.apimachinery._errors import InvalidViewError
+
+if TYPE_CHECKING:
+
+    @dataclass_transform(
+        frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,)
+    )
+    class _ViewMeta(type):
+        """What type checkers see: a frozen dataclass with keyword arguments only."""
+
+    class View(metaclass=_ViewMeta):
+        """Base class of projections; declare fields as in a dataclass."""
+
+        def __init_subclass__(cls, *, rename: str | None = "camel") -> None: ...
+
+else:
+
+    class _ViewMeta(StructMeta):
+        def __new__(
+            mcs,
+            name: str,
+            bases: tuple[type, ...],
+            namespace: dict[str, object],
+            **options: object,
+        ) -> type:
+            for option, value in _VIEW_OPTIONS.items():
+                options.setdefault(option, value)
+            return super().__new__(mcs, name, bases, namespace, **options)
+
+    _VIEW_OPTIONS = {"rename": "camel", "kw_only": True, "frozen": True, "gc": False}
+
+    class View(Struct, metaclass=_ViewMeta):
+        """Base class of projections; declare fields as in a dataclass."""
+
+
+_IMMUTABLE = (
+    msginspect.NoneType,
+    msginspect.BoolType,
+    msginspect.IntType,
+    msginspect.FloatType,
+    msginspect.StrType,
+    msginspect.BytesType,
+    msginspect.DateTimeType,
+    msginspect.DateType,
+    msginspect.TimeType,
+    msginspect.TimeDeltaType,
+    msginspect.UUIDType,
+    msginspect.DecimalType,
+    msginspect.EnumType,
+    msginspect.LiteralType,
+)
+
+
+def check_view(view: type[View]) -> None:
+    """Refuse a projection that cannot be decoded, or that a reader could change.
+
+    Raises:
+        InvalidViewError: naming the field and what to use instead.
+    """
+    name = getattr(view, "__name__", repr(view))
+    if not (isinstance(view, type) and issubclass(view, View)):
+        raise InvalidViewError(name, "it is no subclass of pyinformer.View")
+    try:
+        info = msginspect.type_info(view)
+    except (TypeError, NameError) as error:
+        raise InvalidViewError(name, f"its types cannot be decoded: {error}") from error
+    struct = _as_struct(info)
+    if any(field.encode_name == "metadata" for field in struct.fields):
+        reason = "metadata is on every object already: use obj.metadata and obj.annotations"
+        raise InvalidViewError(name, reason)
+    mutable = _mutable(info, name, frozenset())
+    if mutable is not None:
+        raise InvalidViewError(name, mutable)
+
+
+def _as_struct(info: msginspect.Type) -> msginspect.StructType:
+    if not isinstance(info, msginspect.StructType):
+        raise InvalidViewError(repr(info), "it is no structure")
+    return info
+
+
+def _mutable(info: msginspect.Type, where: str, seen: frozenset[type]) -> str | None:
+    """Return why a value of this type could be changed, or None."""
+    if isinstance(info, msginspect.Metadata):
+        return _mutable(info.type, where, seen)
+    if isinstance(info, _IMMUTABLE):
+        return None
+    if isinstance(info, msginspect.UnionType):
+        return _first(_mutable(option, where, seen) for option in info.types)
+    if isinstance(info, msginspect.VarTupleType):
+        return _mutable(info.item_type, f"{where}[]", seen)
+    if isinstance(info, msginspect.TupleType):
+        return _first(_mutable(item, f"{where}[]", seen) for item in info.item_types)
+    if isinstance(info, msginspect.StructType):
+        return _mutable_struct(info, where, seen)
+    kind = type(info).__name__.removesuffix("Type").lower()
+    return f"{where} is a {kind}, which readers could change; use a tuple, or a nested View"
+
+
+def _mutable_struct(info: msginspect.StructType, where: str, seen: frozenset[type]) -> str | None:
+    config: Any = info.cls.__struct_config__
+    if not config.frozen or config.gc:
+        return f"{where} is a {info.cls.__name__}, which is no View (frozen, not collected)"
+    if info.cls in seen:
+        return None
+    inner = seen | {info.cls}
+    return _first(_mutable(f.type, f"{where}.{f.name}", inner) for f in info.fields)
+
+
+def _first(reasons: Any) -> str | None:  # noqa: ANN401 - a generator of str | None
+    return next((reason for reason in reasons if reason is not None), None)

@@ -1,0 +1,127 @@
+"""The shape in which an object is decoded in one pass: metadata, and the fields of a view.
+
+These structs exist for the length of one decode. What is expensive or shared (labels, owners,
+managed fields) stays raw in them, to be looked up by its text or cut out by its length.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pyinformer.apimachinery._meta import NO_LABELS, Labels, OwnerReference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery._view import View
+
+_NO_RAW = Raw(b"")
+
+
+class WireMeta(Struct, frozen=True, gc=False, rename="camel"):
+    """`metadata` as it stands in an object."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: Raw = _NO_RAW
+    owner_references: Raw = _NO_RAW
+    finalizers: tuple[str, ...] | None = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    managed_fields: Raw = _NO_RAW
+
+
+class WireObject(Struct, frozen=True, gc=False):
+    """An object without a view."""
+
+    metadata: WireMeta
+
+
+class _Nothing(Struct, frozen=True, gc=False):
+    """Any JSON object, of which nothing is of interest."""
+
+
+decode_wire_object = msgspec.json.Decoder(WireObject).decode
+decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+skip_object = msgspec.json.Decoder(_Nothing).decode
+encode = msgspec.json.Encoder().encode
+
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
+_decode_owners = msgspec.json.Decoder(tuple[OwnerReference, ...] | None).decode
+
+
+def decode_labels(text: bytes) -> Labels:
+    """Decode the value of `metadata.labels`."""
+    found = _decode_labels(text)
+    return Labels.of(found) if found else NO_LABELS
+
+
+def decode_owners(text: bytes) -> tuple[OwnerReference, ...]:
+    """Decode the value of `metadata.ownerReferences`."""
+    return _decode_owners(text) or ()
+
+
+def wire_decoder(view: type[View] | None) -> Callable[[bytes | memoryview], Any]:
+    """Return a decoder for objects that also decodes the view's fields."""
+    if view is None:
+        return decode_wire_object
+    fields: list[Any] = [("metadata", WireMeta)]
+    for field in msgspec.structs.fields(_struct(view)):
+        options = {
+            name: value
+            for name, value in (
+                ("default", field.default),
+                ("default_factory", field.default_factory),
+            )
+            if value is not msgspec.NODEFAULT
+        }
+        fields.append((field.name, field.type, msgspec.field(name=field.encode_name, **options)))
+    wire = msgspec.defstruct("WireWithView", fields, kw_only=True, frozen=True, gc=False)
+    return msgspec.json.Decoder(wire).decode
+
+
+def view_builder(view: type[View]) -> Callable[[Any], Any]:
+    """Return a function that makes the view from a decoded object.
+
+    One of the hottest lines: a lambda written for the view's own fields, as dataclasses do it.
+    """
+    names = [field.name for field in msgspec.structs.fields(_struct(view))]
+    if not names:
+        empty = view()
+        return lambda _wire: empty
+    arguments = ", ".join(f"{name}=wire.{name}" for name in names)
+    # Every name is an identifier: Python accepted it as the name of a class attribute.
+    builder: Callable[[Any], Any] = eval(f"lambda wire: view({arguments})", {"view": view})  # noqa: S307
+    return builder
+
+
+def path_getter(view: type[View], steps: tuple[str, ...]) -> Callable[[Any], Any] | None:
+    """Return what reads a path from a view, or None if the view does not have it."""
+    names: list[str] = []
+    current: Any = view
+    for step in steps:
+        fields = msgspec.structs.fields(current) if _is_struct(current) else ()
+        field = next((f for f in fields if f.encode_name == step), None)
+        if field is None:
+            return None
+        names.append(field.name)
+        current = field.type
+    if _is_struct(current):
+        return None
+    return attrgetter(".".join(names))
+
+
+def _is_struct(kind: Any) -> bool:  # noqa: ANN401 - any type expression
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def _struct(view: type[View]) -> Any:  # noqa: ANN401
+    """A view is a Struct at run time; type checkers see a dataclass."""
+    return view
