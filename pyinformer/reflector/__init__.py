@@ -1,0 +1,19 @@
+"""Station 2: keep in step with the wire. Decides what to load, where to resume, what to believe."""
+
+from pyinformer.reflector._guard import Guard, GuardStatistics
+from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._reflector import Reflector, ReflectorStatus
+from pyinformer.reflector._sink import Sink
+from pyinformer.reflector._state import ReflectorState
+from pyinformer.reflector._watch_list_memory import WatchListMemory
+
+__all__ = [
+    "Guard",
+    "GuardStatistics",
+    "Reflector",
+    "ReflectorOptions",
+    "ReflectorState",
+    "ReflectorStatus",
+    "Sink",
+    "WatchListMemory",
+]

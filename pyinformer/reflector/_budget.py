@@ -1,0 +1,39 @@
+"""A time budget for work on the event loop.
+
+A socket with data in its buffer never suspends its reader, so whoever reads must let others run on
+purpose: by the time that was really spent working, never by a count of items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, final
+
+from anyio.lowlevel import checkpoint
+
+BUDGET_SECONDS: Final = 0.004  # a handler on the same loop waits no longer than this for its turn
+
+
+@final
+class TimeBudget:
+    """Adds up the time spent working and says when it is somebody else's turn."""
+
+    __slots__ = ("_spent", "now")
+
+    def __init__(self) -> None:
+        self.now = asyncio.get_running_loop().time
+        self._spent = 0.0
+
+    def spend_since(self, started: float) -> bool:
+        """Add the time since then; return whether the budget is used up."""
+        self._spent += self.now() - started
+        return self._spent > BUDGET_SECONDS
+
+    async def yield_now(self) -> None:
+        """Let others run and start a new budget.
+
+        Cancellation:
+            A point at which it is delivered.
+        """
+        self._spent = 0.0
+        await checkpoint()

@@ -1,0 +1,165 @@
+"""Following a watch: each line becomes a change of the sink, if the guard agrees.
+
+What enters are lines; what leaves are events for the sink, in order. The position moves only after
+the sink has taken an event. A line that cannot be followed ends the stream by an exception that
+says why; the lines behind it are not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, final
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    InvalidObjectError,
+    KubeObject,
+    ProtocolError,
+    Updated,
+    V,
+)
+from pyinformer.reflector._frames import StreamBroken, decode_any
+from pyinformer.reflector._guard import Suspicion, Verdict
+from pyinformer.reflector._state import Breach
+from pyinformer.transport import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    MODIFIED,
+    read_bookmark,
+    read_error,
+    read_frame,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import InformerError, ObjectCodec
+    from pyinformer.reflector._guard import Guard
+    from pyinformer.reflector._sink import Sink
+
+
+@final
+class Follower(Generic[V]):
+    """Applies the lines of one watch.
+
+    Args:
+        codec: decodes the objects.
+        guard: judges the events.
+        sink: takes what is judged good.
+        selective: a selector is in force, so that a deleted object may still exist.
+    """
+
+    __slots__ = ("_codec", "_guard", "_selective", "_sink", "bookmarks", "events")
+
+    def __init__(
+        self, codec: ObjectCodec[V], guard: Guard, sink: Sink[V], *, selective: bool = False
+    ) -> None:
+        self._codec = codec
+        self._guard = guard
+        self._sink = sink
+        self._selective = selective
+        self.events = 0
+        self.bookmarks = 0
+
+    @property
+    def frames(self) -> int:
+        """How much of what arrived was good."""
+        return self.events + self.bookmarks
+
+    def on_line(self, data: bytes, start: int, end: int) -> None:
+        """Take one line: `data[start:end]`.
+
+        Raises:
+            StreamBroken: this and what follows cannot be applied.
+            APIStatusError: the server said ERROR.
+        """
+        try:
+            kind, body, first, last = read_frame(data, start, end)
+        except ProtocolError as error:
+            raise self._unreadable(error, data[start:end]) from error
+        if kind == MODIFIED or kind == ADDED:  # noqa: PLR1714, SIM109 - hottest line
+            self._change(self._decode(body, first, last, (data, start, end)))
+        elif kind == DELETED:
+            self._delete(self._decode(body, first, last, (data, start, end)))
+        elif kind == BOOKMARK:
+            self._bookmark(body, first, last)
+        elif kind == ERROR:
+            raise read_error(body, first, last, request="watch")
+        else:
+            raise self._unreadable(
+                ProtocolError("watch", f"an event of the unknown type {kind[:40]!r}"),
+                data[start:end],
+            )
+
+    def _decode(
+        self, body: bytes, first: int, last: int, where: tuple[bytes, int, int]
+    ) -> KubeObject[V]:
+        try:
+            return self._codec.decode(body, first, last)
+        except InvalidObjectError:
+            data, start, end = where
+            line = data[start:end]
+            # What looked like the usual line may have more in it than one object.
+            try:
+                return decode_any(self._codec, line)
+            except (InvalidObjectError, ProtocolError) as error:
+                raise self._unreadable(error, line) from error
+
+    def _change(self, new: KubeObject[V]) -> None:
+        key = new._key
+        old = self._sink.get(key)
+        guard = self._guard
+        verdict = guard.judge_change(key, new.metadata, None if old is None else old.metadata)
+        if verdict is Verdict.UPDATE and old is not None:
+            self._sink.apply_nowait(Updated(old, new))
+        elif verdict is Verdict.ADD:
+            self._sink.apply_nowait(Added(new))
+        elif verdict is Verdict.REPLACE and old is not None:
+            self._sink.apply_nowait(Deleted(old, final_state_unknown=True))
+            self._sink.apply_nowait(Added(new))
+        else:
+            self._check_suspicion(new)
+            return
+        guard.applied(new.metadata.resource_version)
+        self.events += 1
+
+    def _delete(self, gone: KubeObject[V]) -> None:
+        key = gone._key
+        old = self._sink.get(key)
+        cached = None if old is None else old.metadata
+        verdict = self._guard.judge_deletion(key, gone.metadata, cached)
+        if verdict is Verdict.REMOVE:
+            self._sink.apply_nowait(Deleted(gone, may_still_exist=self._selective))
+        elif verdict is Verdict.REMOVE_UNSEEN and old is not None:
+            self._sink.apply_nowait(Deleted(old, final_state_unknown=True))
+        if verdict is not Verdict.SKIP:
+            self._guard.applied(gone.metadata.resource_version)
+            self.events += 1
+        self._check_suspicion(gone)
+
+    def _bookmark(self, body: bytes, first: int, last: int) -> None:
+        try:
+            bookmark = read_bookmark(body, first, last)
+        except ProtocolError as error:
+            raise self._unreadable(error, body[first:last]) from error
+        if self._guard.judge_bookmark(bookmark.resource_version):
+            self._sink.bookmark_nowait(bookmark.resource_version)
+            self.bookmarks += 1
+            return
+        self._break_off(f"a bookmark at {bookmark.resource_version[:40]!r}")
+
+    def _check_suspicion(self, obj: KubeObject[V]) -> None:
+        if self._guard.suspicion is not None:
+            version = obj.metadata.resource_version
+            self._break_off(f"{obj.gvk.kind} {obj.key!r} at {version[:40]!r}")
+
+    def _break_off(self, what: str) -> None:
+        suspicion = self._guard.suspicion or Suspicion.UNPROVEN
+        malformed = suspicion is Suspicion.MALFORMED
+        breach = Breach.MALFORMED if malformed else Breach.SUSPECT
+        reason = f"{suspicion.value} (position {self._guard.position}); loading again"
+        raise StreamBroken(breach, ProtocolError(what, reason))
+
+    def _unreadable(self, error: InformerError, line: bytes) -> StreamBroken:
+        self._guard.count("unknown_events")
+        return StreamBroken(Breach.UNREADABLE, error, line)

@@ -1,0 +1,37 @@
+"""What reading a watch can run into, as exceptions of the reflector's own."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, final
+
+from pyinformer.apimachinery import InformerError, InvalidObjectError, KubeObject, V
+from pyinformer.transport import read_frame_slowly
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import ObjectCodec
+    from pyinformer.reflector._state import Breach
+
+
+@final
+class StreamBroken(Exception):  # noqa: N818 - control flow between our own modules
+    """A watch whose content cannot be followed any further."""
+
+    def __init__(self, breach: Breach, error: InformerError, line: bytes = b"") -> None:
+        super().__init__(str(error))
+        self.breach = breach
+        self.error = error
+        self.digest = hashlib.blake2b(line).digest() if line else b""
+
+
+def decode_any(codec: ObjectCodec[V], line: bytes) -> KubeObject[V]:
+    """Decode the object of a line that does not look as API servers write it.
+
+    Raises:
+        ProtocolError, InvalidObjectError: the line is no event, its object no object.
+    """
+    _, data, start, end = read_frame_slowly(line, 0, len(line))
+    return codec.decode(data, start, end)
+
+
+__all__ = ["InvalidObjectError", "StreamBroken", "decode_any"]

@@ -1,0 +1,258 @@
+"""What a reflector does next: a state machine without I/O and without a clock of its own.
+
+What enters is how the last command ended, and the time; what leaves is the next command. A broken
+connection resumes the watch at its position; only what proves that the position is of no use loads
+everything again. Every repetition passes the backoff, so no server answer makes a hot loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ExponentialBackoff,
+    InformerError,
+    InternalError,
+    InvalidResourceVersionError,
+    ListInconsistentError,
+    NotFoundError,
+    ResourceExpiredError,
+    ResourceVersionTooLargeError,
+)
+from pyinformer.reflector._state import (
+    Breach,
+    Command,
+    Follow,
+    Halt,
+    Input,
+    Load,
+    Loaded,
+    LoadFailed,
+    LoadMode,
+    ReflectorState,
+    Sleep,
+    Watch,
+    WatchBroken,
+    WatchEnded,
+    WatchFailed,
+    Woke,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.reflector._watch_list_memory import WatchListMemory
+
+_REFUSALS = frozenset({400, 403, 405, 415, 422})  # all of them have been seen from some server
+_SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at once
+_EMPTY_WATCHES = 3  # so many empty ones in a row: the position may be dead (kubernetes#104171)
+_EMPTY_WATCH_SECONDS = 2.0
+_EXPIRED_AFTER_LOAD = 2  # twice running: paging takes longer than the server remembers
+_TOO_LARGE = 3  # a lagging server catches up within three attempts
+_BROKEN_WATCH_LISTS = 2
+_FRAME_RELIST_SECONDS = 600.0  # one frame must not cause a list more often than this
+_MALFORMED_AGAIN_SECONDS = 600.0  # a list was no cure if it happens again within this time
+
+
+@final
+class ReflectorMachine:
+    """Decides what to do next.
+
+    Args:
+        backoff: the delays between repetitions.
+        watch_list: what the cluster connection knows about watch-lists.
+        use_watch_list: whether watch-lists are tried at all.
+    """
+
+    def __init__(
+        self,
+        *,
+        backoff: ExponentialBackoff,
+        watch_list: WatchListMemory,
+        use_watch_list: bool = True,
+    ) -> None:
+        self.state = ReflectorState.NEW
+        self.reason = ""
+        """Why it is in this state, for people."""
+        self.attempts = 0
+        """Attempts since the last success."""
+        self.last_error: InformerError | None = None
+        self.loads = 0
+        self._backoff = backoff
+        self._watch_list = watch_list
+        self._use_watch_list = use_watch_list
+        self._next: Command = Watch()
+        self._expired_after_load = 0
+        self._watches_since_load = 0
+        self._empty_watches = 0
+        self._too_large = 0
+        self._broken_watch_lists = 0
+        self._malformed_at = float("-inf")
+        self._bad_frame = b""
+        self._frame_relist_at = float("-inf")
+        self._prefer_whole = False
+
+    def start(self, now: float) -> Command:
+        """Return the first command."""
+        return self._load(now)
+
+    def step(self, happened: Input, now: float) -> Command:
+        """Take how the last command ended, and return the next one."""
+        match happened:
+            case Woke():
+                return self._perform(self._next)
+            case Loaded():
+                return self._on_loaded(happened)
+            case LoadFailed():
+                return self._on_load_failed(happened, now)
+            case WatchEnded():
+                return self._on_watch_ended(happened, now)
+            case WatchFailed():
+                return self._on_watch_failed(happened, now)
+            case WatchBroken():
+                return self._on_watch_broken(happened, now)
+        raise InternalError(f"the reflector was told {happened!r}")
+
+    def progressed(self) -> None:
+        """Take note that a watch delivered something: its position is good, its content fine."""
+        self.attempts = 0
+        self.last_error = None
+        self.reason = ""
+        self._expired_after_load = 0
+        self._too_large = 0
+        self._empty_watches = 0
+
+    def connected(self) -> None:
+        """Take note that the server accepted a watch."""
+        self.reason = ""
+
+    def _on_loaded(self, happened: Loaded) -> Command:
+        self.loads += 1
+        self.attempts = 0
+        self.last_error = None
+        self.reason = ""
+        self._watches_since_load = 0
+        self._broken_watch_lists = 0
+        if happened.mode is LoadMode.WATCH_LIST:
+            self.state = ReflectorState.WATCHING
+            return Follow()
+        return self._perform(Watch())
+
+    def _on_load_failed(self, happened: LoadFailed, now: float) -> Command:
+        error = happened.error
+        if isinstance(error, InvalidResourceVersionError):
+            return self._on_malformed(error, now)
+        if happened.mode is LoadMode.WATCH_LIST:
+            return self._on_watch_list_failed(error, now)
+        if isinstance(error, ResourceExpiredError) and happened.pages:
+            # The continue token expired: the pages read so far are of no use, one body is.
+            return self._perform(Load(LoadMode.WHOLE))
+        return self._retry_load(error, now)
+
+    def _on_watch_list_failed(self, error: InformerError, now: float) -> Command:
+        refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
+        if refused or isinstance(error, ListInconsistentError):
+            self._watch_list.refused(now)
+            return self._perform(Load(self._list_mode()))
+        self._broken_watch_lists += 1
+        if self._broken_watch_lists >= _BROKEN_WATCH_LISTS:
+            self._broken_watch_lists = 0
+            self._watch_list.refused(now)
+        return self._retry_load(error, now)
+
+    def _retry_load(self, error: InformerError, now: float) -> Command:
+        return self._wait(error, now, self._load(now))
+
+    def _on_watch_ended(self, happened: WatchEnded, now: float) -> Command:
+        self._watches_since_load += 1
+        if happened.events:
+            self.progressed()
+        elif happened.seconds < _EMPTY_WATCH_SECONDS:
+            self._empty_watches += 1
+        if self._empty_watches >= _EMPTY_WATCHES:
+            self._empty_watches = 0
+            reason = "watches at this position end at once and empty: loading again"
+            return self._pause(now, self._load(now), reason)
+        if happened.seconds < _SHORT_WATCH_SECONDS:
+            return self._pause(now, Watch(), "the last watch was very short")
+        return self._perform(Watch())
+
+    def _on_watch_failed(self, happened: WatchFailed, now: float) -> Command:
+        error = happened.error
+        if isinstance(error, ResourceExpiredError):
+            return self._on_expired(error, now, first=not self._watches_since_load)
+        self._watches_since_load += happened.established
+        if isinstance(error, NotFoundError):
+            return self._retry_load(error, now)
+        if isinstance(error, ResourceVersionTooLargeError):
+            self._too_large += 1
+            if self._too_large >= _TOO_LARGE:
+                self._too_large = 0
+                return self._retry_load(error, now)
+        return self._wait(error, now, Watch())
+
+    def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:
+        self._expired_after_load = self._expired_after_load + 1 if first else 0
+        if self._expired_after_load >= _EXPIRED_AFTER_LOAD:
+            self._prefer_whole = True
+        command = self._retry_load(error, now)
+        if self._prefer_whole:
+            self.reason += "; the list takes longer than the server's watch history, so the next"
+            self.reason += " load is a watch-list or one unpaged list"
+        return command
+
+    def _on_watch_broken(self, happened: WatchBroken, now: float) -> Command:
+        self._watches_since_load += 1
+        error = happened.error
+        match happened.breach:
+            case Breach.MALFORMED:
+                return self._on_malformed(error, now)
+            case Breach.UNREADABLE:
+                return self._on_unreadable(happened, now)
+        return self._retry_load(error, now)
+
+    def _on_malformed(self, error: InformerError, now: float) -> Command:
+        before, self._malformed_at = self._malformed_at, now
+        if now - before < _MALFORMED_AGAIN_SECONDS:
+            self.state = ReflectorState.FAILED
+            self.last_error = error
+            self.reason = "resource versions cannot be compared; the cache is kept as it is"
+            return Halt(error)
+        return self._retry_load(error, now)
+
+    def _on_unreadable(self, happened: WatchBroken, now: float) -> Command:
+        again = happened.digest == self._bad_frame
+        self._bad_frame = happened.digest
+        if again and now - self._frame_relist_at >= _FRAME_RELIST_SECONDS:
+            self._frame_relist_at = now
+            return self._retry_load(happened.error, now)
+        return self._wait(happened.error, now, Watch())
+
+    def _load(self, now: float) -> Load:
+        if self._use_watch_list and self._watch_list.may_try(now):
+            return Load(LoadMode.WATCH_LIST)
+        return Load(self._list_mode())
+
+    def _list_mode(self) -> LoadMode:
+        return LoadMode.WHOLE if self._prefer_whole else LoadMode.PAGED
+
+    def _perform(self, command: Command) -> Command:
+        match command:
+            case Load(mode):
+                self.state = ReflectorState.LOADING
+                self.reason = self.reason or mode.value
+            case Watch() | Follow():
+                self.state = ReflectorState.WATCHING
+        return command
+
+    def _wait(self, error: InformerError, now: float, then: Command) -> Command:
+        """Back off after an error, and no shorter than the server asks for."""
+        self.last_error = error
+        asked = error.retry_after_seconds if isinstance(error, APIStatusError) else None
+        return self._pause(now, then, str(error), at_least=asked or 0.0)
+
+    def _pause(self, now: float, then: Command, reason: str, at_least: float = 0.0) -> Command:
+        self.attempts += 1
+        self.state = ReflectorState.WAITING
+        self.reason = reason
+        self._next = then
+        return Sleep(max(self._backoff.next(now), at_least))

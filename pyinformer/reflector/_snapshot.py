@@ -1,0 +1,190 @@
+"""Everything that exists, as a list or an initial stream tells it, until it is complete.
+
+What enters are items, or the lines of a watch-list up to its end bookmark; what leaves is a
+mapping of all objects, checked against itself. Nothing takes effect before. An object that has not
+changed stays the record that is cached already, so that loading again costs next to no memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Generic, final
+
+from pyinformer.apimachinery import (
+    InvalidObjectError,
+    InvalidResourceVersionError,
+    KubeObject,
+    ListInconsistentError,
+    ProtocolError,
+    V,
+    older,
+    resource_version_is_well_formed,
+)
+from pyinformer.reflector._frames import decode_any
+from pyinformer.transport import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    MODIFIED,
+    read_bookmark,
+    read_error,
+    read_frame,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import ObjectCodec
+    from pyinformer.reflector._guard import Guard
+    from pyinformer.reflector._sink import Sink
+
+_log = logging.getLogger(__name__)
+
+
+@final
+class Snapshot(Generic[V]):
+    """Collects one load.
+
+    Args:
+        codec: decodes the objects.
+        sink: knows what is cached.
+        guard: counts what cannot be read.
+    """
+
+    __slots__ = (
+        "_codec",
+        "_guard",
+        "_malformed",
+        "_newest",
+        "_sink",
+        "objects",
+        "resource_version",
+        "rest",
+        "rewound",
+        "skipped",
+    )
+
+    def __init__(self, codec: ObjectCodec[V], sink: Sink[V], guard: Guard) -> None:
+        self._codec = codec
+        self._sink = sink
+        self._guard = guard
+        self._newest = "0"
+        self._malformed = ""
+        self.objects: dict[str, KubeObject[V]] = {}
+        self.resource_version: str | None = None
+        """The list's version once it is complete."""
+        self.rewound = False
+        """An object is older here than in the cache: the server went back in time."""
+        self.skipped = 0
+        """Items that could not be read; what they were is unknown, so nothing may be deleted."""
+        self.rest: list[bytes] = []
+        """Lines behind the end bookmark; they belong to the watch that follows."""
+
+    def on_item(self, data: bytes, start: int, end: int) -> None:
+        """Take one item of a list.
+
+        Raises:
+            InvalidObjectError: it cannot even be identified; `on_invalid_item` takes it then.
+        """
+        self._add(self._codec.decode(data, start, end))
+
+    def on_invalid_item(self, data: bytes, start: int, end: int, error: Exception) -> None:
+        """Skip an item that cannot be identified, and say so."""
+        del data, start, end  # contents can be secrets
+        self._skip(error)
+
+    def on_list_kind(self, kind: str) -> None:
+        """Take note of a list's kind; built-in lists leave it out of their items."""
+        if self._codec.gvk is None and kind.endswith("List"):
+            self._codec.learn_kind(kind.removesuffix("List"))
+
+    def on_line(self, data: bytes, start: int, end: int) -> None:
+        """Take one line of a watch-list.
+
+        Raises:
+            APIStatusError: the server said ERROR.
+            ProtocolError: the line is no event.
+        """
+        if self.resource_version is not None:
+            self.rest.append(data[start:end])
+            return
+        kind, body, first, last = read_frame(data, start, end)
+        if kind in {ADDED, MODIFIED, DELETED}:
+            self._take(kind, body, first, last, data[start:end])
+        elif kind == BOOKMARK:
+            bookmark = read_bookmark(body, first, last)
+            if bookmark.ends_initial_events:
+                self.resource_version = bookmark.resource_version
+        elif kind == ERROR:
+            raise read_error(body, first, last, request="watch-list")
+        else:
+            raise ProtocolError("watch-list", f"an event of the unknown type {kind[:40]!r}")
+
+    def _take(self, kind: str, body: bytes, first: int, last: int, line: bytes) -> None:
+        try:
+            try:
+                obj = self._codec.decode(body, first, last)
+            except InvalidObjectError:
+                obj = decode_any(self._codec, line)
+        except InvalidObjectError as error:
+            self._skip(error)
+            return
+        if kind == DELETED:
+            self.objects.pop(obj._key, None)
+        else:
+            self._add(obj)
+
+    def _add(self, obj: KubeObject[V]) -> None:
+        key, meta = obj._key, obj.metadata
+        version = meta.resource_version
+        if not resource_version_is_well_formed(version):
+            self._malformed = self._malformed or version or "(none)"
+        elif older(self._newest, version):
+            self._newest = version
+        cached = self._sink.get(key)
+        if cached is not None and cached.metadata.uid == meta.uid:
+            known = cached.metadata.resource_version
+            if known == version:
+                obj = cached
+            elif older(version, known):
+                self.rewound = True
+        before = self.objects.get(key)
+        if before is None or not older(version, before.metadata.resource_version):
+            self.objects[key] = obj
+
+    def _skip(self, error: Exception) -> None:
+        self.skipped += 1
+        self._guard.count("undecodable", "skipped")
+        if self.skipped == 1:
+            _log.error(
+                "an object cannot be identified and is skipped; nothing is deleted by this list",
+                extra={"resource": str(self._codec.resource), "error": str(error)[:500]},
+            )
+
+    def complete(self, resource_version: str) -> dict[str, KubeObject[V]]:
+        """Check the whole and return it.
+
+        Args:
+            resource_version: the list's own.
+
+        Raises:
+            InvalidResourceVersionError: it, or that of an object, cannot be compared.
+            ListInconsistentError: an object is newer than the list it is in.
+        """
+        for version in (resource_version, self._malformed):
+            if version != "" and not resource_version_is_well_formed(version):
+                raise InvalidResourceVersionError(version)
+        if resource_version == "":
+            raise InvalidResourceVersionError(resource_version)
+        if older(resource_version, self._newest):
+            reason = f"it is at {resource_version} and holds an object at {self._newest}"
+            raise ListInconsistentError(f"list {self._codec.resource}", reason)
+        self.resource_version = resource_version
+        if self.skipped:
+            self._keep_absent()
+        return self.objects
+
+    def _keep_absent(self) -> None:
+        for key in self._sink.keys():  # noqa: SIM118 - a sink is no mapping
+            cached = self._sink.get(key)
+            if cached is not None:
+                self.objects.setdefault(key, cached)

@@ -1,0 +1,16 @@
+"""Station 4, the cache: objects by key, indexes over them, and how they are read."""
+
+from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
+from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
+from pyinformer.store._lister import Lister, NamespaceLister, Readiness
+
+__all__ = [
+    "NAMESPACE_INDEX",
+    "IndexFunction",
+    "IndexStatistics",
+    "IndexValue",
+    "Indexer",
+    "Lister",
+    "NamespaceLister",
+    "Readiness",
+]

@@ -1,0 +1,112 @@
+"""One index: from a value to the objects that have it.
+
+What enters are objects and what an index function says of them; what is kept are buckets, a dict
+from value to the objects by key. A bucket holds the objects themselves, so that reading one needs
+no second look-up. Index values are text; numbers and booleans become text, None is not indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeAlias
+
+from msgspec import Struct
+
+from pyinformer.apimachinery import InvalidTypeError, JSONValue, KubeObject, V
+
+IndexValue: TypeAlias = str | int | float | bool
+"""What an object can be found by."""
+
+IndexFunction: TypeAlias = Callable[["KubeObject[Any]"], "IndexValue | Iterable[IndexValue] | None"]
+"""Says by which values an object can be found: one, several, or None. It must be pure: it runs on
+the loop when an object arrives, and on a reader's thread when that object moves at this moment."""
+
+Placement: TypeAlias = str | tuple[str, ...] | None
+"""The values of one object, normalised."""
+
+
+class IndexStatistics(Struct, frozen=True, gc=False):
+    """How an index does."""
+
+    name: str
+    values: int
+    failures: int
+    """Objects that the index function raised for: they are in the cache, not in this index."""
+    last_failure: str
+
+
+def text_of(value: IndexValue) -> str:
+    """Return an index value as text, as JSON writes it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    reason = f"index values are text, numbers or booleans, not {type(value).__name__}"
+    raise InvalidTypeError("value", reason)
+
+
+def placement_of(values: JSONValue) -> Placement:
+    """Normalise what an index function or a path gave."""
+    if values is None or isinstance(values, str):
+        return values
+    if isinstance(values, list | tuple | set | frozenset):
+        return tuple(dict.fromkeys(text_of(value) for value in values if value is not None))
+    return text_of(values)
+
+
+class Index(Generic[V]):
+    """The buckets of one index.
+
+    Args:
+        name: the name it is read by.
+        read: returns the placement of an object; it may raise.
+    """
+
+    __slots__ = ("buckets", "failures", "last_failure", "name", "read")
+
+    def __init__(self, name: str, read: Callable[[KubeObject[V]], Placement]) -> None:
+        self.name = name
+        self.read = read
+        self.buckets: dict[str, dict[str, KubeObject[V]]] = {}
+        self.failures = 0
+        self.last_failure = ""
+
+    def empty_copy(self) -> Index[V]:
+        """Return an index of the same kind with nothing in it."""
+        copy = Index(self.name, self.read)
+        copy.failures, copy.last_failure = self.failures, self.last_failure
+        return copy
+
+    def place(self, key: str, placement: Placement, obj: KubeObject[V]) -> None:
+        """Put an object into the buckets of its values."""
+        if placement is None:
+            return
+        buckets = self.buckets
+        for value in (placement,) if placement.__class__ is str else placement:
+            bucket = buckets.get(value)
+            if bucket is None:
+                buckets[value] = bucket = {}
+            bucket[key] = obj
+
+    def displace(self, key: str, placement: Placement, remaining: Placement) -> None:
+        """Take a key out of the buckets of its old values, except of those that remain."""
+        if placement is None or placement == remaining:
+            return
+        stay = () if remaining is None else _values(remaining)
+        for value in _values(placement):
+            bucket = self.buckets.get(value)
+            if bucket is None or value in stay:
+                continue
+            bucket.pop(key, None)
+            if not bucket:
+                del self.buckets[value]
+
+    def statistics(self) -> IndexStatistics:
+        """Return the index's size and its failures."""
+        return IndexStatistics(self.name, len(self.buckets), self.failures, self.last_failure)
+
+
+def _values(placement: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (placement,) if isinstance(placement, str) else placement

@@ -1,0 +1,214 @@
+"""The cache: objects by key, and their indexes. Written on the loop, read from any thread.
+
+An object enters by an event, or with a complete list. The order of the writes makes an index read
+atomic at the write of the object itself: new buckets, then the object, then old buckets (for a
+deletion the object first). A reader iterates over a copy of a bucket, looks each key up again and
+returns what the cache holds now, so it never sees an object that was replaced or removed before.
+A list builds a second state beside the first and swaps the two in one assignment.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Generic, cast, final
+
+from pyinformer.apimachinery import (
+    Added,
+    Event,
+    IndexNotFoundError,
+    InvalidArgumentError,
+    KubeObject,
+    Updated,
+    V,
+    View,
+)
+from pyinformer.store._index import Index, IndexStatistics, IndexValue, Placement, text_of
+from pyinformer.store._readers import SharedPaths, read_again, read_fenced, reader_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyinformer.store._index import IndexFunction
+
+NAMESPACE_INDEX = "namespace"
+"""The index that every cache has."""
+
+_SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
+
+
+class _State(Generic[V]):
+    """What is swapped as one: the objects and the indexes over exactly these objects."""
+
+    __slots__ = ("indexes", "items")
+
+    def __init__(self, items: dict[str, KubeObject[V]], indexes: dict[str, Index[V]]) -> None:
+        self.items = items
+        self.indexes = indexes
+
+
+@final
+class Indexer(Generic[V]):
+    """A cache of immutable objects with indexes over them.
+
+    Args:
+        view: the projection of the objects, from which indexes by path are read if it has them.
+    """
+
+    def __init__(self, view: type[V] | None = None) -> None:
+        self._view = view
+        self._paths = SharedPaths()
+        self.resource_version = ""
+        """The newest resource version whose changes are all in here; empty before the first."""
+        self._state: _State[V] = _State({}, {})
+        self.add_index(NAMESPACE_INDEX, "metadata.namespace")
+
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index; objects that are cached already are indexed at once.
+
+        Args:
+            name: the name to read it by.
+            by: a field path such as `"spec.nodeName"`, or a pure function of an object that
+                returns a value, several, or None.
+
+        Raises:
+            InvalidArgumentError: the name is taken.
+            InvalidPathError: the path cannot be read.
+
+        Source:
+            client-go tools/cache/thread_safe_store.go, AddIndexers.
+        """
+        state = self._state
+        if name in state.indexes:
+            raise InvalidArgumentError("name", f"an index called {name!r} exists already")
+        index: Index[V] = Index(
+            name, reader_of(by, cast("type[View] | None", self._view), self._paths)
+        )
+        for key, obj in state.items.items():
+            index.place(key, read_fenced(index, obj), obj)
+        self._state = _State(state.items, {**state.indexes, name: index})
+
+    def get(self, key: str) -> KubeObject[V] | None:
+        """Return the object with this key, `namespace/name` or `name`, or None."""
+        return self._state.items.get(key)
+
+    def __len__(self) -> int:
+        return len(self._state.items)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._state.items
+
+    def keys(self) -> builtins.list[str]:
+        """Return a copy of all keys."""
+        return list(self._state.items)
+
+    def list(self) -> builtins.list[KubeObject[V]]:
+        """Return all objects in a list of the caller's own."""
+        return list(self._state.items.values())
+
+    def by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
+        """Return the objects that have a value, without looking at any other.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        state, wanted = self._state, text_of(value)
+        index = _find(state, name)
+        bucket = index.buckets.get(wanted)
+        if bucket is None:
+            return []
+        items = state.items
+        found: list[KubeObject[V]] = []
+        for obj in list(bucket.values()):
+            current = items.get(obj._key)
+            if current is obj or (current is not None and _has(index, current, wanted)):
+                found.append(current)
+        return found
+
+    def index_values(self, name: str) -> builtins.list[str]:
+        """Return the values by which some object can be found at this moment.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        return list(_find(self._state, name).buckets)
+
+    def indexes(self) -> tuple[IndexStatistics, ...]:
+        """Return the statistics of every index."""
+        return tuple(index.statistics() for index in list(self._state.indexes.values()))
+
+    def apply_nowait(self, event: Event[V]) -> None:
+        """Take one change over into the cache."""
+        if isinstance(event, Updated):
+            self._put(event.old._key, event.old, event.new)
+        elif isinstance(event, Added):
+            self._put(event.object._key, None, event.object)
+        else:
+            self._remove(event.last_known._key)
+
+    def _put(self, key: str, old: KubeObject[V] | None, new: KubeObject[V]) -> None:
+        state = self._state
+        moved: list[tuple[Index[V], Placement, Placement]] | None = None
+        for index in state.indexes.values():
+            value = read_fenced(index, new)
+            bucket = index.buckets.get(value) if value.__class__ is str else None
+            if bucket is None:
+                index.place(key, value, new)
+            else:
+                bucket[key] = new
+            if old is not None and (before := read_again(index, old)) != value:
+                moved = moved or []
+                moved.append((index, before, value))
+        state.items[key] = new
+        if moved is not None:
+            for index, before, value in moved:
+                index.displace(key, before, value)
+
+    def _remove(self, key: str) -> None:
+        state = self._state
+        old = state.items.pop(key, None)
+        if old is None:
+            return
+        for index in state.indexes.values():
+            index.displace(key, read_again(index, old), None)
+
+    def replace_nowait(
+        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+    ) -> Iterator[None]:
+        """Take a complete list: prepare it in short steps, then swap it in within one.
+
+        The cache keeps the mapping if it is a dict. Until the iterator ends nothing changes for
+        readers; abandoning it before leaves everything as it was.
+        """
+        items = objects if isinstance(objects, dict) else dict(objects)
+        indexes = {name: index.empty_copy() for name, index in self._state.indexes.items()}
+        for number, (key, obj) in enumerate(items.items(), start=1):
+            for index in indexes.values():
+                index.place(key, read_fenced(index, obj), obj)
+            if number % _SLICE == 0:
+                yield
+        self._adopt(items, indexes)
+        self.resource_version = resource_version
+
+    def _adopt(self, items: dict[str, KubeObject[V]], indexes: dict[str, Index[V]]) -> None:
+        for name, index in self._state.indexes.items():
+            if name not in indexes:  # added while the list was being prepared
+                indexes[name] = late = index.empty_copy()
+                for key, obj in items.items():
+                    late.place(key, read_fenced(late, obj), obj)
+        self._state = _State(items, indexes)
+
+    def bookmark_nowait(self, resource_version: str) -> None:
+        """Take note that the cache is complete up to this resource version."""
+        self.resource_version = resource_version
+
+
+def _find(state: _State[V], name: str) -> Index[V]:
+    try:
+        return state.indexes[name]
+    except KeyError:
+        raise IndexNotFoundError(index=name, known=tuple(state.indexes)) from None
+
+
+def _has(index: Index[V], obj: KubeObject[V], wanted: str) -> bool:
+    placement = read_again(index, obj)
+    return placement == wanted or (isinstance(placement, tuple) and wanted in placement)

@@ -1,0 +1,223 @@
+"""Reading a cache: by key, by namespace, by label, by index. From any thread.
+
+A lister never answers for what its cache cannot know: before the first sync, and for a namespace
+that is not watched, it raises instead of looking empty. What it returns are the shared, immutable
+objects in lists of the caller's own.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Generic, Protocol, final
+
+from pyinformer.apimachinery import (
+    KubeObject,
+    LabelSelector,
+    ObjectNotFoundError,
+    V,
+    object_key,
+)
+from pyinformer.store._indexer import NAMESPACE_INDEX
+from pyinformer.store._walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from pyinformer.store._index import IndexValue
+    from pyinformer.store._indexer import Indexer
+
+
+class Readiness(Protocol):
+    """Knows what a cache can answer for."""
+
+    def check(self, namespace: str | None) -> None:
+        """Raise if the cache cannot answer for a namespace, or for all of them if None.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+            NotCachedError: the namespace is not watched.
+        """
+        ...
+
+
+class AlwaysReady:
+    """The readiness of a cache that somebody else fills and answers for."""
+
+    def check(self, namespace: str | None) -> None:
+        """Allow every read."""
+
+
+@final
+class Lister(Generic[V]):
+    """Reads one resource's cache.
+
+    Args:
+        indexer: the cache.
+        resource: what errors call the objects, such as `pods`.
+        readiness: knows what the cache can answer for.
+    """
+
+    def __init__(
+        self, indexer: Indexer[V], *, resource: str, readiness: Readiness | None = None
+    ) -> None:
+        self._indexer = indexer
+        self._resource = resource
+        self._readiness = readiness or AlwaysReady()
+
+    def get(self, key: str, *, allow_unsynced: bool = False) -> KubeObject[V] | None:
+        """Return an object, or None if there is none.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+            allow_unsynced: answer with what is there, however incomplete.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+            NotCachedError: the namespace is not watched.
+        """
+        if not allow_unsynced:
+            self._readiness.check(key.rpartition("/")[0] or None)
+        return self._indexer.get(key)
+
+    def __getitem__(self, key: str) -> KubeObject[V]:
+        """Return an object.
+
+        Raises:
+            ObjectNotFoundError: there is none with this key.
+        """
+        found = self.get(key)
+        if found is None:
+            raise ObjectNotFoundError(resource=self._resource, key=key)
+        return found
+
+    def __contains__(self, key: str) -> bool:
+        return self.get(key) is not None
+
+    def list(
+        self,
+        *,
+        label_selector: str | Mapping[str, object] | LabelSelector | None = None,
+        allow_unsynced: bool = False,
+    ) -> builtins.list[KubeObject[V]]:
+        """Return the objects whose labels match, in no particular order.
+
+        Args:
+            label_selector: as text (`"app=web,tier in (a, b)"`) or as a mapping; None is all.
+            allow_unsynced: answer with what is there, however incomplete.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+            InvalidSelectorError: the selector cannot be parsed.
+        """
+        self._check(None, allow_unsynced)
+        return _select(self._indexer.list(), label_selector)
+
+    def namespace(self, namespace: str) -> NamespaceLister[V]:
+        """Return a lister of one namespace."""
+        return NamespaceLister(self, namespace)
+
+    def by_index(
+        self, name: str, value: IndexValue, *, allow_unsynced: bool = False
+    ) -> builtins.list[KubeObject[V]]:
+        """Return the objects that an index has under a value, without looking at any other.
+
+        One such read is atomic; two of them are two moments.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+            IndexNotFoundError: there is no such index.
+        """
+        self._check(None, allow_unsynced)
+        return self._indexer.by_index(name, value)
+
+    def index_values(self, name: str, *, allow_unsynced: bool = False) -> builtins.list[str]:
+        """Return the values that some object has in an index.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+            IndexNotFoundError: there is no such index.
+        """
+        self._check(None, allow_unsynced)
+        return self._indexer.index_values(name)
+
+    def keys(self, *, allow_unsynced: bool = False) -> builtins.list[str]:
+        """Return all keys.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+        """
+        self._check(None, allow_unsynced)
+        return self._indexer.keys()
+
+    def iter_async(
+        self,
+        *,
+        label_selector: str | Mapping[str, object] | LabelSelector | None = None,
+        allow_unsynced: bool = False,
+    ) -> AsyncIterator[KubeObject[V]]:
+        """Walk over a large answer without blocking the event loop.
+
+        The objects are those of the moment of this call, the work is spread over time.
+
+        Raises:
+            CacheNotSyncedError: the first sync is not done.
+            InvalidSelectorError: the selector cannot be parsed.
+
+        Cancellation:
+            Safe at every step; the walk just ends.
+        """
+        self._check(None, allow_unsynced)
+        return walk(self._indexer.list(), LabelSelector.parse(label_selector))
+
+    def _check(self, namespace: str | None, allow_unsynced: bool) -> None:  # noqa: FBT001
+        if not allow_unsynced:
+            self._readiness.check(namespace)
+
+    def _in_namespace(self, namespace: str, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
+        self._check(namespace, allow_unsynced)
+        return self._indexer.by_index(NAMESPACE_INDEX, namespace)
+
+
+@final
+class NamespaceLister(Generic[V]):
+    """Reads one namespace of a cache."""
+
+    def __init__(self, lister: Lister[V], namespace: str) -> None:
+        self._lister = lister
+        self._namespace = namespace
+
+    def get(self, name: str, *, allow_unsynced: bool = False) -> KubeObject[V] | None:
+        """Return the object with this name, or None; otherwise as `Lister.get`."""
+        return self._lister.get(object_key(self._namespace, name), allow_unsynced=allow_unsynced)
+
+    def __getitem__(self, name: str) -> KubeObject[V]:
+        """Return the object with this name.
+
+        Raises:
+            ObjectNotFoundError: there is none.
+        """
+        return self._lister[object_key(self._namespace, name)]
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def list(
+        self,
+        *,
+        label_selector: str | Mapping[str, object] | LabelSelector | None = None,
+        allow_unsynced: bool = False,
+    ) -> builtins.list[KubeObject[V]]:
+        """Return the namespace's objects whose labels match; otherwise as `Lister.list`."""
+        found = self._lister._in_namespace(self._namespace, allow_unsynced)  # noqa: SLF001
+        return _select(found, label_selector)
+
+
+def _select(
+    objects: Iterable[KubeObject[V]],
+    label_selector: str | Mapping[str, object] | LabelSelector | None,
+) -> list[KubeObject[V]]:
+    selector = LabelSelector.parse(label_selector)
+    if selector.is_empty:
+        return list(objects)
+    matches = selector.matches
+    return [obj for obj in objects if matches(obj.metadata.labels)]

@@ -1,0 +1,109 @@
+"""How an index gets its value from an object, and the fence around index functions of users.
+
+What enters is what a user declared: a field path, or a function. A path is read from metadata or
+from the view where they have it; the paths that remain share one narrow decode of the body.
+"""
+
+from __future__ import annotations
+
+import logging
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, final
+
+from pyinformer.apimachinery import KubeObject, PathSet, V, View, parse_path, path_getter
+from pyinformer.store._index import Index, Placement, placement_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import JSONValue
+    from pyinformer.store._index import IndexFunction
+
+_log = logging.getLogger(__name__)
+
+_METADATA: Final = {
+    ("metadata", "namespace"): attrgetter("metadata.namespace"),
+    ("metadata", "name"): attrgetter("metadata.name"),
+    ("metadata", "uid"): attrgetter("metadata.uid"),
+}
+
+
+@final
+class SharedPaths:
+    """Decodes all paths of a cache's indexes together, once for each object that is asked about."""
+
+    __slots__ = ("_paths", "_recent", "_set")
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self._set = PathSet([])
+        # The newest two: an update asks about the old and the new object, index by index.
+        self._recent: tuple[tuple[KubeObject[Any], tuple[JSONValue, ...]], ...] = ()
+
+    def reader(self, path: str) -> Callable[[KubeObject[Any]], Placement]:
+        """Add a path and return what reads it."""
+        if path not in self._paths:
+            self._paths.append(path)
+            self._set = PathSet(self._paths)
+            self._recent = ()
+        position = self._paths.index(path)
+        return lambda obj: placement_of(self._read(obj)[position])
+
+    def _read(self, obj: KubeObject[Any]) -> tuple[JSONValue, ...]:
+        recent = self._recent  # one read: another thread may replace it at any moment
+        for known, values in recent:
+            if known is obj:
+                return values
+        values = self._set.read(obj.raw)
+        self._recent = ((obj, values), *recent[:1])
+        return values
+
+
+def reader_of(
+    declared: str | IndexFunction, view: type[View] | None, paths: SharedPaths
+) -> Callable[[KubeObject[Any]], Placement]:
+    """Return what reads the placement of an object from it.
+
+    Raises:
+        InvalidPathError: the path cannot be read.
+    """
+    if callable(declared):
+        function = declared
+        return lambda obj: placement_of(function(obj))
+    steps = parse_path(declared)
+    if steps in _METADATA:
+        return _METADATA[steps]
+    if steps[:2] == ("metadata", "labels") and len(steps) == _LABEL_STEPS:
+        label = steps[2]
+        return lambda obj: obj.metadata.labels.get(label)
+    getter = None if view is None else path_getter(view, steps)
+    if getter is not None:
+        from_view = getter
+        return lambda obj: placement_of(from_view(obj.view))
+    return paths.reader(declared)
+
+
+_LABEL_STEPS = 3
+
+
+def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
+    """Return an object's placement; one that cannot be had leaves it out of this index alone."""
+    try:
+        return index.read(obj)
+    except Exception as error:  # noqa: BLE001 - user code, or a body that does not fit the path
+        index.failures += 1
+        index.last_failure = f"{type(error).__name__} for {obj.key!r}"
+        if index.failures == 1:
+            _log.warning(
+                "index function failed; the object is cached but not in this index",
+                extra={"index": index.name, "key": str(obj.key), "error": type(error).__name__},
+            )
+        return None
+
+
+def read_again(index: Index[V], obj: KubeObject[V]) -> Placement:
+    """Return the placement of an object that was read before: what failed then fails now."""
+    try:
+        return index.read(obj)
+    except Exception:  # noqa: BLE001 - user code; counted when the object arrived
+        return None

@@ -1,0 +1,131 @@
+"""Lines of a watch in, frames out: what happened, and where its object stands in the line.
+
+API servers write `{"type":"ADDED","object":{...}}` without white space, so the type is told by the
+first bytes and the object by two offsets; nothing is copied or decoded here on that way. Whether
+the rest of the line really is one object and nothing else is proven by whoever decodes it; a line
+for which that fails, or that looks different, is taken apart by the JSON decoder.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    InvalidObjectError,
+    ProtocolError,
+    decode_object,
+)
+from pyinformer.transport._status import status_error_from_object
+
+Frame: TypeAlias = tuple[str, bytes, int, int]
+"""The event's type, a buffer, and the offsets of the object in it."""
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+BOOKMARK: Final = "BOOKMARK"
+ERROR: Final = "ERROR"
+
+_TELLING_BYTES = 19  # enough of a line to tell the common types apart
+_PREFIXES: Final = {
+    prefix[:_TELLING_BYTES]: (kind, prefix)
+    for kind in (ADDED, MODIFIED, DELETED, BOOKMARK, ERROR)
+    for prefix in (b'{"type":"%s","object":' % kind.encode(),)
+}
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_CLOSING_BRACE = b"}"[0]
+
+
+class _Envelope(Struct, frozen=True):
+    type: str = ""
+    object: Raw = Raw(b"")
+    kind: str = ""
+
+
+class _BookmarkMeta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _BookmarkObject(Struct, frozen=True):
+    metadata: _BookmarkMeta = _BookmarkMeta()
+
+
+@final
+class Bookmark(Struct, frozen=True, gc=False):
+    """A server's word that everything up to a resource version was sent."""
+
+    resource_version: str
+    ends_initial_events: bool
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_bookmark = msgspec.json.Decoder(_BookmarkObject).decode
+
+
+def read_frame(data: bytes, start: int, end: int) -> Frame:
+    """Tell what a line is by its first bytes.
+
+    The line is `data[start:end]`, without its line end.
+
+    Raises:
+        ProtocolError: the line is no event.
+    """
+    found = _PREFIXES.get(data[start : start + _TELLING_BYTES])
+    if found is not None and data[end - 1] == _CLOSING_BRACE:
+        kind, prefix = found
+        if data.startswith(prefix, start):
+            return kind, data, start + len(prefix), end - 1
+    return read_frame_slowly(data, start, end)
+
+
+def read_frame_slowly(data: bytes, start: int, end: int) -> Frame:
+    """Take a line of any shape apart.
+
+    A line that is a Status, as some proxies answer with status 200, counts as an ERROR event.
+
+    Raises:
+        ProtocolError: the line is no event.
+    """
+    line = data[start:end]
+    try:
+        envelope = _decode_envelope(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError("watch", f"a line that is no event: {error}") from error
+    if envelope.kind == "Status" and not envelope.type:
+        return ERROR, line, 0, len(line)
+    body = bytes(envelope.object)
+    if not envelope.type or not body.startswith(b"{"):
+        raise ProtocolError("watch", "a line without a type or without an object")
+    return envelope.type, body, 0, len(body)
+
+
+def read_bookmark(data: bytes, start: int, end: int) -> Bookmark:
+    """Decode the object of a BOOKMARK event.
+
+    Raises:
+        ProtocolError: it is no bookmark.
+    """
+    try:
+        meta = _decode_bookmark(data[start:end]).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError("watch", f"a bookmark that cannot be read: {error}") from error
+    annotations = meta.annotations or {}
+    return Bookmark(meta.resource_version, annotations.get(_INITIAL_EVENTS_END) == "true")
+
+
+def read_error(data: bytes, start: int, end: int, *, request: str) -> APIStatusError:
+    """Decode the object of an ERROR event into the error it stands for.
+
+    Raises:
+        ProtocolError: it is no object at all.
+    """
+    try:
+        status = decode_object(data[start:end], "an ERROR event")
+    except InvalidObjectError as error:
+        raise ProtocolError(request, f"an ERROR event that cannot be read: {error}") from error
+    return status_error_from_object(status, request=request)
