@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from pyinformer.apimachinery._errors import InformerError
 
 if TYPE_CHECKING:
-    from pyinformer.testing import APIServer
-    from pyinformer.testing._kube_apiserver import KubeAPIServer
+    from pyinformer.testing import APIServer, KubeAPIServer
 
 
 def serve(
@@ -75,7 +74,7 @@ def _server(
     *, real: bool, build: bool, port: int, say: Callable[[str], None]
 ) -> APIServer | KubeAPIServer:
     if real:
-        from pyinformer.testing._kube_apiserver import KubeAPIServer
+        from pyinformer.testing import KubeAPIServer
 
         return KubeAPIServer(build=build, port=port, progress=say)
     from pyinformer.testing import APIServer

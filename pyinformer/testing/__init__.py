@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from pyinformer.testing._apiserver import APIServer
     from pyinformer.testing._faults import Fault, FaultScript
     from pyinformer.testing._journal import RequestRecord
+    from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
     from pyinformer.testing._storage import SavedState
 
 _HOMES = {
     "APIServer": "_apiserver",
     "Fault": "_faults",
     "FaultScript": "_faults",
+    "KubeAPIServer": "_kube_apiserver",
     "RequestRecord": "_journal",
     "SavedState": "_storage",
+    "StaticToken": "_kube_apiserver",
     "Token": "_access",
 }
 
@@ -29,8 +32,10 @@ __all__ = [
     "APIServer",
     "Fault",
     "FaultScript",
+    "KubeAPIServer",
     "RequestRecord",
     "SavedState",
+    "StaticToken",
     "Token",
 ]
 

@@ -11,6 +11,7 @@ from pyinformer.apimachinery import JSONObject
 from pyinformer.testing._resources import ResourceType
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_STATUS_VERBS = ["get", "patch", "update"]
 _HEALTH = ("readyz", "livez", "healthz")
 
 VERSION: JSONObject = {
@@ -76,14 +77,19 @@ def _resource_list(
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": chosen[0].api_version,
-        "resources": [
-            {
-                "name": resource.plural,
-                "singularName": resource.kind.lower(),
-                "namespaced": resource.namespaced,
-                "kind": resource.kind,
-                "verbs": _VERBS,
-            }
-            for resource in chosen
-        ],
+        "resources": [entry for resource in chosen for entry in _entries(resource)],
     }
+
+
+def _entries(resource: ResourceType) -> list[JSONObject]:
+    entry: JSONObject = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": _VERBS,
+    }
+    if not resource.has_status:
+        return [entry]
+    status = {"name": f"{resource.plural}/status", "singularName": "", "verbs": _STATUS_VERBS}
+    return [entry, {**entry, **status}]

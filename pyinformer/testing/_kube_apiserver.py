@@ -8,8 +8,6 @@ gone and so is their data.
 
 from __future__ import annotations
 
-import base64
-import json
 import secrets
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +23,7 @@ from pyinformer.testing._object_calls import ObjectCalls
 from pyinformer.testing._polling import poll
 from pyinformer.testing._processes import ProcessGroup, Program, free_ports
 from pyinformer.testing._sync_client import SyncClient
+from pyinformer.testing._tls import kubeconfig_text
 
 _READY_TIMEOUT_SECONDS: Final = 120.0  # 4 s on a calm machine, 30 s on two busy cores
 _START_ATTEMPTS: Final = 3  # somebody may take a free port before the server does
@@ -202,9 +201,8 @@ class KubeAPIServer(ObjectCalls):
         Args:
             token: the bearer token to put into it; None is the administrator's.
         """
-        certificates = base64.b64encode(self.ca_file.read_bytes()).decode()
-        return _KUBECONFIG.format(
-            server=self.url, certificates=certificates, token=json.dumps(token or self.token)
+        return kubeconfig_text(
+            self.url, ca_pem=self.ca_file.read_bytes(), token=token or self.token
         )
 
     def write_kubeconfig(self, path: Path | str, token: str | None = None) -> Path:
@@ -293,27 +291,6 @@ class KubeAPIServer(ObjectCalls):
         except InformerError:
             return False
         return True
-
-
-_KUBECONFIG: Final = """\
-apiVersion: v1
-kind: Config
-current-context: pyinformer
-clusters:
-- name: pyinformer
-  cluster:
-    server: {server}
-    certificate-authority-data: {certificates}
-users:
-- name: pyinformer
-  user:
-    token: {token}
-contexts:
-- name: pyinformer
-  context:
-    cluster: pyinformer
-    user: pyinformer
-"""
 
 
 def _close(clients: Sequence[SyncClient]) -> None:

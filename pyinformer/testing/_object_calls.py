@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 from pyinformer.apimachinery._errors import (
     APIStatusError,
     ConflictError,
+    InvalidArgumentError,
     KubeAPIServerError,
     NotFoundError,
 )
@@ -24,7 +26,9 @@ from pyinformer.testing._polling import poll
 
 _SERVED_TIMEOUT_SECONDS: Final = 30.0  # a new custom resource is served within about a second
 _CRD_API_VERSION: Final = "apiextensions.k8s.io/v1"
-_CRD_PLURAL: Final = "customresourcedefinitions"
+_DEFINITIONS: Final = f"/apis/{_CRD_API_VERSION}/customresourcedefinitions"
+_DEFAULT_NAMESPACE: Final = "default"
+_MERGE_PATCH: Final = "application/merge-patch+json"
 _ANY_OBJECT: Final[JSONObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -32,7 +36,7 @@ class ObjectCalls(ABC):
     """The calls; usable from any thread if `request` is."""
 
     def __init__(self) -> None:
-        self._plurals: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._resources: dict[str, dict[str, _Resource]] = {}
 
     @abstractmethod
     def request(
@@ -53,43 +57,90 @@ class ObjectCalls(ABC):
             ProtocolError: the answer is no JSON object.
         """
 
-    def create(self, obj: JSONObject) -> JSONObject:
-        """Create an object; its apiVersion and kind say where, its metadata in which namespace.
+    def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
+        """Create an object, its status included.
+
+        Args:
+            obj: with apiVersion, kind, and a name or generateName; a resourceVersion in it is
+                ignored, so that a deleted object can be created again.
+            namespace: if the object names none; None is "default".
+
+        Returns:
+            What the server stored. A status of a resource that has it apart is a second write.
 
         Raises:
             ConflictError: it exists already.
-            NotFoundError: its kind, or its namespace, does not exist.
+            NotFoundError: its namespace does not exist.
         """
-        return self.request("POST", self._path_of(obj, named=False), body=obj)
+        resource, body = self._placed(obj, namespace)
+        body["metadata"].pop("resourceVersion", None)
+        path = resource.path(body["metadata"].get("namespace"))
+        return self._with_status(resource, body, self.request("POST", path, body=body))
 
     def update(self, obj: JSONObject) -> JSONObject:
-        """Replace an object; a resourceVersion in its metadata is a precondition.
+        """Replace an object, its status included.
+
+        Args:
+            obj: the new object; a resourceVersion or uid in it is a precondition.
+
+        Returns:
+            What the server stored. A status of a resource that has it apart is a second write.
 
         Raises:
-            ConflictError: it was changed since that resourceVersion.
+            ConflictError: a precondition fails.
             NotFoundError: it does not exist.
         """
-        return self.request("PUT", self._path_of(obj, named=True), body=obj)
+        resource, body = self._placed(obj, None)
+        metadata = body["metadata"]
+        path = resource.path(metadata.get("namespace"), str(metadata.get("name", "")))
+        return self._with_status(resource, body, self.request("PUT", path, body=body))
 
     def get(
         self, api_version: str, plural: str, name: str, namespace: str | None = None
     ) -> JSONObject:
-        """Read one object.
+        """Return one object.
 
         Raises:
-            NotFoundError: it does not exist.
+            NotFoundError: there is none.
         """
-        return self.request("GET", resource_path(api_version, plural, namespace, name))
+        return self.request("GET", self._named(api_version, plural).path_of(name, namespace))
 
     def delete(
-        self, api_version: str, plural: str, name: str, namespace: str | None = None
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
     ) -> JSONObject:
-        """Delete one object; returns the server's answer, the object or a Status.
+        """Delete an object without a grace period; with finalizers it is only marked.
+
+        Args:
+            api_version: "v1" or "apps/v1".
+            plural: "pods".
+            name: its name.
+            namespace: None is "default".
+            uid: a precondition.
+            resource_version: a precondition.
+
+        Returns:
+            The server's answer: its last state, or a Status that names it.
 
         Raises:
-            NotFoundError: it does not exist.
+            NotFoundError: there is none.
+            ConflictError: a precondition fails.
         """
-        return self.request("DELETE", resource_path(api_version, plural, namespace, name))
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        options: JSONObject = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,  # no kubelet would ever end a scheduled pod's grace
+            "preconditions": {key: value for key, value in wanted.items() if value is not None},
+        }
+        path = self._named(api_version, plural).path_of(name, namespace)
+        return self.request("DELETE", path, body=options)
 
     def patch(
         self,
@@ -101,13 +152,19 @@ class ObjectCalls(ABC):
     ) -> JSONObject:
         """Apply a JSON merge patch: what it names is set, what it sets to None is removed.
 
+        Returns:
+            What the server stored. A status of a resource that has it apart is a second write.
+
         Raises:
-            NotFoundError: the object does not exist.
+            NotFoundError: there is none.
         """
-        path = resource_path(api_version, plural, namespace, name)
-        return self.request(
-            "PATCH", path, body=changes, content_type="application/merge-patch+json"
-        )
+        resource = self._named(api_version, plural)
+        path = resource.path_of(name, namespace)
+        answer = self.request("PATCH", path, body=changes, content_type=_MERGE_PATCH)
+        if not (resource.has_status and "status" in changes):
+            return answer
+        status: JSONObject = {"status": changes["status"]}
+        return self.request("PATCH", f"{path}/status", body=status, content_type=_MERGE_PATCH)
 
     def list(
         self,
@@ -117,15 +174,18 @@ class ObjectCalls(ABC):
         label_selector: str | None = None,
         field_selector: str | None = None,
     ) -> list[JSONObject]:
-        """Read all objects in one consistent list, each with apiVersion and kind."""
+        """Return all objects of one consistent list; namespace None is all namespaces.
+
+        Raises:
+            BadRequestError: a selector cannot be parsed.
+        """
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query = {key: value for key, value in selectors.items() if value}
-        answer = self.request("GET", resource_path(api_version, plural, namespace), query=query)
-        kind = str(answer["kind"]).removesuffix("List")
-        return [
-            {"apiVersion": api_version, "kind": kind, **item}
-            for item in objects_of(answer, "items")
-        ]
+        resource = self._named(api_version, plural)
+        answer = self.request("GET", resource.path(namespace), query=query)
+        # The items of built-in resources come without them.
+        identity = {"apiVersion": api_version, "kind": resource.kind}
+        return [{**identity, **item} for item in objects_of(answer, "items")]
 
     def register(
         self,
@@ -134,6 +194,7 @@ class ObjectCalls(ABC):
         plural: str,
         *,
         namespaced: bool = True,
+        has_status: bool = False,
         schema: JSONObject | None = None,
     ) -> None:
         """Make the server know a resource, and wait until it is served.
@@ -145,19 +206,21 @@ class ObjectCalls(ABC):
             kind: such as "Widget".
             plural: such as "widgets".
             namespaced: whether its objects live in namespaces.
+            has_status: whether clients have to write status through its subresource.
             schema: a structural OpenAPI v3 schema; None admits any object.
 
         Raises:
             KubeAPIServerError: it was not served in time.
         """
-        if self._lookup(api_version, kind) is not None:
+        if plural in self._discover(api_version):
             return
-        definition = _definition(api_version, kind, plural, namespaced=namespaced, schema=schema)
+        definition = _definition(
+            api_version, kind, plural, namespaced=namespaced, has_status=has_status, schema=schema
+        )
         with contextlib.suppress(ConflictError):  # another thread or test was first
-            self.request("POST", resource_path(_CRD_API_VERSION, _CRD_PLURAL), body=definition)
+            self.request("POST", _DEFINITIONS, body=definition)
         if not poll(
-            lambda: self._is_served(api_version, kind, plural),
-            timeout_seconds=_SERVED_TIMEOUT_SECONDS,
+            lambda: self._is_served(api_version, plural), timeout_seconds=_SERVED_TIMEOUT_SECONDS
         ):
             raise KubeAPIServerError(
                 f"{plural} of {api_version} cannot be used",
@@ -169,58 +232,96 @@ class ObjectCalls(ABC):
         with contextlib.suppress(ConflictError):
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
-    def _path_of(self, obj: JSONObject, *, named: bool) -> str:
-        api_version, kind = str(obj["apiVersion"]), str(obj["kind"])
-        resource = self._lookup(api_version, kind)
+    def _with_status(self, resource: _Resource, body: JSONObject, stored: JSONObject) -> JSONObject:
+        """Write the status too, where the server has ignored it."""
+        status = body.get("status")
+        if not resource.has_status or status is None or stored.get("status") == status:
+            return stored
+        metadata = stored["metadata"]
+        path = resource.path(metadata.get("namespace"), str(metadata["name"]))
+        return self.request("PUT", f"{path}/status", body={**stored, "status": status})
+
+    def _placed(self, obj: JSONObject, namespace: str | None) -> tuple[_Resource, JSONObject]:
+        """Return an object's resource and a copy of it that names its namespace."""
+        api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+        resource = self._find(api_version, lambda one: one.kind == kind)
         if resource is None:
-            raise NotFoundError(
-                status=404,
-                reason="NotFound",
-                request=f"find {kind} of {api_version}",
-                message="the server knows no such kind; register() it first",
+            raise InvalidArgumentError("obj", _not_served(kind, api_version))
+        body = {**obj, "metadata": dict(obj.get("metadata") or {})}
+        if resource.namespaced and not body["metadata"].get("namespace"):
+            body["metadata"]["namespace"] = namespace or _DEFAULT_NAMESPACE
+        return resource, body
+
+    def _named(self, api_version: str, plural: str) -> _Resource:
+        resource = self._find(api_version, lambda one: one.plural == plural)
+        if resource is None:
+            raise InvalidArgumentError("plural", _not_served(plural, api_version))
+        return resource
+
+    def _find(self, api_version: str, matches: Callable[[_Resource], bool]) -> _Resource | None:
+        for known in (self._resources.get(api_version, {}), None):
+            resources = self._discover(api_version) if known is None else known
+            for resource in resources.values():
+                if matches(resource):
+                    return resource
+        return None
+
+    def _discover(self, api_version: str) -> dict[str, _Resource]:
+        """Ask the server what it serves of a group and version, by plural."""
+        try:
+            answer = self.request("GET", _group_path(api_version))
+        except NotFoundError:
+            return {}
+        entries = {str(one["name"]): one for one in objects_of(answer, "resources")}
+        found = {
+            plural: _Resource(
+                api_version=api_version,
+                plural=plural,
+                kind=str(entry["kind"]),
+                namespaced=bool(entry["namespaced"]),
+                has_status=f"{plural}/status" in entries,
             )
-        plural, namespaced = resource
-        metadata = obj.get("metadata")
-        fields = metadata if isinstance(metadata, dict) else {}
-        namespace = str(fields.get("namespace") or "default") if namespaced else None
-        name = str(fields.get("name", "")) if named else None
-        return resource_path(api_version, plural, namespace, name)
+            for plural, entry in entries.items()
+            if "/" not in plural  # a subresource
+        }
+        self._resources[api_version] = found
+        return found
 
-    def _lookup(self, api_version: str, kind: str) -> tuple[str, bool] | None:
-        """Return the plural of a kind and whether it is namespaced; None if not served."""
-        if (api_version, kind) not in self._plurals:
-            try:
-                answer = self.request("GET", _group_path(api_version))
-            except NotFoundError:
-                return None
-            for resource in objects_of(answer, "resources"):
-                plural = str(resource["name"])
-                if "/" not in plural:  # no subresource
-                    entry = (plural, bool(resource["namespaced"]))
-                    self._plurals[api_version, str(resource["kind"])] = entry
-        return self._plurals.get((api_version, kind))
-
-    def _is_served(self, api_version: str, kind: str, plural: str) -> bool:
-        if self._lookup(api_version, kind) is None:
-            return False
+    def _is_served(self, api_version: str, plural: str) -> bool:
         try:
             self.list(api_version, plural)
-        except APIStatusError:
+        except (APIStatusError, InvalidArgumentError):
             return False
         return True
 
 
-def resource_path(
-    api_version: str, plural: str, namespace: str | None = None, name: str | None = None
-) -> str:
-    """Return the URL path of a resource, or of one object of it."""
-    parts = [_group_path(api_version)]
-    if namespace is not None:
-        parts.append(f"namespaces/{quote(namespace, safe='')}")
-    parts.append(quote(plural, safe=""))
-    if name is not None:
-        parts.append(quote(name, safe=""))
-    return "/".join(parts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resource:
+    """What discovery says about one resource."""
+
+    api_version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    has_status: bool
+
+    def path(self, namespace: str | None, name: str | None = None) -> str:
+        """Return the path of an object, or of all in a namespace, or of all."""
+        parts = [_group_path(self.api_version)]
+        if namespace is not None and self.namespaced:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        return "/".join(parts)
+
+    def path_of(self, name: str, namespace: str | None) -> str:
+        """Return the path of one object; namespace None is "default"."""
+        return self.path(namespace or _DEFAULT_NAMESPACE, name)
+
+
+def _not_served(what: str, api_version: str) -> str:
+    return f"{what!r} of {api_version!r} is not served: register() it first"
 
 
 def _group_path(api_version: str) -> str:
@@ -228,7 +329,13 @@ def _group_path(api_version: str) -> str:
 
 
 def _definition(
-    api_version: str, kind: str, plural: str, *, namespaced: bool, schema: JSONObject | None
+    api_version: str,
+    kind: str,
+    plural: str,
+    *,
+    namespaced: bool,
+    has_status: bool,
+    schema: JSONObject | None,
 ) -> JSONObject:
     group, _, version = api_version.partition("/")
     names: JSONObject = {"plural": plural, "singular": kind.lower(), "kind": kind}
@@ -237,6 +344,7 @@ def _definition(
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": schema or _ANY_OBJECT},
+        "subresources": {"status": {}} if has_status else {},
     }
     return {
         "apiVersion": _CRD_API_VERSION,

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from pyinformer.testing import APIServer
-    from pyinformer.testing._kube_apiserver import KubeAPIServer
+    from pyinformer.testing import APIServer, KubeAPIServer
 
 _OPTION: Final = "--pyinformer-build-kube-apiserver"
 _INI: Final = "pyinformer_build_kube_apiserver"
@@ -49,7 +48,7 @@ def kube_apiserver_session(
     kube_apiserver_build: bool,  # noqa: FBT001 - fixtures are asked for by parameters
 ) -> Iterator[KubeAPIServer]:
     """A real kube-apiserver for the whole session, for fixtures of a wide scope."""
-    from pyinformer.testing._kube_apiserver import KubeAPIServer
+    from pyinformer.testing import KubeAPIServer
 
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     capture = request.config.pluginmanager.get_plugin("capturemanager")

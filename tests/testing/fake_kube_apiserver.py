@@ -66,6 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, OBJECTS[self.path])
 
     def do_DELETE(self) -> None:
+        self._body()
         self._answer(200, OBJECTS.pop(self.path))
 
     def _body(self) -> JSONObject:

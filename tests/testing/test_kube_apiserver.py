@@ -65,6 +65,14 @@ def _config_map(name: str, namespace: str, **data: str) -> JSONObject:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
+def _pod(name: str, namespace: str, *, node: str | None = None) -> JSONObject:
+    spec: JSONObject = {"containers": [{"name": "main", "image": "example.com/nothing:1"}]}
+    if node is not None:
+        spec["nodeName"] = node
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def _watch(
     server: KubeAPIServer, path: str, timeout_seconds: int = 20
 ) -> Generator[tuple[str, JSONObject], None, None]:
@@ -133,17 +141,42 @@ def test_lists_select_by_label_and_field(kube_apiserver: KubeAPIServer, namespac
     assert names(field_selector="metadata.name=two") == ["two"]
 
 
-def test_an_unscheduled_pod_is_gone_at_once_when_deleted(
+def test_a_scheduled_pod_is_gone_at_once_when_deleted(
     kube_apiserver: KubeAPIServer, namespace: str
 ) -> None:
-    spec = {"containers": [{"name": "main", "image": "example.com/nothing:1"}]}
-    metadata = {"name": "pod", "namespace": namespace}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    assert kube_apiserver.create(pod)["status"]["phase"] == "Pending"
+    """No kubelet will end its grace period, so the kit asks for none."""
+    created = kube_apiserver.create(_pod("pod", namespace, node="node-1"))
+    assert created["status"]["phase"] == "Pending"
 
     kube_apiserver.delete("v1", "pods", "pod", namespace)
 
     assert kube_apiserver.list("v1", "pods", namespace) == []
+
+
+def test_a_status_is_written_with_the_rest(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+    """The real server ignores it but through the subresource."""
+    created = kube_apiserver.create({**_pod("pod", namespace), "status": {"phase": "Running"}})
+    assert created["status"]["phase"] == "Running"
+
+    updated = kube_apiserver.update({**created, "status": {"phase": "Failed"}})
+    assert updated["status"]["phase"] == "Failed"
+    changes = {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Succeeded"}}
+    patched = kube_apiserver.patch("v1", "pods", "pod", changes, namespace)
+    assert (patched["status"]["phase"], patched["metadata"]["labels"]) == ("Succeeded", {"a": "b"})
+
+
+def test_a_deleted_object_can_be_created_again_as_it_was(
+    kube_apiserver: KubeAPIServer, namespace: str
+) -> None:
+    first = kube_apiserver.create(_config_map("one", namespace, a="1"))
+    with pytest.raises(ConflictError):
+        kube_apiserver.delete("v1", "configmaps", "one", namespace, uid="another")
+    kube_apiserver.delete("v1", "configmaps", "one", namespace, uid=first["metadata"]["uid"])
+
+    second = kube_apiserver.create(first)
+
+    assert second["data"] == first["data"]
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
 
 
 def test_a_namespace_that_does_not_exist_is_refused(kube_apiserver: KubeAPIServer) -> None:

@@ -20,6 +20,7 @@ import yaml
 
 from pyinformer.apimachinery._errors import (
     ConflictError,
+    InvalidArgumentError,
     KubeAPIServerError,
     LifecycleError,
     NotFoundError,
@@ -99,8 +100,10 @@ def test_refusals_are_typed_and_carry_what_the_server_said(server: KubeAPIServer
 
 
 def test_an_unknown_kind_is_named(server: KubeAPIServer) -> None:
-    with pytest.raises(NotFoundError, match=r"find Widget of example.com/v1.*register\(\)"):
+    with pytest.raises(InvalidArgumentError, match=r"'Widget' of 'example.com/v1' is not served"):
         server.create({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {}})
+    with pytest.raises(InvalidArgumentError, match=r"'widgets' of 'v1' is not served"):
+        server.list("v1", "widgets")
 
 
 def test_a_known_resource_is_not_registered_again(server: KubeAPIServer) -> None:
