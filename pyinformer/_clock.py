@@ -1,0 +1,14 @@
+"""The clock of threads; the only place of the package that reads the time by itself.
+
+Code on an event loop takes the loop's time, deciding code takes `now: float`. What is left are
+threads that watch a loop and so cannot ask it.
+"""
+
+from __future__ import annotations
+
+import time
+
+
+def monotonic() -> float:
+    """Return monotonic seconds; only differences mean anything."""
+    return time.monotonic()

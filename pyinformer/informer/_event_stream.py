@@ -1,0 +1,157 @@
+"""The events of an informer as an asynchronous iterator with a bound.
+
+What enters are the objects that existed when the stream was opened, and every event after that;
+what leaves is the same, in order and unmerged. A consumer that falls too far behind gets an error
+instead of a gap: what was buffered before the overflow is delivered first, then the error is
+raised, at that and every further step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Generic, Self, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    Added,
+    Event,
+    EventStreamOverflowError,
+    InvalidArgumentError,
+    KubeObject,
+    LifecycleError,
+    V,
+)
+
+_BUDGET_SECONDS = 0.004  # a consumer that never waits lets others run this often
+_STEPS_PER_LOOK = 16  # at the clock
+
+
+@final
+class EventStream(Generic[V]):
+    """Made by `informer.events()`; use it as `async with ... as events: async for event in events`.
+
+    Args:
+        informer: names the informer in errors.
+        max_events: how many events may wait, what existed at the beginning not counted.
+        attach: is called when the stream is entered; registers it and preloads it.
+        detach: is called once when it is left.
+
+    Raises:
+        InvalidArgumentError: max_events is less than 1.
+    """
+
+    def __init__(
+        self,
+        informer: str,
+        *,
+        max_events: int = 1024,
+        attach: Callable[[EventStream[V]], None],
+        detach: Callable[[EventStream[V]], None],
+    ) -> None:
+        if max_events < 1:
+            raise InvalidArgumentError("max_events", f"{max_events} is too small; 1 is the least")
+        self._informer = informer
+        self._max_events = max_events
+        self._attach = attach
+        self._detach = detach
+        self._initial: Iterator[KubeObject[V]] = iter(())
+        self._events: deque[Event[V]] = deque()
+        self._is_open = False
+        self._has_ended = False
+        self._error: BaseException | None = None
+        self._overflowed = False
+        self._something = anyio.Event()
+        self._steps = 0
+        self._turn_began_at = 0.0
+
+    def put_nowait(self, event: Event[V]) -> None:
+        """Take one event; after an overflow, nothing any more."""
+        if self._overflowed or self._has_ended:
+            return
+        if len(self._events) >= self._max_events:
+            self._overflowed = True
+        else:
+            self._events.append(event)
+        self._something.set()
+
+    def preload_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+        """Take what the cache holds already, as additions of the initial list.
+
+        Args:
+            objects: the cache's content; before anything else is put in.
+        """
+        self._initial = iter(list(objects))
+        self._something.set()
+
+    def end_nowait(self, error: BaseException | None = None) -> None:
+        """Let the iteration end after what is buffered: the informer stops.
+
+        Args:
+            error: is raised there instead, at every step from then on.
+        """
+        if not self._has_ended:
+            self._has_ended = True
+            self._error = error
+            self._something.set()
+
+    async def __aenter__(self) -> Self:
+        if self._is_open or self._has_ended:
+            raise LifecycleError("an event stream is entered once; ask for a new one")
+        self._is_open = True
+        self._attach(self)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_open = False
+        self.end_nowait()
+        self._initial = iter(())
+        self._events.clear()
+        self._detach(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event[V]:
+        if not (self._is_open or self._has_ended):
+            raise LifecycleError("enter the stream first: async with informer.events() as events")
+        await self._let_others_run()
+        while True:
+            event = self._take()
+            if event is not None:
+                return event
+            if self._overflowed:
+                raise EventStreamOverflowError(informer=self._informer, limit=self._max_events)
+            if self._has_ended:
+                raise StopAsyncIteration if self._error is None else self._error
+            await self._wait()
+
+    def _take(self) -> Event[V] | None:
+        for obj in self._initial:
+            return Added(obj, is_in_initial_list=True)
+        return self._events.popleft() if self._events else None
+
+    async def _wait(self) -> None:
+        if self._something.is_set():  # else others wait for this one already
+            self._something = anyio.Event()
+        await self._something.wait()
+        self._steps = 0
+
+    async def _let_others_run(self) -> None:
+        """Suspend at times, before anything is taken, so that a cancellation loses nothing."""
+        if self._steps == 0:
+            self._turn_began_at = asyncio.get_running_loop().time()
+        self._steps += 1
+        if self._steps % _STEPS_PER_LOOK == 0:
+            now = asyncio.get_running_loop().time()
+            if now - self._turn_began_at >= _BUDGET_SECONDS:
+                self._steps = 0
+                await asyncio.sleep(0)

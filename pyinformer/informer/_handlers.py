@@ -1,0 +1,212 @@
+"""What users give us as event handlers, made into one thing that can be called with an event.
+
+A handler is one function of an event, or up to three functions by kind of event, or an object that
+has these three. Each may be plain (it runs on the loop and must not block), asynchronous, or
+marked by `in_thread`. Whatever returns an awaitable is awaited. A handler that could not be called
+is refused when it is registered, by its name and with what it should look like.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, final
+
+from typing_extensions import TypeVar as DefaultedTypeVar
+
+from pyinformer.apimachinery import (
+    Added,
+    Event,
+    InvalidHandlerError,
+    KubeObject,
+    Updated,
+    V,
+    View,
+)
+from pyinformer.informer._worker_threads import WorkerThreads
+
+_V_contra = DefaultedTypeVar("_V_contra", bound=View | None, default=None, contravariant=True)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class ResourceEventHandler(Protocol[_V_contra]):
+    """An object that is told of each change; the methods may be asynchronous."""
+
+    def on_add(self, obj: KubeObject[_V_contra], /) -> object:
+        """Hear of an object that appeared, or that was there already."""
+        ...
+
+    def on_update(self, old: KubeObject[_V_contra], new: KubeObject[_V_contra], /) -> object:
+        """Hear of an object that changed; at a resync both are the same."""
+        ...
+
+    def on_delete(self, obj: KubeObject[_V_contra], /) -> object:
+        """Hear of an object that disappeared; it is the last state that was seen."""
+        ...
+
+
+EventFunction: TypeAlias = Callable[[Event[V]], object]
+ObjectFunction: TypeAlias = Callable[[KubeObject[V]], object]
+UpdateFunction: TypeAlias = Callable[[KubeObject[V], KubeObject[V]], object]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler(Generic[V]):
+    """A checked handler."""
+
+    name: str
+    """Names it in logs and status: where it was defined."""
+    call: Callable[[Event[V]], object]
+    """Tells it of an event; what comes back is to be awaited if it can be."""
+
+    @classmethod
+    def of(
+        cls,
+        handler: EventFunction[V] | ResourceEventHandler[V] | None = None,
+        *,
+        on_add: ObjectFunction[V] | None = None,
+        on_update: UpdateFunction[V] | None = None,
+        on_delete: ObjectFunction[V] | None = None,
+        name: str | None = None,
+    ) -> Handler[V]:
+        """Check what a user gave.
+
+        Args:
+            handler: one function of an event, or an object with all three methods.
+            on_add: is called with an object that appeared.
+            on_update: is called with the old and the new object.
+            on_delete: is called with the last known state.
+            name: instead of the function's own.
+
+        Raises:
+            InvalidHandlerError: nothing, too much, or something that cannot be called so.
+        """
+        given = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
+        parts = {part: function for part, function in given.items() if function is not None}
+        if handler is None:
+            return cls._of_parts(parts, name)
+        if parts:
+            extra = " and ".join(parts)
+            reason = f"it was given together with {extra}; give one function of an event, or these"
+            raise InvalidHandlerError(_name_of(handler), reason)
+        methods = {part: getattr(handler, part, None) for part in given}
+        if any(methods.values()) and not inspect.isfunction(handler):
+            return cls._of_object(handler, methods, name)
+        _check(handler, "handler(event)", 1)
+        function = cast("EventFunction[V]", handler)
+        return cls(name=name or _name_of(handler), call=function)
+
+    @classmethod
+    def _of_object(
+        cls, handler: object, methods: Mapping[str, object], name: str | None
+    ) -> Handler[V]:
+        missing = [part for part, method in methods.items() if method is None]
+        if isinstance(handler, type):
+            reason = "it is a class; give an object of it"
+            raise InvalidHandlerError(_name_of(handler), reason)
+        if missing:
+            reason = f"it has no {' and no '.join(missing)}; a handler object has all three"
+            raise InvalidHandlerError(_name_of(handler), reason)
+        return cls._of_parts(methods, name or _name_of(handler))
+
+    @classmethod
+    def _of_parts(cls, parts: Mapping[str, object], name: str | None) -> Handler[V]:
+        if not parts:
+            reason = "nothing was given; give handler(event), on_add, on_update or on_delete"
+            raise InvalidHandlerError("None", reason)
+        for part, function in parts.items():
+            _check(function, *_SHAPES[part])
+        call: Callable[[Event[V]], object] = _by_kind(
+            cast("ObjectFunction[V]", parts.get("on_add", _ignore)),
+            cast("UpdateFunction[V]", parts.get("on_update", _ignore)),
+            cast("ObjectFunction[V]", parts.get("on_delete", _ignore)),
+        )
+        return cls(name=name or _name_of(next(iter(parts.values()))), call=call)
+
+
+_SHAPES = {
+    "on_add": ("on_add(obj)", 1),
+    "on_update": ("on_update(old, new)", 2),
+    "on_delete": ("on_delete(obj)", 1),
+}
+
+
+def _ignore(*_: object) -> None:
+    """Stand in for a part that the user did not give."""
+
+
+def _by_kind(
+    on_add: ObjectFunction[V], on_update: UpdateFunction[V], on_delete: ObjectFunction[V]
+) -> Callable[[Event[V]], object]:
+    def call(event: Event[V]) -> object:
+        if isinstance(event, Updated):
+            return on_update(event.old, event.new)
+        if isinstance(event, Added):
+            return on_add(event.object)
+        return on_delete(event.last_known)
+
+    return call
+
+
+def _check(function: object, shape: str, arguments: int) -> None:
+    """Refuse what cannot be called with this many positional arguments."""
+    if not callable(function) or isinstance(function, type):
+        reason = f"a {type(function).__name__} is no function; it must look like {shape}"
+        raise InvalidHandlerError(_name_of(function), reason)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        reason = f"it is a generator function, whose body would never run; write {shape}"
+        raise InvalidHandlerError(_name_of(function), reason)
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some builtins have none; calling them is the only test
+        return
+    try:
+        signature.bind(*(object() for _ in range(arguments)))
+    except TypeError as error:
+        reason = f"it takes {signature}; it must look like {shape}"
+        raise InvalidHandlerError(_name_of(function), reason) from error
+
+
+def _name_of(function: object) -> str:
+    """Return where a handler was defined, as far as it can be told."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module = getattr(named, "__module__", None)
+    qualname = str(getattr(named, "__qualname__", "?"))
+    return f"{module}.{qualname}" if module not in {None, "builtins", "__main__"} else qualname
+
+
+def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
+    """Make an event handler of a function that blocks.
+
+    The calls run one after the other, in order, in a thread that belongs to this function. Nobody
+    else waits for them. A thread cannot be interrupted: when its handler is removed, the call in
+    flight is waited for and then left alone.
+
+    Args:
+        function: a plain function; what a handler may be: `on_add`, `handler(event)` and so on.
+
+    Returns:
+        The same function, to be awaited.
+
+    Raises:
+        InvalidHandlerError: it is no plain function.
+    """
+    if not callable(function):
+        reason = f"a {type(function).__name__} is no function; give in_thread a plain function"
+        raise InvalidHandlerError(_name_of(function), reason)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        reason = "it is asynchronous already; give it without in_thread"
+        raise InvalidHandlerError(_name_of(function), reason)
+    threads = WorkerThreads(_name_of(function))
+
+    @functools.wraps(function, updated=())
+    async def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await threads.run(functools.partial(function, *args, **kwargs))
+
+    return run

@@ -1,0 +1,213 @@
+"""The task in which an informer's or a factory's own tasks live.
+
+What enters is a main function that is given a task group; what leaves is its readiness, and later
+its end. The group is opened in a task of its own, never in the caller's: the caller's errors stay
+bare, and entering and leaving may happen in two tasks. A crash inside stops everything in the group
+and surfaces where the host is closed, as one bare error or as a note on the error under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self, TypeAlias, final
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
+from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
+
+_log = logging.getLogger("pyinformer.informer")
+
+Main: TypeAlias = Callable[[TaskGroup, Callable[[], None]], Awaitable[None]]
+"""Is given the task group and a function that says "ready"; runs until it is cancelled.
+
+What it has to clean up with an await, it shields and bounds itself.
+"""
+
+
+async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) -> None:
+    """Be the main function of a host that only holds a task group.
+
+    Cancellation:
+        The only way to end it.
+    """
+    ready()
+    await anyio.sleep_forever()
+
+
+@final
+class Host:
+    """A lifetime: start() and aclose(), or `async with`, or run().
+
+    Args:
+        name: names it in errors and logs.
+        main: what to run in the task group.
+        grace_seconds: how long closing waits for what runs inside.
+        on_crash: is told at once of a crash; it must not raise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        main: Main = sleep_until_cancelled,
+        *,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        on_crash: Callable[[InformerError], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._main = main
+        self._grace_seconds = grace_seconds
+        self._on_crash = on_crash
+        self._task: asyncio.Task[None] | None = None
+        self._group: TaskGroup | None = None
+        self._ready: asyncio.Future[None] | None = None
+        self._closing = False
+        self._error: BaseException | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is ready, nobody closes it and nothing crashed."""
+        return self._group is not None and not self._closing
+
+    @property
+    def task_group(self) -> TaskGroup:
+        """The group inside, for tasks that are added later.
+
+        Raises:
+            LifecycleError: the host does not run.
+        """
+        if self._group is None or self._closing:
+            raise LifecycleError(f"{self.name} is not running: start it first, or a new one")
+        return self._group
+
+    async def start(self) -> None:
+        """Start and wait until the main function is ready.
+
+        Raises:
+            LifecycleError: it was started before; a host runs once.
+            Exception: whatever the main function raised before it was ready, bare.
+
+        Cancellation:
+            Stops what was started, waits for that as aclose() does, then goes on.
+        """
+        if self._task is not None:
+            raise LifecycleError(f"{self.name} was started before; make a new one")
+        self._ready = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(), name=f"pyinformer host of {self.name}")
+        try:
+            await asyncio.wait((self._ready,))
+        except asyncio.CancelledError:
+            await self._stop(self._grace_seconds)
+            if self._ready.done() and not self._ready.cancelled():
+                self._ready.exception()  # taken note of: the cancellation goes first
+            raise
+        self._ready.result()
+
+    async def aclose(self, grace_seconds: float | None = None) -> None:
+        """Cancel what runs inside and wait for its end; the second call only waits.
+
+        Args:
+            grace_seconds: how long to wait; None takes the host's own.
+
+        Raises:
+            InternalError: something inside crashed; raised by the first call only.
+
+        Cancellation:
+            Takes effect when the wait is over, which the grace bounds.
+        """
+        await self._stop(self._grace_seconds if grace_seconds is None else grace_seconds)
+        error = self._take_error()
+        if error is not None:
+            raise error
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start, say so, and stay until cancelled: `await task_group.start(host.run)`.
+
+        Raises:
+            InternalError: something inside crashed.
+
+        Cancellation:
+            The way to stop it: closes as aclose() does, then goes on.
+        """
+        async with self:
+            task_status.started()
+            if self._task is not None:
+                await asyncio.wait((self._task,))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None:
+            await self.aclose()
+            return
+        await self._stop(self._grace_seconds)
+        error = self._take_error()
+        if error is not None:
+            exc.add_note(f"{self.name} had crashed meanwhile: {error}")
+
+    async def _run(self) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                if self._closing:
+                    group.cancel_scope.cancel()
+                await self._main(group, self._say_ready)
+                group.cancel_scope.cancel()
+        except asyncio.CancelledError:  # the loop itself is ending
+            if self._ready is not None:
+                self._ready.cancel()
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - raised by start or aclose
+            self._crashed(error)
+        finally:
+            self._closing = True
+            self._say_ready()
+
+    def _say_ready(self) -> None:
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+
+    def _crashed(self, error: BaseException) -> None:
+        """Keep the first thing that went wrong, out of its groups."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(error)
+            return
+        crash = error if isinstance(error, InformerError) else self._internal_error(error)
+        self._error = crash
+        _log.error("%s crashed with %s", self.name, type(error).__name__)
+        if self._on_crash is not None:
+            self._on_crash(crash)
+
+    def _internal_error(self, error: BaseException) -> InternalError:
+        crash = InternalError(f"{self.name} crashed with {type(error).__name__}")
+        crash.__cause__ = error
+        return crash
+
+    def _take_error(self) -> BaseException | None:
+        error, self._error = self._error, None
+        return error
+
+    async def _stop(self, grace_seconds: float) -> None:
+        self._closing = True
+        if self._group is not None:
+            self._group.cancel_scope.cancel()
+        task = self._task
+        if task is None or task is asyncio.current_task():
+            return
+        try:
+            await wait_shielded(task, grace_seconds)
+        finally:
+            if not task.done():
+                _log.error("%s did not stop within %.1f s", self.name, grace_seconds)

@@ -1,0 +1,332 @@
+"""One handler and the task that tells it what happened.
+
+Events enter a bounded mailbox as fast as the informer has them and leave one after the other, each
+call awaited before the next. A handler that raises is counted, logged by name and kept; one that
+never returns holds up nobody but itself. This is the informer's fence around user code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
+    Event,
+    KubeObject,
+    LifecycleError,
+    V,
+)
+from pyinformer.informer._handlers import Handler
+from pyinformer.informer._mailbox import Mailbox
+from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
+
+_log = logging.getLogger("pyinformer.informer")
+
+_BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
+_CALLS_PER_LOOK = 16  # at the clock, which costs a third of a call
+_SLOW_LOOK_SECONDS = 0.001  # calls that take this long together are looked at one by one
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerStatus:
+    """How one handler is doing; for health endpoints, so without object content."""
+
+    name: str
+    has_synced: bool
+    delivered: int
+    """Calls that returned."""
+    failed: int
+    """Calls that raised."""
+    coalesced: int
+    """Events that were merged into one that waited already."""
+    dropped_pairs: int
+    """Additions that were taken back before the handler heard of them."""
+    depth: int
+    """Events that wait now."""
+    peak: int
+    """The most that were seen waiting."""
+    oldest_seconds: float
+    """How long the oldest event has waited, at most; 0 if none waits."""
+    in_flight_key: str | None
+    """The object that the handler is busy with, `namespace/name` or `name`; None if it is idle."""
+    in_flight_seconds: float
+    """How long it has been; 0 if it is idle."""
+    last_error: str | None
+    """The type of the last error and where it was raised; None if there was none."""
+    is_removed: bool
+    """It is told of nothing any more."""
+
+
+@final
+class Listener(Generic[V]):
+    """A handler's mailbox and its loop. Constructing it starts nothing.
+
+    Args:
+        handler: what to call.
+        tasks: where its task runs.
+        informer: names the informer in errors and in the task's name.
+        mailbox_size: how many events are kept in order before they are merged per key.
+        resync_period_seconds: how often the informer should remind it; 0 for never.
+    """
+
+    def __init__(
+        self,
+        handler: Handler[V],
+        *,
+        tasks: UserTasks,
+        informer: str,
+        mailbox_size: int = 1024,
+        resync_period_seconds: float = 0.0,
+    ) -> None:
+        self.name = handler.name
+        self.resync_period_seconds = resync_period_seconds
+        self._informer = informer
+        self._call = handler.call
+        self._tasks = tasks
+        self._mailbox: Mailbox[V] = Mailbox(size=mailbox_size, on_first=self._arrived)
+        self.put_nowait = self._mailbox.put_nowait
+        self._task: UserTask | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._in_flight: Event[V] | None = None
+        self._in_flight_since = 0.0
+        self._is_removed = False
+        self._has_synced = False
+        self._settled = anyio.Event()  # synced, or removed
+        self._delivered = 0
+        self._failed = 0
+        self._last_error: str | None = None
+
+    def start_nowait(self) -> None:
+        """Start telling the handler; on the running loop. A second call does nothing."""
+        if self._task is None and not self._is_removed:
+            self._loop = asyncio.get_running_loop()
+            name = f"handler {self.name} of {self._informer}"
+            self._task = self._tasks.spawn(name, self._run())
+
+    def preload_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+        """Take what the cache holds already, as additions of the initial list.
+
+        Args:
+            objects: the cache's content, no key twice; before anything else is put in.
+        """
+        self._mailbox.preload_nowait(objects)
+
+    def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+        """Take reminders: an update from each object to itself, unless something newer waits.
+
+        Args:
+            objects: the cache's content as it is now.
+        """
+        self._mailbox.resync_nowait(objects)
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note that every addition of the initial list has been put in."""
+        self._mailbox.initial_list_complete_nowait()
+        if self._in_flight is None:
+            self._look_if_synced()
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the handler has been told of the whole initial list."""
+        return self._has_synced
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether it is told of nothing any more."""
+        return self._is_removed
+
+    async def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
+        """Wait until the handler has been told of the whole initial list.
+
+        Args:
+            timeout_seconds: how long to wait.
+
+        Raises:
+            CacheSyncTimeoutError: it took longer.
+            LifecycleError: the handler was removed before.
+
+        Cancellation:
+            Safe.
+        """
+        with anyio.move_on_after(timeout_seconds):
+            await self._settled.wait()
+        if self._has_synced:
+            return
+        if self._is_removed:
+            raise LifecycleError(f"handler {self.name} was removed before it had synced")
+        status = self.status(asyncio.get_running_loop().time())
+        pending = (
+            f"handler {self.name} of {self._informer}: {status.delivered} delivered,"
+            f" {status.depth} waiting, last error: {status.last_error or 'none'}"
+        )
+        raise CacheSyncTimeoutError(waited_seconds=timeout_seconds, pending=(pending,))
+
+    async def remove(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Tell it of nothing any more, and wait for the call in flight.
+
+        The call may finish; one that does not is cancelled, named in the log and abandoned.
+        Called from inside the handler itself, this returns at once. A second call only waits.
+
+        Args:
+            grace_seconds: how long to wait.
+
+        Cancellation:
+            Takes effect when the wait is over, which the grace bounds; the handler is removed
+            in any case.
+        """
+        task = self._close()
+        if task is None:
+            return
+        try:
+            await task.wait(grace_seconds)
+        finally:
+            if not (task.done or task.is_current):
+                task.cancel_once()
+                task.abandon_if_running(grace_seconds)
+
+    async def aclose(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Tell it of nothing any more, and cancel the call in flight, once.
+
+        What the handler does in its `finally` is awaited; if it does not end, it is named in the
+        log and abandoned. Called from inside the handler, this returns at once, and the call it
+        comes from may finish.
+
+        Args:
+            grace_seconds: how long to wait.
+
+        Cancellation:
+            Takes effect when the wait is over, which the grace bounds; the handler is closed in
+            any case.
+        """
+        task = self._close()
+        if task is not None and not task.is_current:
+            await task.stop(grace_seconds)
+
+    def status(self, now: float) -> HandlerStatus:
+        """Return how it is doing.
+
+        Args:
+            now: the loop's time.
+        """
+        mailbox = self._mailbox.statistics(now)
+        event = self._in_flight
+        return HandlerStatus(
+            name=self.name,
+            has_synced=self._has_synced,
+            delivered=self._delivered,
+            failed=self._failed,
+            coalesced=mailbox.coalesced,
+            dropped_pairs=mailbox.dropped_pairs,
+            depth=mailbox.depth,
+            peak=mailbox.peak,
+            oldest_seconds=mailbox.oldest_seconds,
+            in_flight_key=None if event is None else event.key,
+            in_flight_seconds=0.0 if event is None else max(0.0, now - self._in_flight_since),
+            last_error=self._last_error,
+            is_removed=self._is_removed,
+        )
+
+    def _close(self) -> UserTask | None:
+        """Stop calling; return the task if there is one to wait for."""
+        self._is_removed = True
+        self._mailbox.close_nowait()
+        self._settled.set()
+        self._wake()
+        return self._task
+
+    def _arrived(self) -> None:
+        if self._loop is not None:
+            self._mailbox.stamp_nowait(self._loop.time())
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _look_if_synced(self) -> None:
+        if not self._has_synced and self._mailbox.initial_list_taken and not self._is_removed:
+            self._has_synced = True
+            self._settled.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._is_removed:
+            if await self._deliver_for_a_while(loop):
+                await asyncio.sleep(0)
+            elif not self._is_removed:
+                self._waiter = loop.create_future()
+                await self._waiter
+
+    async def _deliver_for_a_while(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Call until the budget is spent or nothing waits; return whether something may wait."""
+        take = self._mailbox.take_nowait
+        looked_at = loop.time()
+        deadline = looked_at + _BUDGET_SECONDS
+        calls = 1
+        while looked_at < deadline:
+            self._mailbox.observe_nowait(looked_at)
+            self._in_flight_since = looked_at
+            for _ in range(calls):
+                event = take()
+                if event is None:
+                    self._look_if_synced()
+                    return False
+                self._in_flight = event
+                try:
+                    result = self._call(event)
+                    if result is not None and inspect.isawaitable(result):
+                        self._in_flight_since = loop.time()
+                        await result
+                        self._mailbox.observe_nowait(loop.time())
+                except asyncio.CancelledError as error:
+                    self._cancelled(event, error)
+                except Exception as error:  # noqa: BLE001 - the fence around the user's handler
+                    self._raised(event, error)
+                else:
+                    self._delivered += 1
+                finally:
+                    self._in_flight = None
+            if not self._has_synced:
+                self._look_if_synced()
+            now = loop.time()
+            calls = 1 if now - looked_at > _SLOW_LOOK_SECONDS else _CALLS_PER_LOOK
+            looked_at = now
+        return True
+
+    def _cancelled(self, event: Event[V], error: asyncio.CancelledError) -> None:
+        """Tell our own cancellation from one that the handler ran into by itself."""
+        task = asyncio.current_task()
+        if self._is_removed or (task is not None and task.cancelling()):
+            raise error
+        self._raised(event, error)
+
+    def _raised(self, event: Event[V], error: BaseException) -> None:
+        self._failed += 1
+        self._last_error = f"{type(error).__name__} {_where(error)}"
+        _log.error(
+            "handler %s of %s failed on %s: %s; it stays registered",
+            self.name,
+            self._informer,
+            event.key,
+            self._last_error,
+        )
+
+
+def _where(error: BaseException) -> str:
+    """Return where an error was raised, without its text, which may quote an object."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return "at an unknown place"
+    last = frames[-1]
+    return f"at {last.filename}:{last.lineno} in {last.name}"

@@ -1,0 +1,294 @@
+"""The bounded buffer between the informer and one handler.
+
+Events enter in the order in which they happened and leave in that order while there is room;
+beyond that they are merged per key, at most [delete, add] for each, so that per key the handler
+still hears `add (update)* delete` and ends with the right mirror. Never holds more than `size`
+events plus two per key. Knows no event loop: whoever has one passes `now` and is told by a call
+when there is something to take.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, TypeAlias, final
+
+from pyinformer.apimachinery import Added, Deleted, Event, InternalError, KubeObject, Updated, V
+
+_Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
+_key_of = attrgetter("_key")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxStatistics:
+    """What a mailbox holds and what it had to merge."""
+
+    depth: int
+    """Events that wait now."""
+    peak: int
+    """The most that were seen waiting."""
+    coalesced: int
+    """Events that were merged into one that waited already, or gave way to one."""
+    dropped_pairs: int
+    """Additions that were taken back before the handler heard of them."""
+    oldest_seconds: float
+    """How long the oldest event has waited, at most; 0 if none waits."""
+
+
+@final
+class Mailbox(Generic[V]):
+    """Holds what one handler has not heard yet.
+
+    Args:
+        size: how many events are kept in their order before they are merged per key.
+        on_first: is called when something arrives in an empty mailbox.
+    """
+
+    def __init__(self, *, size: int = 1024, on_first: Callable[[], None] = lambda: None) -> None:
+        self._size = size
+        self._on_first = on_first
+        self._room = size  # 0: nothing may go straight to the queue
+        self._initial: dict[str, KubeObject[V]] = {}  # each an Added to be; before the queue
+        self._queue: deque[Event[V]] = deque()
+        self._slots: OrderedDict[str, _Slot[V]] = OrderedDict()  # after the queue
+        self._resyncs: dict[str, KubeObject[V]] = {}  # each an Updated to be; after everything
+        self._pairs = 0
+        self._closed = False
+        self._places_left = 0  # places that have been vacated from the front
+        self._initial_end: int | None = None
+        self._peak = self._coalesced = self._dropped_pairs = 0
+        self._oldest_at = self._mark_at = 0.0
+        self._mark_place = 0
+
+    def put_nowait(self, event: Event[V]) -> None:
+        """Take one event; the hot path of every informer."""
+        if 0 < len(self._queue) < self._room:
+            self._queue.append(event)
+        else:
+            self._put_slowly(event)
+
+    def _put_slowly(self, event: Event[V]) -> None:
+        if self._closed:
+            return
+        if self._is_empty():
+            self._append_first(event)
+            return
+        key = event.key
+        if type(event) is Updated and event.is_resync:
+            self._add_resync(key, event.new)
+            return
+        if self._resyncs.pop(key, None) is not None:
+            self._coalesced += 1
+        if key in self._initial:
+            self._merge_initial(key, event)
+        elif self._slots or len(self._queue) >= self._size:
+            self._merge(key, event)
+        else:
+            self._queue.append(event)
+        self._set_room()
+
+    def _append_first(self, event: Event[V]) -> None:
+        self._queue.append(event)
+        self._set_room()
+        self._on_first()
+
+    def preload_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+        """Take what exists already, as additions of the initial list.
+
+        Nothing is made per object until it is taken, so a hundred thousand cost milliseconds.
+
+        Args:
+            objects: the cache's content, no key twice.
+
+        Raises:
+            InternalError: something waits already, which would be overtaken.
+        """
+        if self._closed:
+            return
+        if not self._is_empty():
+            raise InternalError("A mailbox that holds events was given an initial list")
+        # They leave by popitem(), which is cheap at the end of a dict and only there.
+        newest_first = list(objects)[::-1]
+        self._initial = dict(zip(map(_key_of, newest_first), newest_first, strict=True))
+        self._set_room()
+        if self._initial:
+            self._on_first()
+
+    def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+        """Take reminders of what exists; those of keys of which anything waits give way.
+
+        Args:
+            objects: the cache's content as it is now.
+        """
+        if self._closed:
+            return
+        was_empty = self._is_empty()
+        listed = list(objects)
+        fresh = dict(zip(map(_key_of, listed), listed, strict=True))
+        for key in fresh.keys() & (self._slots.keys() | self._initial.keys()):
+            del fresh[key]
+            self._coalesced += 1
+        self._resyncs.update(fresh)
+        self._set_room()
+        if was_empty and fresh:
+            self._on_first()
+
+    def _add_resync(self, key: str, obj: KubeObject[V]) -> None:
+        if key in self._initial or key in self._slots:
+            self._coalesced += 1
+        else:
+            self._resyncs[key] = obj
+        self._set_room()
+
+    def take_nowait(self) -> Event[V] | None:
+        """Return the oldest event and forget it; None if there is none."""
+        if self._initial:
+            self._places_left += 1
+            added = Added(self._initial.popitem()[1], is_in_initial_list=True)
+            if not self._initial:
+                self._set_room()
+            return added
+        if self._queue:
+            self._places_left += 1
+            return self._queue.popleft()
+        if self._slots:
+            return self._take_slot()
+        if self._resyncs:
+            obj = self._resyncs.popitem()[1]
+            if not self._resyncs:
+                self._set_room()
+            return Updated(obj, obj, is_resync=True)
+        return None
+
+    def _take_slot(self) -> Event[V]:
+        key, slot = next(iter(self._slots.items()))
+        if isinstance(slot, tuple):
+            # The addition keeps the place, so that it follows at once.
+            self._pairs -= 1
+            self._slots[key] = slot[1]
+            return slot[0]
+        del self._slots[key]
+        self._places_left += 1
+        if not self._slots:
+            self._set_room()
+        return slot
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note that every addition of the initial list has been put in."""
+        if self._initial_end is None:
+            # Places are only ever added behind; those in front are taken or vanish. So once as
+            # many were taken as there are now, every initial addition was taken or merged away.
+            self._initial_end = self._places_left + self._places()
+
+    @property
+    def initial_list_taken(self) -> bool:
+        """Whether the initial list is complete and none of it waits here any more."""
+        end = self._initial_end
+        return end is not None and (self._places_left >= end or not self._places())
+
+    def close_nowait(self) -> None:
+        """Forget everything, and all that comes from now on."""
+        self._closed = True
+        self._room = self._pairs = 0
+        for buffer in (self._initial, self._queue, self._slots, self._resyncs):
+            buffer.clear()
+
+    def observe_nowait(self, now: float) -> None:
+        """Take note of depth and age; whoever takes events calls this at times."""
+        self._peak = max(self._peak, self._depth())
+        if self._places_left >= self._mark_place:
+            self._oldest_at, self._mark_at = self._mark_at, now
+            self._mark_place = self._places_left + self._places()
+
+    def stamp_nowait(self, now: float) -> None:
+        """Take note that the oldest event has arrived now."""
+        self._oldest_at = self._mark_at = now
+        self._mark_place = self._places_left + self._places()
+
+    def statistics(self, now: float) -> MailboxStatistics:
+        """Return what is in here and what was merged.
+
+        Args:
+            now: of the clock that was used for `observe_nowait` and `stamp_nowait`.
+        """
+        depth = self._depth()
+        return MailboxStatistics(
+            depth=depth,
+            peak=max(self._peak, depth),
+            coalesced=self._coalesced,
+            dropped_pairs=self._dropped_pairs,
+            oldest_seconds=max(0.0, now - self._oldest_at) if depth else 0.0,
+        )
+
+    def _is_empty(self) -> bool:
+        return not (self._queue or self._initial or self._slots or self._resyncs)
+
+    def _places(self) -> int:
+        return len(self._initial) + len(self._queue) + len(self._slots)
+
+    def _depth(self) -> int:
+        return self._places() + self._pairs + len(self._resyncs)
+
+    def _set_room(self) -> None:
+        busy = self._initial or self._slots or self._resyncs
+        self._room = 0 if busy else self._size
+
+    def _merge_initial(self, key: str, event: Event[V]) -> None:
+        if type(event) is Deleted:
+            del self._initial[key]
+            self._dropped_pairs += 1
+        else:
+            self._initial[key] = _newest(event)
+            self._coalesced += 1
+
+    def _merge(self, key: str, event: Event[V]) -> None:
+        slot = self._slots.get(key)
+        if slot is None:
+            self._slots[key] = event
+            return
+        was_pair = isinstance(slot, tuple)
+        merged = merge(slot, event)
+        if merged is None:
+            del self._slots[key]
+        else:
+            self._slots[key] = merged
+        is_pair = isinstance(merged, tuple)
+        self._pairs += is_pair - was_pair
+        if merged is None or (was_pair and not is_pair):
+            self._dropped_pairs += 1
+        elif is_pair == was_pair:
+            self._coalesced += 1
+
+
+def merge(slot: _Slot[V], event: Event[V]) -> _Slot[V] | None:
+    """Merge an event into what waits for its key.
+
+    Returns:
+        What waits now; None if the handler need not hear of the object at all.
+    """
+    if isinstance(slot, tuple):
+        first, added = slot
+        if type(event) is Deleted:
+            return first  # its uid is the one that the handler knows
+        return first, Added(_newest(event), added.is_in_initial_list)
+    match slot:
+        case Added():
+            gone = type(event) is Deleted
+            return None if gone else Added(_newest(event), slot.is_in_initial_list)
+        case Updated():
+            return event if type(event) is Deleted else Updated(slot.old, _newest(event))
+        case Deleted():
+            return (slot, event) if type(event) is Added else slot
+
+
+def _newest(event: Event[V]) -> KubeObject[V]:
+    match event:
+        case Added():
+            return event.object
+        case Updated():
+            return event.new
+        case Deleted():
+            return event.last_known

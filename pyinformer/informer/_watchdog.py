@@ -1,0 +1,133 @@
+"""A thread that notices when the event loop does not turn.
+
+It asks the loop for an answer a few times a second. When none comes for a second, it names the task
+that runs right now, for handlers that is the handler's name, and the innermost frames of the loop's
+thread: files, lines and functions, never values. It reports again when the loop is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from dataclasses import dataclass
+from typing import final
+
+from pyinformer._clock import monotonic
+
+_log = logging.getLogger("pyinformer.informer")
+
+_FRAMES = 4  # the blocking call, and who called it
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchdogStatistics:
+    """How often and how long the loop was blocked."""
+
+    blocked: int
+    """How many times it was blocked for longer than the limit."""
+    longest_seconds: float
+    """The longest of these; a block that lasts counts so far."""
+    last_culprit: str | None
+    """The task that ran during the last one."""
+
+
+@final
+class Watchdog:
+    """Watches one loop from a thread of its own. Constructing it starts nothing.
+
+    Args:
+        limit_seconds: how long the loop may be silent; upstream has nothing like it, and a second
+            is what liveness probes and lease renewals begin to notice.
+        ping_seconds: how often to ask.
+    """
+
+    def __init__(self, *, limit_seconds: float = 1.0, ping_seconds: float = 0.25) -> None:
+        self._limit_seconds = limit_seconds
+        self._ping_seconds = ping_seconds
+        self._stopping = threading.Event()
+        self._answered = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
+        self._blocked = 0
+        self._longest_seconds = 0.0
+        self._last_culprit: str | None = None
+
+    def start_nowait(self) -> None:
+        """Watch the running loop. A second call does nothing."""
+        if self._thread is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop_thread = threading.get_ident()
+            self._thread = threading.Thread(
+                target=self._watch, args=(self._loop,), name="pyinformer watchdog", daemon=True
+            )
+            self._thread.start()
+
+    def stop_nowait(self) -> None:
+        """Stop watching and join the thread, which takes no time. A second call does nothing."""
+        thread = self._thread
+        if thread is not None:
+            self._stopping.set()
+            self._answered.set()
+            thread.join()
+
+    def statistics(self) -> WatchdogStatistics:
+        """Return how often and how long the loop was blocked; from any thread."""
+        return WatchdogStatistics(
+            blocked=self._blocked,
+            longest_seconds=self._longest_seconds,
+            last_culprit=self._last_culprit,
+        )
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._stopping.wait(self._ping_seconds):
+            self._answered.clear()
+            asked_at = monotonic()
+            try:
+                loop.call_soon_threadsafe(self._answered.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if self._stopping.is_set():  # it may have set _answered before it was cleared
+                return
+            if not self._answered.wait(self._limit_seconds):
+                self._report(loop, asked_at)
+
+    def _report(self, loop: asyncio.AbstractEventLoop, asked_at: float) -> None:
+        culprit = _running_task(loop)
+        self._blocked += 1
+        self._last_culprit = culprit
+        _log.warning(
+            "the event loop has been blocked for %.1f s by %s, at %s; nothing else runs meanwhile."
+            " Give a handler that blocks to pyinformer.in_thread",
+            self._limit_seconds,
+            culprit,
+            self._place(),
+        )
+        while not self._answered.wait(self._ping_seconds):
+            self._longest_seconds = max(self._longest_seconds, monotonic() - asked_at)
+            if loop.is_closed():
+                return
+        if not self._stopping.is_set():
+            blocked_seconds = monotonic() - asked_at
+            self._longest_seconds = max(self._longest_seconds, blocked_seconds)
+            _log.warning(
+                "the event loop is back after %.1f s blocked by %s", blocked_seconds, culprit
+            )
+
+    def _place(self) -> str:
+        """Return the innermost frames of the loop's thread, the innermost first."""
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - its documented name
+        places: list[str] = []
+        while frame is not None and len(places) < _FRAMES:
+            code = frame.f_code
+            places.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
+            frame = frame.f_back
+        return " < ".join(places) or "an unknown place"
+
+
+def _running_task(loop: asyncio.AbstractEventLoop) -> str:
+    task = asyncio.current_task(loop)
+    return "a callback outside of any task" if task is None else task.get_name()
