@@ -117,7 +117,7 @@ def build_binaries(*, cache_folder: Path, progress: Progress | None = None) -> K
     target = _target(cache_folder)
     cache_folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(cache_folder / f"{target.name}.lock")
-    progress("waiting for the lock of the build cache")
+    progress("taking the lock of the build cache")
     try:
         with lock.acquire(timeout=_LOCK_TIMEOUT_SECONDS):
             return _binaries_in(target) or _build_into(target, progress)
@@ -193,7 +193,7 @@ def _packaged_go() -> str | None:
     except importlib.metadata.PackageNotFoundError:
         return None
     for file in files:
-        if file.name == "go" and file.parent.name == "bin":
+        if file.parts[-3:] == ("go", "bin", "go"):  # not the script of that name
             return str(Path(str(file.locate())).resolve())
     return None
 
