@@ -33,6 +33,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        """Answer readiness, discovery, an object or a collection."""
         path = self.path.split("?")[0]
         if path == "/readyz":
             self._answer(200, b"ok")
@@ -49,6 +50,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(404, "NotFound")
 
     def do_POST(self) -> None:
+        """Create an object unless its name is taken."""
         obj = self._body()
         path = f"{self.path}/{obj['metadata']['name']}"
         if path in OBJECTS:
@@ -58,14 +60,17 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(201, obj)
 
     def do_PUT(self) -> None:
+        """Replace an object."""
         OBJECTS[self.path] = self._body()
         self._answer(200, OBJECTS[self.path])
 
     def do_PATCH(self) -> None:
+        """Merge the top level of an object."""
         OBJECTS[self.path] |= self._body()
         self._answer(200, OBJECTS[self.path])
 
     def do_DELETE(self) -> None:
+        """Remove an object."""
         self._body()
         self._answer(200, OBJECTS.pop(self.path))
 

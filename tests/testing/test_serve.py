@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import io
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pyinformer.cli._serve import serve
 
-_SERVE = """
-import sys
-from pathlib import Path
-from pyinformer.cli._serve import serve
-path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-sys.exit(serve(real=False, build=False, port=0, kubeconfig_path=path, output=sys.stdout))
-"""
+
+class _Terminal(io.StringIO):
+    """What the user sees; sends a signal once told how to stop, and keeps the kubeconfig."""
+
+    def __init__(self, sent: signal.Signals) -> None:
+        super().__init__()
+        self.sent = sent
+        self.kubeconfig = Path()
+        self.content = ""
+
+    def write(self, text: str) -> int:
+        """Take some text."""
+        written = super().write(text)
+        if "the kubeconfig is " in text:
+            self.kubeconfig = Path(text.rpartition(" ")[2])
+            self.content = self.kubeconfig.read_text()
+        if "Ctrl-C stops it" in text:
+            signal.raise_signal(self.sent)
+        return written
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -26,21 +36,19 @@ sys.exit(serve(real=False, build=False, port=0, kubeconfig_path=path, output=sys
 def test_it_serves_until_a_signal_and_removes_its_kubeconfig(
     tmp_path: Path, sent: signal.Signals, named: bool
 ) -> None:
-    arguments = [str(tmp_path / "kubeconfig")] if named else []
-    program = subprocess.Popen(
-        [sys.executable, "-c", _SERVE, *arguments], stdout=subprocess.PIPE, text=True
-    )
-    with program:
-        assert program.stdout is not None
-        lines = [program.stdout.readline() for _ in range(3)]
-        kubeconfig = Path(lines[0].strip().rpartition(" ")[2])
-        assert "server: http://127.0.0.1:" in kubeconfig.read_text()
-        assert lines[1] == f"  export KUBECONFIG={kubeconfig}\n"
-        program.send_signal(sent)
-        rest = program.stdout.read()
+    before = signal.getsignal(signal.SIGTERM)
+    path = tmp_path / "kubeconfig" if named else None
+    terminal = _Terminal(sent)
 
-    assert (program.returncode, rest) == (0, "stopped\n")
-    assert not kubeconfig.exists()
+    status = serve(real=False, build=False, port=0, kubeconfig_path=path, output=terminal)
+
+    assert status == 0
+    assert "server: http://127.0.0.1:" in terminal.content
+    assert f"export KUBECONFIG={terminal.kubeconfig}\n" in terminal.getvalue()
+    assert terminal.getvalue().endswith("stopped\n")
+    assert path in (None, terminal.kubeconfig)
+    assert not terminal.kubeconfig.exists()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_an_existing_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
