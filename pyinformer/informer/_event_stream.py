@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import TracebackType
 from typing import Generic, Self, final
 
@@ -78,7 +78,7 @@ class EventStream(Generic[V]):
             self._events.append(event)
         self._something.set()
 
-    def preload_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+    def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what the cache holds already, as additions of the initial list.
 
         Args:

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, final
 
@@ -95,7 +95,6 @@ class Listener(Generic[V]):
         self._mailbox: Mailbox[V] = Mailbox(size=mailbox_size, on_first=self._arrived)
         self.put_nowait = self._mailbox.put_nowait
         self._task: UserTask | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._in_flight: Event[V] | None = None
         self._in_flight_since = 0.0
@@ -109,11 +108,10 @@ class Listener(Generic[V]):
     def start_nowait(self) -> None:
         """Start telling the handler; on the running loop. A second call does nothing."""
         if self._task is None and not self._is_removed:
-            self._loop = asyncio.get_running_loop()
             name = f"handler {self.name} of {self._informer}"
             self._task = self._tasks.spawn(name, self._run())
 
-    def preload_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+    def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what the cache holds already, as additions of the initial list.
 
         Args:
@@ -245,8 +243,7 @@ class Listener(Generic[V]):
         return self._task
 
     def _arrived(self) -> None:
-        if self._loop is not None:
-            self._mailbox.stamp_nowait(self._loop.time())
+        self._mailbox.stamp_nowait(asyncio.get_running_loop().time())
         self._wake()
 
     def _wake(self) -> None:

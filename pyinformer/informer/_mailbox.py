@@ -10,15 +10,23 @@ when there is something to take.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Generic, TypeAlias, final
 
-from pyinformer.apimachinery import Added, Deleted, Event, InternalError, KubeObject, Updated, V
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    InternalError,
+    InvalidArgumentError,
+    KubeObject,
+    Updated,
+    V,
+)
+from pyinformer.informer._backlog import Backlog
 
 _Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
-_key_of = attrgetter("_key")
 
 
 @final
@@ -45,16 +53,21 @@ class Mailbox(Generic[V]):
     Args:
         size: how many events are kept in their order before they are merged per key.
         on_first: is called when something arrives in an empty mailbox.
+
+    Raises:
+        InvalidArgumentError: the size is less than 1.
     """
 
     def __init__(self, *, size: int = 1024, on_first: Callable[[], None] = lambda: None) -> None:
+        if size < 1:
+            raise InvalidArgumentError("mailbox_size", f"{size} is too small; 1 is the least")
         self._size = size
         self._on_first = on_first
         self._room = size  # 0: nothing may go straight to the queue
-        self._initial: dict[str, KubeObject[V]] = {}  # each an Added to be; before the queue
+        self._initial: Backlog[V] | None = None  # each an Added to be; before the queue
         self._queue: deque[Event[V]] = deque()
         self._slots: OrderedDict[str, _Slot[V]] = OrderedDict()  # after the queue
-        self._resyncs: dict[str, KubeObject[V]] = {}  # each an Updated to be; after everything
+        self._resyncs: Backlog[V] | None = None  # each an Updated to be; after everything
         self._pairs = 0
         self._closed = False
         self._places_left = 0  # places that have been vacated from the front
@@ -74,28 +87,22 @@ class Mailbox(Generic[V]):
         if self._closed:
             return
         if self._is_empty():
-            self._append_first(event)
+            self._queue.append(event)
+            self._settle()
+            self._on_first()
             return
         key = event.key
-        if type(event) is Updated and event.is_resync:
-            self._add_resync(key, event.new)
-            return
-        if self._resyncs.pop(key, None) is not None:
+        if self._resyncs is not None and self._resyncs.by_key().pop(key, None) is not None:
             self._coalesced += 1
-        if key in self._initial:
-            self._merge_initial(key, event)
+        if self._initial is not None and key in self._initial.by_key():
+            self._merge_initial(self._initial.by_key(), key, event)
         elif self._slots or len(self._queue) >= self._size:
             self._merge(key, event)
         else:
             self._queue.append(event)
-        self._set_room()
+        self._settle()
 
-    def _append_first(self, event: Event[V]) -> None:
-        self._queue.append(event)
-        self._set_room()
-        self._on_first()
-
-    def preload_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
+    def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what exists already, as additions of the initial list.
 
         Nothing is made per object until it is taken, so a hundred thousand cost milliseconds.
@@ -110,15 +117,16 @@ class Mailbox(Generic[V]):
             return
         if not self._is_empty():
             raise InternalError("A mailbox that holds events was given an initial list")
-        # They leave by popitem(), which is cheap at the end of a dict and only there.
-        newest_first = list(objects)[::-1]
-        self._initial = dict(zip(map(_key_of, newest_first), newest_first, strict=True))
-        self._set_room()
-        if self._initial:
+        if len(objects) > self._size:
+            self._initial = Backlog(objects)
+        else:
+            self._queue.extend(Added(obj, is_in_initial_list=True) for obj in objects)
+        self._settle()
+        if objects:
             self._on_first()
 
     def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
-        """Take reminders of what exists; those of keys of which anything waits give way.
+        """Take reminders of what exists; where anything of a key is merged already, it suffices.
 
         Args:
             objects: the cache's content as it is now.
@@ -126,40 +134,38 @@ class Mailbox(Generic[V]):
         if self._closed:
             return
         was_empty = self._is_empty()
-        listed = list(objects)
-        fresh = dict(zip(map(_key_of, listed), listed, strict=True))
-        for key in fresh.keys() & (self._slots.keys() | self._initial.keys()):
-            del fresh[key]
-            self._coalesced += 1
-        self._resyncs.update(fresh)
-        self._set_room()
-        if was_empty and fresh:
+        if self._resyncs is not None:
+            self._coalesced += len(self._resyncs)
+        self._resyncs = Backlog(objects)
+        if self._slots or self._initial is not None:
+            self._yield_to_what_waits(self._resyncs.by_key())
+        self._settle()
+        if was_empty and self._resyncs is not None:
             self._on_first()
 
-    def _add_resync(self, key: str, obj: KubeObject[V]) -> None:
-        if key in self._initial or key in self._slots:
+    def _yield_to_what_waits(self, resyncs: dict[str, KubeObject[V]]) -> None:
+        waiting = set(self._slots)
+        if self._initial is not None:
+            waiting.update(self._initial.by_key())
+        for key in waiting & resyncs.keys():
+            del resyncs[key]
             self._coalesced += 1
-        else:
-            self._resyncs[key] = obj
-        self._set_room()
 
     def take_nowait(self) -> Event[V] | None:
         """Return the oldest event and forget it; None if there is none."""
-        if self._initial:
+        if self._initial is not None:
             self._places_left += 1
-            added = Added(self._initial.popitem()[1], is_in_initial_list=True)
-            if not self._initial:
-                self._set_room()
+            added = Added(self._initial.pop(), is_in_initial_list=True)
+            self._settle()
             return added
         if self._queue:
             self._places_left += 1
             return self._queue.popleft()
         if self._slots:
             return self._take_slot()
-        if self._resyncs:
-            obj = self._resyncs.popitem()[1]
-            if not self._resyncs:
-                self._set_room()
+        if self._resyncs is not None:
+            obj = self._resyncs.pop()
+            self._settle()
             return Updated(obj, obj, is_resync=True)
         return None
 
@@ -172,8 +178,7 @@ class Mailbox(Generic[V]):
             return slot[0]
         del self._slots[key]
         self._places_left += 1
-        if not self._slots:
-            self._set_room()
+        self._settle()
         return slot
 
     def initial_list_complete_nowait(self) -> None:
@@ -193,8 +198,9 @@ class Mailbox(Generic[V]):
         """Forget everything, and all that comes from now on."""
         self._closed = True
         self._room = self._pairs = 0
-        for buffer in (self._initial, self._queue, self._slots, self._resyncs):
-            buffer.clear()
+        self._initial = self._resyncs = None
+        self._queue.clear()
+        self._slots.clear()
 
     def observe_nowait(self, now: float) -> None:
         """Take note of depth and age; whoever takes events calls this at times."""
@@ -224,24 +230,29 @@ class Mailbox(Generic[V]):
         )
 
     def _is_empty(self) -> bool:
-        return not (self._queue or self._initial or self._slots or self._resyncs)
+        return not (self._queue or self._slots or self._initial or self._resyncs)
 
     def _places(self) -> int:
-        return len(self._initial) + len(self._queue) + len(self._slots)
+        return len(self._initial or ()) + len(self._queue) + len(self._slots)
 
     def _depth(self) -> int:
-        return self._places() + self._pairs + len(self._resyncs)
+        return self._places() + self._pairs + len(self._resyncs or ())
 
-    def _set_room(self) -> None:
-        busy = self._initial or self._slots or self._resyncs
+    def _settle(self) -> None:
+        """Let go of what is used up; with all of it gone, events go straight to the queue."""
+        if self._initial is not None and not self._initial:
+            self._initial = None
+        if self._resyncs is not None and not self._resyncs:
+            self._resyncs = None
+        busy = self._slots or self._initial is not None or self._resyncs is not None
         self._room = 0 if busy else self._size
 
-    def _merge_initial(self, key: str, event: Event[V]) -> None:
-        if type(event) is Deleted:
-            del self._initial[key]
+    def _merge_initial(self, initial: dict[str, KubeObject[V]], key: str, event: Event[V]) -> None:
+        if isinstance(event, Deleted):
+            del initial[key]
             self._dropped_pairs += 1
         else:
-            self._initial[key] = _newest(event)
+            initial[key] = _newest(event)
             self._coalesced += 1
 
     def _merge(self, key: str, event: Event[V]) -> None:
@@ -271,17 +282,20 @@ def merge(slot: _Slot[V], event: Event[V]) -> _Slot[V] | None:
     """
     if isinstance(slot, tuple):
         first, added = slot
-        if type(event) is Deleted:
+        if isinstance(event, Deleted):
             return first  # its uid is the one that the handler knows
         return first, Added(_newest(event), added.is_in_initial_list)
     match slot:
         case Added():
-            gone = type(event) is Deleted
+            gone = isinstance(event, Deleted)
             return None if gone else Added(_newest(event), slot.is_in_initial_list)
         case Updated():
-            return event if type(event) is Deleted else Updated(slot.old, _newest(event))
+            if isinstance(event, Deleted):
+                return event
+            nothing_new = isinstance(event, Updated) and event.is_resync and slot.is_resync
+            return Updated(slot.old, _newest(event), is_resync=nothing_new)
         case Deleted():
-            return (slot, event) if type(event) is Added else slot
+            return (slot, event) if isinstance(event, Added) else slot
 
 
 def _newest(event: Event[V]) -> KubeObject[V]:
