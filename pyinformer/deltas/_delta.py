@@ -86,6 +86,15 @@ def last_state(delta: Delta[V]) -> KubeObject[V] | None:
     return found.object if isinstance(found, DeletedFinalStateUnknown) else found
 
 
+def overlay_keys(keys: dict[str, None], newest: Mapping[str, Delta[V]]) -> None:
+    """Bring the keys of what exists up to date with the newest queued delta of each key."""
+    for key, delta in newest.items():
+        if delta.type is DeltaType.DELETED:
+            keys.pop(key, None)
+        else:
+            keys[key] = None
+
+
 class KnownObjects(Protocol[V]):
     """What the consumer of a queue knows already: a store, or a plain dict of its own."""
 

@@ -18,6 +18,7 @@ from pyinformer.deltas._delta import (
     DeltaType,
     KnownObjects,
     last_state,
+    overlay_keys,
 )
 from pyinformer.deltas._queue import DeltaQueue, V
 
@@ -68,6 +69,12 @@ class DeltaFIFO(DeltaQueue[Deltas[V], V]):
         if newest.type is DeltaType.DELETED:
             return None
         return last_state(newest)
+
+    def keys(self) -> list[str]:
+        """Return every key for which `get` returns an object."""
+        keys = dict.fromkeys(self._known_keys())
+        overlay_keys(keys, {key: deltas[-1] for key, deltas in self._items.items()})
+        return list(keys)
 
     def _replacing(
         self, objects: Iterable[KubeObject[V]], listed: Collection[str]

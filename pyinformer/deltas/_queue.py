@@ -88,6 +88,10 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """
 
     @abstractmethod
+    def keys(self) -> list[str]:
+        """Return every key for which `get` returns an object."""
+
+    @abstractmethod
     def drain_nowait(self) -> Iterator[Delta[V]]:
         """Take one delta after the other until nothing is queued, arrivals meanwhile included.
 
@@ -189,10 +193,8 @@ class DeltaQueue(ABC, Generic[Item, V]):
 
     def resync_nowait(self) -> None:
         """Queue a sync of every known object that has nothing queued."""
-        if self._known is None:
-            return
-        for key in tuple(self._known.keys()):
-            found = None if self._is_queued(key) else self._known.get(key)
+        for key in tuple(self._known_keys()):
+            found = None if self._is_queued(key) else self.get(key)
             if found is not None:
                 self._append(DeltaType.SYNC, key, found)
 
@@ -298,16 +300,17 @@ class DeltaQueue(ABC, Generic[Item, V]):
         self._peak = max(self._peak, len(self))
         self._waiters.wake_one()
 
+    def _known_keys(self) -> Iterable[str]:
+        return () if self._known is None else self._known.keys()
+
     def _may_be_known(self, key: str) -> bool:
         return self._is_queued(key) or self.get(key) is not None
 
     def _known_beside(self, listed: Collection[str]) -> list[DeletedFinalStateUnknown[V]]:
         """Make tombstones of what is known, has nothing queued and is not listed."""
-        if self._known is None:
-            return []
         return [
-            DeletedFinalStateUnknown(key, self._known.get(key))
-            for key in tuple(self._known.keys())
+            DeletedFinalStateUnknown(key, self.get(key))
+            for key in tuple(self._known_keys())
             if key not in listed and not self._is_queued(key)
         ]
 

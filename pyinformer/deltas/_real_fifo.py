@@ -18,6 +18,7 @@ from pyinformer.deltas._delta import (
     DeltaType,
     KnownObjects,
     last_state,
+    overlay_keys,
 )
 from pyinformer.deltas._queue import DeltaQueue, V
 
@@ -81,6 +82,12 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
         if self._whole is not None:
             return self._whole.objects.get(key)
         return None if self._known is None else self._known.get(key)
+
+    def keys(self) -> list[str]:
+        """Return every key for which `get` returns an object."""
+        keys = dict.fromkeys(self._whole.objects if self._whole else self._known_keys())
+        overlay_keys(keys, self._newest)
+        return list(keys)
 
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
