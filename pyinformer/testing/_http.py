@@ -201,7 +201,7 @@ def _record(request: web.Request, route: Route, query: dict[str, str], now: floa
         namespace=route.namespace,
         name=route.name,
         headers=headers,
-        time=now,
+        arrived_at=now,
     )
 
 

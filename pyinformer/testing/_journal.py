@@ -29,7 +29,7 @@ class RequestRecord:
         name: "" for collections.
         headers: by lower-case name, without the credentials.
         status: the HTTP status of the answer; None before it, or if there is none.
-        time: monotonic seconds at arrival.
+        arrived_at: monotonic seconds.
         is_finished: whether the answer has ended; a watch is open until then.
     """
 
@@ -41,7 +41,7 @@ class RequestRecord:
     namespace: str
     name: str
     headers: Mapping[str, str]
-    time: float
+    arrived_at: float
     status: int | None = None
     is_finished: bool = False
 

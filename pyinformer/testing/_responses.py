@@ -105,7 +105,8 @@ class Response:
         """
         seconds = failure.retry_after_seconds
         headers = {} if seconds is None else {"Retry-After": str(seconds)}
-        return await self.send(failure.code, [failure.body()], headers=headers)
+        body = failure.body()
+        return await self.send(failure.code, [body], headers=headers, length=len(body))
 
     async def send(
         self,

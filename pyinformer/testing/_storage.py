@@ -89,19 +89,17 @@ Pending: TypeAlias = Change | Bookmark | bytes
 class Subscription:
     """Everything that happens to one resource from one moment on, in order.
 
-    It never blocks the writer. A subscriber that lags too far is overrun: it gets nothing more.
+    It never blocks the writer. A subscriber that lags too far is told to end.
 
     Attributes:
         namespace: the namespace it follows; "" for all. Only `Storage.inject` looks at it.
-        ended: whether the subscriber shall end cleanly once it has taken what is pending.
     """
 
     def __init__(
         self, lock: threading.RLock, wake: Callable[[], None], *, namespace: str, limit: int
     ) -> None:
         self.namespace = namespace
-        self.ended = False
-        self.overrun = False
+        self._is_over = False
         self._lock = lock
         self._wake = wake
         self._limit = limit
@@ -111,14 +109,14 @@ class Subscription:
     def push(self, entry: Pending) -> None:
         """Add something to send; for the storage."""
         if len(self._pending) >= self._limit:
-            self.overrun = True
+            self._is_over = True
         else:
             self._pending.append(entry)
         self.signal()
 
     def end(self) -> None:
-        """Ask the subscriber to end; for the storage."""
-        self.ended = True
+        """Ask the subscriber to end after what is pending; for the storage."""
+        self._is_over = True
         self.signal()
 
     def signal(self) -> None:
@@ -127,12 +125,16 @@ class Subscription:
             self._is_woken = True
             self._wake()
 
-    def take(self) -> list[Pending]:
-        """Take all that is pending; the list is the caller's own."""
+    def take(self) -> tuple[list[Pending], bool]:
+        """Take all that is pending.
+
+        Returns:
+            What was pending, the caller's own, and whether to end after it.
+        """
         with self._lock:
             self._is_woken = False
             taken, self._pending = self._pending, []
-            return taken
+            return taken, self._is_over
 
 
 class _Collection:

@@ -181,13 +181,13 @@ class Watch:
         bookmark_at = self._next_bookmark(clock())
         while True:
             self._wakeup.clear()
-            ended = subscription.ended
-            for entry in subscription.take():
+            entries, is_over = subscription.take()
+            for entry in entries:
                 line = self._line(entry)
                 if line is not None:
                     await response.write(line)
             now = clock()
-            if ended or subscription.overrun or now >= self._deadline:
+            if is_over or now >= self._deadline:
                 return
             if now >= bookmark_at:
                 self._storage.bookmark(subscription)
