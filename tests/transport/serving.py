@@ -1,0 +1,166 @@
+"""Small servers for the wire's tests: raw sockets that answer exactly what a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from pyinformer.transport import Credentials
+
+
+@dataclass
+class Request:
+    """One request as it arrived."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Server:
+    """A server of one test: its address, what it was asked, how many connections are open."""
+
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    open_connections: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_until(self, claim: Callable[[], bool]) -> None:
+        """Wait for a claim about this server to come true."""
+        async with asyncio.timeout(10):
+            while not claim():
+                await self._changed.wait()
+
+    def note(self) -> None:
+        """Wake up who waits for a claim."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+if TYPE_CHECKING:
+    Answer = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Request:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    method, target, _ = head[0].split(" ")
+    pairs = (line.split(":", 1) for line in head[1:] if line)
+    headers = {name.strip().lower(): value.strip() for name, value in pairs}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Request(method, target, headers, body)
+
+
+async def _answer_all(
+    server: Server, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Answer one connection's requests until its peer has gone, even amid an answer."""
+    while True:
+        server.requests.append(request := await _read_request(reader))
+        server.note()
+        work = asyncio.create_task(answer(request, writer))
+        gone = asyncio.create_task(reader.read(1))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                return
+            work.result()
+        finally:
+            work.cancel()
+            gone.cancel()
+            await asyncio.wait({work, gone})
+
+
+@asynccontextmanager
+async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    """Run a server that hands every request to `answer`, until the block is left."""
+    server = Server()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server.open_connections += 1
+        try:
+            await _answer_all(server, answer, reader, writer)
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            server.open_connections -= 1
+            server.note()
+            writer.transport.abort()
+
+    def connected_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.create_task(serve(reader, writer)))
+
+    listener = await asyncio.start_server(connected_to, "127.0.0.1", 0, ssl=tls)
+    host, port = listener.sockets[0].getsockname()[:2]
+    server.url = f"{'https' if tls else 'http'}://{host}:{port}"
+    try:
+        yield server
+    finally:
+        listener.close()
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+
+def response(
+    body: bytes = b"{}", *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> bytes:
+    """A whole response."""
+    lines = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    lines |= dict(headers or {})
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + body
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of a chunked body; the empty one ends it."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def always(data: bytes) -> Answer:
+    """Answer every request with these bytes."""
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
+
+    return answer
+
+
+async def silence(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Never answer."""
+    await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def connected(
+    url: str,
+    *,
+    credentials: Credentials | None = None,
+    config: ClusterConfig | None = None,
+    **options: float,
+) -> AsyncIterator[Connection]:
+    """A connection that is closed when the block is left."""
+    if config is None:
+        more = {"credentials": credentials} if credentials is not None else {}
+        config = ClusterConfig(server=url, **more)
+    connection = Connection(config, options=ConnectionOptions(**options))  # type: ignore[arg-type] # one of them is an int
+    try:
+        yield connection
+    finally:
+        await connection.aclose()

@@ -1,0 +1,363 @@
+"""What finding a cluster promises: a fixed order, and errors that name the file and the field."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+import yaml
+
+from pyinformer.apimachinery import ConfigurationError, ConfigurationNotFoundError
+from pyinformer.transport import (
+    ClusterConfig,
+    Credentials,
+    NoCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+    find_config,
+    in_cluster_config,
+)
+from tests.transport.serving import connected, response, serving
+
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from tests.transport.serving import Request
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+def kubeconfig(name: str = "one", **user: Any) -> dict[str, Any]:
+    """A kubeconfig with one cluster, one user and one context, all of one name."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": f"http://{name}.example:80"}}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
+def write(path: Path, config: object) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(config if isinstance(config, str) else yaml.safe_dump(config))
+    return str(path)
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Path:
+    """A service account's folder."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    for name, text in (("token", "t0\n"), ("ca.crt", "CA"), ("namespace", "team-a\n")):
+        (folder / name).write_text(text)
+    return folder
+
+
+async def find(tmp_path: Path, *args: str, **more: Any) -> ClusterConfig:
+    return await find_config(*args, home=tmp_path, **{"environ": {}, **more})
+
+
+async def test_what_is_explicit_goes_before_kubeconfig_before_home_before_the_pod(
+    tmp_path: Path, account: Path
+) -> None:
+    explicit = write(tmp_path / "explicit", kubeconfig("explicit"))
+    environ = {**POD, "KUBECONFIG": write(tmp_path / "variable", kubeconfig("variable"))}
+    write(tmp_path / ".kube" / "config", kubeconfig("home"))
+    more = {"service_account_folder": account}
+
+    found = [
+        await find(tmp_path, explicit, environ=environ, **more),
+        await find(tmp_path, environ=environ, **more),
+        await find(tmp_path, environ=POD, **more),
+    ]
+    (tmp_path / ".kube" / "config").unlink()
+    found.append(await find(tmp_path, environ=POD, **more))
+
+    assert [config.server for config in found] == [
+        "http://explicit.example:80",
+        "http://variable.example:80",
+        "http://home.example:80",
+        "https://10.0.0.1:6443",
+    ]
+    assert found[0].source == explicit
+    assert found[1].source.startswith("KUBECONFIG=")
+
+
+async def test_nothing_found_says_where_it_looked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationNotFoundError, match=r"KUBECONFIG .*/\.kube/config.*in-clus"):
+        await find(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["explicit", "variable", "context"])
+async def test_a_missing_file_is_named_and_nothing_else_is_tried(
+    tmp_path: Path, account: Path, how: str
+) -> None:
+    missing = str(tmp_path / ("nowhere" if how != "context" else ".kube/config"))
+    environ = {**POD, "KUBECONFIG": missing} if how == "variable" else POD
+    args = [missing] if how == "explicit" else []
+    context = "x" if how == "context" else None
+    with pytest.raises(ConfigurationNotFoundError, match=missing) as caught:
+        await find(
+            tmp_path, *args, environ=environ, context=context, service_account_folder=account
+        )
+
+    assert isinstance(caught.value, FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("a: [b", "no YAML.*line 1", id="yaml"),
+        pytest.param("", "no kubeconfig", id="empty"),
+        pytest.param("just text", "no kubeconfig", id="text"),
+        pytest.param("[1]", "no kubeconfig", id="list"),
+        pytest.param({**kubeconfig(), "current-context": "two"}, "two in .*contexts", id="context"),
+        pytest.param(
+            {k: v for k, v in kubeconfig().items() if k != "current-context"},
+            "current-context",
+            id="no-context",
+        ),
+        pytest.param({**kubeconfig(), "clusters": []}, "one in .*clusters", id="no-cluster"),
+        pytest.param({**kubeconfig(), "users": []}, "one in .*users", id="no-user"),
+        pytest.param({**kubeconfig(), "contexts": [{"x": 1}]}, "name", id="no-name"),
+        pytest.param(
+            {**kubeconfig(), "clusters": [{"name": "one", "cluster": {"x": 1}}]},
+            "no server",
+            id="no-server",
+        ),
+        pytest.param(
+            {**kubeconfig(), "clusters": [{"name": "one", "cluster": {"server": "ftp://x"}}]},
+            "server 'ftp://x'",
+            id="bad-server",
+        ),
+        pytest.param(kubeconfig(tokenFile="nowhere"), "nowhere", id="no-token-file"),
+        pytest.param(kubeconfig(exec={"command": "x"}), "apiVersion", id="bad-exec"),
+        pytest.param(
+            kubeconfig(exec={"command": "/no/such/command", "apiVersion": "v1"}),
+            "/no/such/command",
+            id="no-exec",
+        ),
+        pytest.param(
+            kubeconfig(**{"auth-provider": {"name": "oidc", "config": {"id-token": "x"}}}),
+            "oidc",
+            id="bad-oidc",
+        ),
+    ],
+)
+async def test_a_malformed_kubeconfig_names_the_file_and_the_trouble(
+    tmp_path: Path, content: object, words: str
+) -> None:
+    path = write(tmp_path / "broken", content)
+    with pytest.raises(ConfigurationError, match=f"^{path}: .*{words}") as caught:
+        await find(tmp_path, path)
+
+    assert not isinstance(caught.value, ConfigurationNotFoundError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own
+
+
+async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", kubeconfig())
+    with pytest.raises(ConfigurationError, match="two in .*contexts"):
+        await find(tmp_path, path, context="two")
+
+
+async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: Path) -> None:
+    one = write(tmp_path / "a" / "one", kubeconfig("one", token="1"))
+    config = kubeconfig("two", tokenFile="token")
+    config["contexts"][0]["context"]["namespace"] = "team-b"
+    two = write(tmp_path / "b" / "two", config)
+    (tmp_path / "b" / "token").write_text("from-file\n")
+    paths = f"{tmp_path}/missing:{one}:{two}"
+
+    first = await find(tmp_path, environ={"KUBECONFIG": paths}, context="one")
+    second = await find(tmp_path, paths, context="two")
+
+    assert (first.server, first.namespace) == ("http://one.example:80", "default")
+    assert (second.server, second.namespace) == ("http://two.example:80", "team-b")
+    assert await first.credentials.headers() == {"Authorization": "Bearer 1"}
+    assert await second.credentials.headers() == {"Authorization": "Bearer from-file"}
+
+
+@pytest.mark.parametrize(
+    ("user", "header"),
+    [
+        pytest.param({"token": "abc\n"}, "Bearer abc", id="token"),
+        pytest.param(
+            {"username": "u", "password": "p"},
+            "Basic " + base64.b64encode(b"u:p").decode(),
+            id="basic",
+        ),
+        pytest.param(
+            {
+                "exec": {
+                    "command": sys.executable,
+                    "apiVersion": "client.authentication.k8s.io/v1",
+                    "args": [
+                        "-c",
+                        'print(\'{"apiVersion":"client.authentication.k8s.io/v1",'
+                        '"kind":"ExecCredential","status":{"token":"plug"}}\')',
+                    ],
+                }
+            },
+            "Bearer plug",
+            id="exec",
+        ),
+    ],
+)
+async def test_a_users_credentials_become_a_header(
+    tmp_path: Path, user: dict[str, Any], header: str
+) -> None:
+    config = await find(tmp_path, write(tmp_path / "config", kubeconfig("one", **user)))
+
+    assert await config.credentials.headers() == {"Authorization": header}
+
+
+async def test_a_context_without_a_user_is_anonymous_even_over_tls(tmp_path: Path) -> None:
+    content = kubeconfig()
+    del content["users"], content["contexts"][0]["context"]["user"]
+    content["clusters"][0]["cluster"] = {
+        "server": "https://one.example",
+        "insecure-skip-tls-verify": True,
+        "tls-server-name": "other",
+        "proxy-url": "http://proxy:3128",
+    }
+    config = await find(tmp_path, write(tmp_path / "config", content))
+
+    assert isinstance(config.credentials, NoCredentials)
+    assert await config.credentials.headers() == {}
+    assert (config.verify_tls, config.tls_server_name) == (False, "other")
+    assert config.proxy_url == "http://proxy:3128"
+
+
+async def test_a_refused_token_is_read_again_from_the_kubeconfig(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    config = await find(tmp_path, write(path, kubeconfig("one", token="old")))
+    write(path, kubeconfig("one", token="new"))
+
+    before = await config.credentials.headers()
+    config.credentials.invalidate()
+
+    assert before == {"Authorization": "Bearer old"}
+    assert await config.credentials.headers() == {"Authorization": "Bearer new"}
+
+
+async def test_in_cluster_takes_everything_from_the_service_account(account: Path) -> None:
+    config = in_cluster_config(POD, account)
+
+    assert config.server == "https://10.0.0.1:6443"
+    assert config.ca_file == str(account / "ca.crt")
+    assert config.namespace == "team-a"
+    assert await config.credentials.headers() == {"Authorization": "Bearer t0"}
+    assert in_cluster_config({"KUBERNETES_SERVICE_HOST": "fd00::1"}, account).server == (
+        "https://[fd00::1]:443"
+    )
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt", "KUBERNETES_SERVICE_HOST"])
+def test_in_cluster_names_what_is_missing(account: Path, missing: str) -> None:
+    environ = {name: value for name, value in POD.items() if name != missing}
+    (account / missing).unlink(missing_ok=True)
+
+    with pytest.raises(ConfigurationNotFoundError, match=missing):
+        in_cluster_config(environ, account)
+
+
+def test_a_token_file_is_read_again_after_a_minute_and_after_a_refusal(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    credentials = TokenFileCredentials(path)
+    seen = [credentials.headers_nowait(1_000.0)]
+    path.write_text("two")
+    seen += [credentials.headers_nowait(now) for now in (1_059.9, 1_060.0)]
+    path.write_text("three")
+    seen.append(credentials.headers_nowait(1_061.0))
+    credentials.invalidate()
+    seen.append(credentials.headers_nowait(1_062.0))
+    path.unlink()
+    seen.append(credentials.headers_nowait(2_000.0))
+
+    tokens = [header["Authorization"].removeprefix("Bearer ") for header in seen]
+    assert tokens == ["one", "one", "two", "two", "three", "three"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b" \n", b"a\nb", b"\xff", "é".encode()])
+def test_an_unusable_token_file_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=str(path)):
+        TokenFileCredentials(path).headers_nowait(0.0)
+
+
+async def test_a_rotated_token_file_saves_a_request_from_its_401(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("old")
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        good = request.headers["authorization"] == f"Bearer {path.read_text()}"
+        writer.write(response(b"{}", status=200 if good else 401))
+
+    async with (
+        serving(answer) as server,
+        connected(server.url, credentials=TokenFileCredentials(path)) as connection,
+    ):
+        await connection.request("GET", "/a")
+        path.write_text("new")
+        await connection.request("GET", "/a")
+
+    seen = [request.headers["authorization"] for request in server.requests]
+    assert seen == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+@pytest.mark.parametrize("url", ["", "host:443", "ftp://x", "http://", "http://x:99999", "//x"])
+def test_a_server_that_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="my file: server"):
+        ClusterConfig(server=url, source="my file")
+
+
+def test_a_header_that_would_break_the_request_is_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        StaticCredentials.bearer("a\r\nX-Evil: 1")
+    assert isinstance(StaticCredentials.basic("u", "p"), Credentials)
+
+
+_PROBE = """
+import asyncio, json, pathlib, sys
+from pyinformer.transport import Connection, find_config
+early = sorted(sys.modules)
+async def main():
+    config = await find_config(environ=json.loads(sys.argv[1]), home=pathlib.Path(sys.argv[2]),
+                               service_account_folder=pathlib.Path(sys.argv[3]))
+    connection = Connection(config)
+    try:
+        await connection.request("GET", "/version")
+    except ConnectionError:
+        pass
+    await connection.aclose()
+asyncio.run(main())
+rss = [l for l in open("/proc/self/status") if l.startswith("VmRSS")][0].split()[1]
+print(json.dumps([early, sorted(sys.modules), int(rss)]))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_connecting_in_a_pod_loads_little(tmp_path: Path, account: Path) -> None:
+    trustme.CA().cert_pem.write_to_path(account / "ca.crt")
+    environ = json.dumps({"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"})
+    command = [sys.executable, "-c", _PROBE, environ, str(tmp_path), str(account)]
+    output = subprocess.run(command, capture_output=True, check=True, cwd=".").stdout
+    early, late, rss_kib = json.loads(output)
+
+    assert not {"aiohttp", "yaml", "kubernetes_asyncio"} & set(early)
+    assert not {"yaml", "kubernetes_asyncio"} & set(late)
+    assert "aiohttp" in late
+    assert rss_kib <= 45 * 1024

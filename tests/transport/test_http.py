@@ -1,0 +1,489 @@
+"""What Connection promises: pools that do not starve, deadlines, typed errors, no leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    InvalidArgumentError,
+    InvalidError,
+    LifecycleError,
+    NotFoundError,
+    ProtocolError,
+    RequestTimeoutError,
+    ResourceExpiredError,
+    ResourceVersionTooLargeError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+    UnauthorizedError,
+)
+from pyinformer.transport import StaticCredentials
+from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
+
+if TYPE_CHECKING:
+    from tests.transport.serving import Request
+
+EVENTS = [b'{"type":"ADDED","object":{"n":%d}}\n' % i for i in range(3)]
+STREAM = CHUNKED + b"".join(map(chunk, EVENTS)) + b"0\r\n\r\n"
+
+
+async def watch_and_write(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Answer a watch with one event and then silence, everything else with an object."""
+    if "watch=true" in request.target:
+        writer.write(CHUNKED + chunk(EVENTS[0]))
+        await asyncio.Event().wait()
+    writer.write(response(b'{"kind":"Pod"}'))
+
+
+async def test_a_stream_delivers_the_body_and_then_its_end_for_ever() -> None:
+    async with (
+        serving(always(STREAM)) as server,
+        connected(server.url) as connection,
+        connection.stream("/api/v1/pods", [("watch", "true")], watch=True) as body,
+    ):
+        data = b""
+        while part := await body.read():
+            data += part
+
+        assert data == b"".join(EVENTS)
+        assert [await body.read() for _ in range(10)] == [b""] * 10
+
+
+async def test_every_request_says_who_asks_and_what_it_understands() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        async with connection.stream("/a", [("x", "é &="), ("y", "a,b")], watch=True):
+            pass
+        await connection.request("PUT", "/b", body=b"{}")
+
+    watch, put = server.requests
+    assert watch.target == "/a?x=%C3%A9+%26%3D&y=a%2Cb"
+    assert watch.headers["accept-encoding"] == put.headers["accept-encoding"] == "identity"
+    assert watch.headers["accept"] == "application/json"
+    assert watch.headers["user-agent"].startswith("pyinformer/")
+    assert (put.method, put.body) == ("PUT", b"{}")
+    assert put.headers["content-type"] == "application/json"
+
+
+async def test_a_server_behind_a_path_is_asked_below_it() -> None:
+    async with (
+        serving(always(response())) as server,
+        connected(f"{server.url}/k8s/clusters/c-1/") as connection,
+    ):
+        await connection.request("GET", "/api/v1/pods")
+
+    assert server.requests[0].target == "/k8s/clusters/c-1/api/v1/pods"
+
+
+async def test_a_put_goes_through_beside_150_open_watches() -> None:
+    async with (
+        serving(watch_and_write) as server,
+        connected(server.url) as connection,
+        AsyncExitStack() as watches,
+    ):
+        for _ in range(150):
+            stream = connection.stream("/api/v1/pods", [("watch", "true")], watch=True)
+            body = await watches.enter_async_context(stream)
+            assert await body.read() == EVENTS[0]
+
+        answer = await connection.request("PUT", "/api/v1/pods/a", body=b"{}")
+
+        assert answer == b'{"kind":"Pod"}'
+        assert server.open_connections == 151
+
+
+async def test_an_exhausted_pool_says_so_and_recovers() -> None:
+    async with (
+        serving(always(CHUNKED + chunk(b"{"))) as server,
+        connected(
+            server.url, max_request_connections=2, acquire_timeout_seconds=0.05
+        ) as connection,
+    ):
+        async with connection.stream("/a", watch=False), connection.stream("/a", watch=False):
+            with pytest.raises(RequestTimeoutError, match="exhausted: all 2 connections") as caught:
+                await connection.request("GET", "/api/v1/pods")
+            assert caught.value.waited_seconds == 0.05
+            assert caught.value.url == f"{server.url}/api/v1/pods"
+        async with connection.stream("/a", watch=False) as body:
+            assert await body.read() == b"{"
+
+
+async def test_leaving_a_stream_closes_its_connection() -> None:
+    async with serving(watch_and_write) as server, connected(server.url) as connection:
+        async with connection.stream("/a", [("watch", "true")], watch=True) as body:
+            await body.read()
+        await server.wait_until(lambda: server.open_connections == 0)
+
+        with pytest.raises(TransportError, match="lost"):
+            await body.read()
+
+
+async def test_requests_reuse_their_connection() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        for _ in range(5):
+            await connection.request("PUT", "/a", body=b"{}")
+
+        assert server.open_connections == 1
+
+
+ERRORS = [
+    pytest.param(400, BadRequestError, id="400"),
+    pytest.param(401, UnauthorizedError, id="401"),
+    pytest.param(403, ForbiddenError, id="403"),
+    pytest.param(404, NotFoundError, id="404"),
+    pytest.param(409, ConflictError, id="409"),
+    pytest.param(410, ResourceExpiredError, id="410"),
+    pytest.param(418, APIStatusError, id="418"),
+    pytest.param(422, InvalidError, id="422"),
+    pytest.param(429, TooManyRequestsError, id="429"),
+    pytest.param(500, ServerError, id="500"),
+    pytest.param(503, ServerError, id="503"),
+    pytest.param(302, APIStatusError, id="302-is-not-followed"),
+]
+STATUS = b'{"kind":"Status","reason":"Why","message":"the server says","code":1}'
+
+
+@pytest.mark.parametrize("watch", [True, False])
+@pytest.mark.parametrize(("status", "expected"), ERRORS)
+async def test_a_refusal_is_the_error_of_its_status(
+    status: int, expected: type[APIStatusError], watch: bool
+) -> None:
+    answer = always(response(STATUS, status=status, headers={"Location": "/elsewhere"}))
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(expected) as caught:
+            async with connection.stream("/a", watch=watch, what="list pods.v1"):
+                pass
+        with pytest.raises(expected, match="DELETE /b"):
+            await connection.request("DELETE", "/b")
+
+    assert type(caught.value) is expected
+    assert str(caught.value) == f"list pods.v1: {status} Why: the server says"
+    assert {request.target for request in server.requests} == {"/a", "/b"}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(b"404 page not found\n", "404 page not found", id="text"),
+        pytest.param(b"<html>\n<b>Bad</b>\n</html>", "<html> <b>Bad</b> </html>", id="html"),
+        pytest.param(b"", "", id="empty"),
+        pytest.param(b'{"error":"x"}', "", id="other-json"),
+        pytest.param(b'["x"]', '["x"]', id="array"),
+        pytest.param(b"\xff\xfe", "\ufffd\ufffd", id="binary"),
+        pytest.param(b"x" * 200_000, "x" * 500, id="long"),
+    ],
+)
+async def test_a_refusal_with_any_body_is_typed_by_its_status(body: bytes, message: str) -> None:
+    answer = always(response(body, status=503, headers={"Content-Type": "text/html"}))
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(ServerError) as caught:
+            await connection.request("GET", "/a")
+
+    assert caught.value.message == message
+
+
+async def test_a_refusal_whose_body_is_cut_off_keeps_its_status() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(STATUS, status=410)[:-20])
+        await writer.drain()
+        writer.transport.abort()
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(ResourceExpiredError):
+            await connection.request("GET", "/a")
+
+
+async def test_a_refusal_carries_retry_after_and_causes() -> None:
+    body = b'{"code":504,"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}'
+    answer = always(response(body, status=504, headers={"Retry-After": "7"}))
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(ResourceVersionTooLargeError) as caught:
+            await connection.request("GET", "/a")
+
+    assert caught.value.retry_after_seconds == 7.0
+    assert caught.value.causes == ("ResourceVersionTooLarge",)
+
+
+async def test_a_web_page_with_200_is_no_answer() -> None:
+    answer = always(response(b"<html>log in</html>", headers={"Content-Type": "text/html"}))
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(ProtocolError, match="web page"):
+            async with connection.stream("/a", watch=False):
+                pass
+
+
+@pytest.mark.parametrize("how", ["abort", "close"])
+@pytest.mark.parametrize("cut", range(len(CHUNKED), len(STREAM), 7))
+async def test_a_body_cut_at_any_byte_is_a_transport_error(cut: int, how: str) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM[:cut])
+        await writer.drain()
+        if how == "abort":
+            writer.transport.abort()
+        else:
+            writer.close()
+
+    data = b""
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(TransportError, match="the connection was lost") as caught:
+            async with connection.stream("/a", watch=True) as body:
+                while part := await body.read():
+                    data += part
+
+    assert b"".join(EVENTS).startswith(data)
+    assert caught.value.url == f"{server.url}/a"
+
+
+@pytest.mark.parametrize("cut", [0, 5, len(CHUNKED) - 1])
+async def test_headers_cut_off_are_a_transport_error(cut: int) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM[:cut])
+        writer.close()
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        with pytest.raises(TransportError):
+            await connection.request("PUT", "/a", body=b"{}")
+
+
+async def test_what_is_not_http_is_a_protocol_error() -> None:
+    async with (
+        serving(always(b"SSH-2.0-OpenSSH\r\n\r\n")) as server,
+        connected(server.url) as connection,
+    ):
+        with pytest.raises(ProtocolError, match="not HTTP"):
+            await connection.request("GET", "/a")
+
+
+async def test_a_refused_connection_names_the_host() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        async with connected(f"http://127.0.0.1:{port}") as connection:
+            with pytest.raises(TransportError, match=f"cannot connect to 127.0.0.1:{port}: ") as e:
+                await connection.request("GET", "/a")
+
+    assert not isinstance(e.value, TimeoutError)
+
+
+async def test_an_unknown_host_is_named() -> None:
+    async with connected("http://no-such-host.invalid") as connection:
+        with pytest.raises(TransportError, match=r"cannot resolve .*no-such-host\.invalid"):
+            await connection.request("GET", "/a")
+
+
+async def test_a_silent_server_is_a_timeout_in_every_phase() -> None:
+    async with (
+        serving(silence) as server,
+        connected(server.url, headers_timeout_seconds=0.05) as connection,
+    ):
+        with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.05 s"):
+            async with connection.stream("/a", watch=True):
+                pass
+        with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.02 s") as caught:
+            await connection.request("GET", "/a", timeout_seconds=0.02)
+        await server.wait_until(lambda: server.open_connections == 0)
+
+    assert caught.value.waited_seconds == 0.02
+
+
+async def test_a_server_that_accepts_and_never_speaks_tls_is_a_timeout() -> None:
+    async with (
+        serving(silence) as server,
+        connected(
+            server.url.replace("http:", "https:"), connect_timeout_seconds=0.05
+        ) as connection,
+    ):
+        with pytest.raises(RequestTimeoutError, match="no connection within"):
+            await connection.request("GET", "/a")
+
+
+async def test_a_list_that_falls_silent_is_a_timeout() -> None:
+    async with (
+        serving(watch_and_write) as server,
+        connected(server.url, idle_timeout_seconds=0.05) as connection,
+        connection.stream("/a", [("watch", "true")], watch=False) as body,
+    ):
+        assert await body.read() == EVENTS[0]
+        with pytest.raises(RequestTimeoutError):
+            await body.read()
+
+
+async def test_a_watch_may_be_silent_and_ends_at_its_deadline() -> None:
+    async with (
+        serving(watch_and_write) as server,
+        connected(server.url, idle_timeout_seconds=0.01) as connection,
+    ):
+        stream = connection.stream("/a", [("watch", "true")], watch=True, deadline_seconds=0.1)
+        async with stream as body:
+            assert await body.read() == EVENTS[0]
+            with pytest.raises(RequestTimeoutError, match=r"still open 0\.1 s after it began"):
+                await body.read()
+            with pytest.raises(RequestTimeoutError):
+                await body.read()
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+async def test_no_time_to_wait_is_refused_at_the_call(seconds: float) -> None:
+    async with connected("http://127.0.0.1:1") as connection:
+        with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
+            await connection.request("GET", "/a", timeout_seconds=seconds)
+    with pytest.raises(InvalidArgumentError, match="idle_timeout_seconds"):
+        async with connected("http://127.0.0.1:1", idle_timeout_seconds=seconds):
+            pass
+
+
+class Rotating:
+    """Credentials that are fresh after each refusal."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+
+    async def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.generation}"}
+
+    def invalidate(self) -> None:
+        self.generation += 1
+
+
+async def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        good = request.headers["authorization"] == "Bearer 1"
+        writer.write(response(b"{}", status=200 if good else 401))
+
+    credentials = Rotating()
+    async with (
+        serving(answer) as server,
+        connected(server.url, credentials=credentials) as connection,
+    ):
+        assert await connection.request("GET", "/a") == b"{}"
+        credentials.generation = 5
+        with pytest.raises(UnauthorizedError):
+            await connection.request("GET", "/a")
+
+    assert len(server.requests) == 4
+
+
+async def test_a_closed_connection_refuses_and_its_streams_fail() -> None:
+    async with serving(watch_and_write) as server, connected(server.url) as connection:
+        async with connection.stream("/a", [("watch", "true")], watch=True) as body:
+            await body.read()
+            await connection.aclose()
+            with pytest.raises(TransportError):
+                await body.read()
+        with pytest.raises(LifecycleError):
+            await connection.request("GET", "/a")
+
+
+async def cancel(task: asyncio.Task[object]) -> None:
+    """Cancel a task and see that it ends as cancelled."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancelling_a_request_frees_its_place_and_its_connection() -> None:
+    async with (
+        serving(silence) as server,
+        connected(server.url, max_request_connections=1) as connection,
+    ):
+        for asked in range(1, 4):
+            task = asyncio.create_task(connection.request("GET", "/a"))
+            await server.wait_until(lambda: len(server.requests) == asked)  # noqa: B023 - awaited here
+            await cancel(task)  # type: ignore[arg-type] # its result does not matter
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_cancelling_who_waits_for_a_place_takes_none() -> None:
+    async with (
+        serving(watch_and_write) as server,
+        connected(server.url, max_request_connections=1) as connection,
+    ):
+        async with connection.stream("/a", [("watch", "true")], watch=False):
+            waiting = asyncio.create_task(connection.request("PUT", "/b"))
+            await asyncio.sleep(0)
+            await cancel(waiting)  # type: ignore[arg-type] # its result does not matter
+
+        assert await connection.request("PUT", "/b") == b'{"kind":"Pod"}'
+
+
+async def test_cancelling_a_stream_that_opens_frees_its_place() -> None:
+    async def open_stream() -> None:
+        async with connection.stream("/a", watch=False):
+            pass
+
+    async with (
+        serving(silence) as server,
+        connected(server.url, max_request_connections=1) as connection,
+    ):
+        for asked in range(1, 3):
+            task = asyncio.create_task(open_stream())
+            await server.wait_until(lambda: len(server.requests) == asked)  # noqa: B023 - awaited here
+            await cancel(task)  # type: ignore[arg-type] # its result does not matter
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_cancelling_a_read_takes_nothing() -> None:
+    go = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + chunk(EVENTS[0]))
+        await go.wait()
+        writer.write(chunk(EVENTS[1]) + b"0\r\n\r\n")
+
+    async with (
+        serving(answer) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", watch=True) as body,
+    ):
+        assert await body.read() == EVENTS[0]
+        waiting = asyncio.create_task(body.read())
+        await asyncio.sleep(0)
+        await cancel(waiting)  # type: ignore[arg-type] # its result does not matter
+        go.set()
+        assert await body.read() == EVENTS[1]
+        assert await body.read() == b""
+
+
+async def test_a_request_cancelled_while_credentials_are_made_sends_nothing() -> None:
+    class Slow:
+        async def headers(self) -> dict[str, str]:
+            await asyncio.Event().wait()
+            return {}
+
+        def invalidate(self) -> None: ...
+
+    async with (
+        serving(silence) as server,
+        connected(server.url, credentials=Slow(), headers_timeout_seconds=0.05) as connection,
+    ):
+        task = asyncio.create_task(connection.request("GET", "/a"))
+        await asyncio.sleep(0)
+        await cancel(task)  # type: ignore[arg-type] # its result does not matter
+        with pytest.raises(RequestTimeoutError):
+            await connection.request("GET", "/a")
+
+    assert server.requests == []
+
+
+async def test_closing_while_cancelled_closes_all_the_same() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        await connection.request("GET", "/a")
+        task = asyncio.create_task(connection.aclose())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_secrets_stand_in_no_repr() -> None:
+    async with connected("http://127.0.0.1:1", credentials=StaticCredentials.bearer("s3cret")) as c:
+        assert "s3cret" not in repr(c) + repr(c.config) + repr(c.config.credentials)

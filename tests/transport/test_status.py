@@ -1,0 +1,91 @@
+"""What a refusal's text promises, without a server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ResourceExpiredError,
+    ResourceVersionTooLargeError,
+    ServerError,
+    TooManyRequestsError,
+)
+from pyinformer.transport import status_error_from_object
+from pyinformer.transport._status import parse_retry_after, status_error
+
+DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
+NOW = datetime(2026, 11, 21, 8, 0, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "date", "seconds"),
+    [
+        pytest.param(None, None, None, id="none"),
+        pytest.param("5", None, 5.0, id="seconds"),
+        pytest.param(" 0 ", None, 0.0, id="zero"),
+        pytest.param("Sat, 21 Nov 2026 08:01:30 GMT", DATE, 90.0, id="date-against-date"),
+        pytest.param("Sat, 21 Nov 2026 08:01:30 GMT", None, 60.0, id="date-against-clock"),
+        pytest.param("Sat, 21 Nov 2026 08:01:30 GMT", "junk", 60.0, id="date-against-junk"),
+        pytest.param("Sat, 21 Nov 2026 07:00:00 GMT", DATE, 0.0, id="past"),
+        pytest.param("-5", None, None, id="negative"),
+        pytest.param("1e3", None, None, id="exponent"),
+        pytest.param("٣", None, None, id="other-digits"),
+        pytest.param("9" * 400, None, None, id="endless"),
+        pytest.param("soon", None, None, id="words"),
+        pytest.param("Sat, 99 Nov 2026 07:00:00 GMT", DATE, None, id="no-such-day"),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(
+    value: str | None, date: str | None, seconds: float | None
+) -> None:
+    assert parse_retry_after(value, date, wall_now=NOW) == seconds
+
+
+def test_retry_after_in_the_status_counts_without_a_header() -> None:
+    error = status_error(429, {}, b'{"details":{"retryAfterSeconds":3}}')
+
+    assert type(error) is TooManyRequestsError
+    assert error.retry_after_seconds == 3.0
+
+
+def test_the_http_status_decides_whatever_the_body_says() -> None:
+    assert type(status_error(410, {}, b'{"code":500}')) is ResourceExpiredError
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "status"),
+    [
+        pytest.param({"code": 410, "reason": "Expired"}, ResourceExpiredError, 410, id="410"),
+        pytest.param({"code": 410, "reason": "Gone"}, ResourceExpiredError, 410, id="410-gone"),
+        pytest.param({"code": 429}, TooManyRequestsError, 429, id="429"),
+        pytest.param(
+            {"code": 504, "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}},
+            ResourceVersionTooLargeError,
+            504,
+            id="too-large",
+        ),
+        pytest.param({"message": "no code"}, ServerError, 500, id="no-code"),
+        pytest.param({"code": "410"}, ServerError, 500, id="code-of-text"),
+        pytest.param({"details": [1], "code": 503}, ServerError, 503, id="odd-details"),
+        pytest.param({"details": {"causes": [1, {}]}}, ServerError, 500, id="odd-causes"),
+        pytest.param(None, ServerError, 500, id="null"),
+        pytest.param([1], ServerError, 500, id="array"),
+    ],
+)
+def test_an_error_event_is_typed_by_its_code(
+    value: Any, expected: type[APIStatusError], status: int
+) -> None:
+    error = status_error_from_object(value, request="watch pods.v1")
+
+    assert type(error) is expected
+    assert error.status == status
+    assert str(error).startswith(f"watch pods.v1: {status}")
+
+
+def test_the_servers_words_are_cut_short() -> None:
+    assert len(status_error_from_object({"message": "x" * 9_999}).message) == 500
+    assert len(status_error(500, {}, b'{"message":"' + b"x" * 9_999 + b'"}').message) == 500

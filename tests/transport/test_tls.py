@@ -1,0 +1,141 @@
+"""What TLS promises: certificates are verified, and who fails says which host and why."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from pyinformer.apimachinery import ConfigurationError, TLSVerificationError, TransportError
+from pyinformer.transport import ClusterConfig, Connection
+from tests.transport.serving import always, connected, response, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def server_tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "kubernetes.default").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
+    path = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(path)
+    return str(path)
+
+
+async def test_a_certificate_of_the_right_authority_is_trusted(
+    ca_file: str, server_tls: ssl.SSLContext
+) -> None:
+    async with serving(always(response()), tls=server_tls) as server:
+        config = ClusterConfig(server=server.url, ca_file=ca_file)
+        async with connected("", config=config) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_authority_data_goes_before_the_file(
+    authority: trustme.CA, server_tls: ssl.SSLContext
+) -> None:
+    data = authority.cert_pem.bytes().decode()
+    async with serving(always(response()), tls=server_tls) as server:
+        config = ClusterConfig(server=server.url, ca_data=data)
+        async with connected("", config=config) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_a_wrong_authority_is_named_with_its_host(
+    tmp_path: Path, server_tls: ssl.SSLContext
+) -> None:
+    other = tmp_path / "other.crt"
+    trustme.CA().cert_pem.write_to_path(other)
+    async with serving(always(response()), tls=server_tls) as server:
+        config = ClusterConfig(server=server.url, ca_file=str(other))
+        async with connected("", config=config) as connection:
+            host = server.url.removeprefix("https://")
+            words = f"cannot verify the certificate of {host}: .*(issuer|certificate)"
+            with pytest.raises(TLSVerificationError, match=words):
+                await connection.request("GET", "/a")
+            with pytest.raises(TLSVerificationError, match=words):
+                async with connection.stream("/a", watch=True):
+                    pass
+
+    assert server.requests == []
+
+
+async def test_a_wrong_name_is_refused_and_the_servers_name_can_be_set(
+    ca_file: str, server_tls: ssl.SSLContext
+) -> None:
+    async with serving(always(response()), tls=server_tls) as server:
+        wrong = ClusterConfig(server=server.url, ca_file=ca_file, tls_server_name="example.org")
+        right = ClusterConfig(
+            server=server.url, ca_file=ca_file, tls_server_name="kubernetes.default"
+        )
+        async with connected("", config=wrong) as connection:
+            with pytest.raises(TLSVerificationError, match=r"example\.org"):
+                await connection.request("GET", "/a")
+        async with connected("", config=right) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_only_an_insecure_configuration_trusts_anybody(server_tls: ssl.SSLContext) -> None:
+    async with serving(always(response()), tls=server_tls) as server:
+        async with connected(server.url) as connection:
+            with pytest.raises(TLSVerificationError):
+                await connection.request("GET", "/a")
+        config = ClusterConfig(server=server.url, verify_tls=False)
+        async with connected("", config=config) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_a_client_certificate_is_shown(
+    authority: trustme.CA, ca_file: str, tmp_path: Path
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.configure_trust(tls)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    client = authority.issue_cert("someone@example.org")
+    both = tmp_path / "client.pem"
+    client.private_key_and_cert_chain_pem.write_to_path(both)
+    async with serving(always(response()), tls=tls) as server:
+        config = ClusterConfig(
+            server=server.url, ca_file=ca_file, client_certificate_file=str(both)
+        )
+        async with connected("", config=config) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_a_server_without_tls_is_no_verification_error(ca_file: str) -> None:
+    async with serving(always(b"plain text\n")) as server:
+        url = server.url.replace("http:", "https:")
+        config = ClusterConfig(server=url, ca_file=ca_file)
+        async with connected("", config=config, connect_timeout_seconds=1) as connection:
+            with pytest.raises(TransportError) as caught:
+                await connection.request("GET", "/a")
+
+    assert not isinstance(caught.value, TLSVerificationError)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+@pytest.mark.parametrize("field", ["ca_file", "client_certificate_file"])
+def test_an_unusable_certificate_file_is_named(
+    tmp_path: Path, content: str | None, field: str
+) -> None:
+    path = tmp_path / "broken.pem"
+    if content is not None:
+        path.write_text(content)
+    files = {field: str(path)}
+
+    with pytest.raises(ConfigurationError, match=r"my config: .*broken\.pem"):
+        Connection(ClusterConfig(server="https://127.0.0.1:1", source="my config", **files))  # type: ignore[arg-type] # names of text fields
