@@ -87,6 +87,9 @@ class EventStream(Generic[V]):
         self._initial = iter(list(objects))
         self._something.set()
 
+    def initial_list_complete_nowait(self) -> None:
+        """Do nothing: each event says whether it is of the initial list."""
+
     def end_nowait(self, error: BaseException | None = None) -> None:
         """Let the iteration end after what is buffered: the informer stops.
 

@@ -105,6 +105,10 @@ class Indexer(Generic[V]):
         """Return all objects in a list of the caller's own."""
         return list(self._state.items.values())
 
+    def snapshot(self) -> Mapping[str, KubeObject[V]]:
+        """Return the objects by key as they are until the next complete list; not a copy."""
+        return self._state.items
+
     def by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
         """Return the objects that have a value, without looking at any other.
 

@@ -51,6 +51,10 @@ class LineSplitter:
         """How many bytes of an unfinished line are held."""
         return len(self._pending)
 
+    def redirect(self, on_line: OnLine) -> None:
+        """Hand later lines to somebody else; what is held of an unfinished line is kept."""
+        self._on_line = on_line
+
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body, whatever their size, and hand on the lines they end.
 

@@ -52,6 +52,11 @@ class ListWatch:
         self.path = f"{resource.path}{scope}/{resource.resource}"
         self._selectors = tuple(_selectors(label_selector, field_selector))
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether a selector is in force, so that an object can leave without being deleted."""
+        return bool(self._selectors)
+
     def __repr__(self) -> str:
         return f"ListWatch({self.path!r})"
 

@@ -1,0 +1,63 @@
+"""Finding a cluster and holding the connection to it: the first line of every program."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from os import PathLike, fspath
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.cluster._cluster import Cluster
+from pyinformer.transport import ClusterConfig, ConnectionOptions, find_config
+
+
+@asynccontextmanager
+async def connect(
+    kubeconfig: str | PathLike[str] | None = None,
+    *,
+    context: str | None = None,
+    server: str | None = None,
+    config: ClusterConfig | None = None,
+    options: ConnectionOptions | None = None,
+) -> AsyncIterator[Cluster]:
+    """Connect to a cluster: `async with pyinformer.connect() as cluster`.
+
+    Nothing is sent yet: whether the server can be reached shows when an informer starts.
+
+    Args:
+        kubeconfig: a kubeconfig file, or several joined as in KUBECONFIG. None: KUBECONFIG, else
+            `~/.kube/config`, else the service account of the pod this runs in.
+        context: the context in the kubeconfig; None for its current one.
+        server: the URL of a server that asks for no credentials, instead of a kubeconfig.
+        config: a configuration of your own, instead of a kubeconfig.
+        options: the bounds of the connection.
+
+    Raises:
+        ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
+        ConfigurationError: what was found cannot be used.
+        InvalidArgumentError: more than one of kubeconfig, server and config was given.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    found = await _config_of(kubeconfig, context, server, config)
+    async with Cluster(found, options=options) as cluster:
+        yield cluster
+
+
+async def _config_of(
+    kubeconfig: str | PathLike[str] | None,
+    context: str | None,
+    server: str | None,
+    config: ClusterConfig | None,
+) -> ClusterConfig:
+    given = [value for value in (kubeconfig, server, config) if value is not None]
+    if len(given) > 1 or (context is not None and (server is not None or config is not None)):
+        reason = "give a kubeconfig with its context, or a server, or a config: one of them"
+        raise InvalidArgumentError("kubeconfig", reason)
+    if config is not None:
+        return config
+    if server is not None:
+        return ClusterConfig(server=server, source="server=")
+    path = None if kubeconfig is None else fspath(kubeconfig)
+    return await find_config(path, context=context)

@@ -1,0 +1,25 @@
+"""Station 5: assemble the others into informers, and fan out to handlers."""
+
+from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._factory import SharedInformerFactory
+from pyinformer.informer._handlers import ResourceEventHandler, in_thread
+from pyinformer.informer._listener import HandlerStatus
+from pyinformer.informer._registration import Registration
+from pyinformer.informer._shared_informer import SharedInformer
+from pyinformer.informer._status import FactoryStatus, InformerStatus
+from pyinformer.informer._waiting import wait_for_cache_sync
+from pyinformer.informer._watchdog import WatchdogStatistics
+
+__all__ = [
+    "EventStream",
+    "FactoryStatus",
+    "HandlerStatus",
+    "InformerStatus",
+    "Registration",
+    "ResourceEventHandler",
+    "SharedInformer",
+    "SharedInformerFactory",
+    "WatchdogStatistics",
+    "in_thread",
+    "wait_for_cache_sync",
+]

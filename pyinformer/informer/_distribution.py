@@ -1,0 +1,148 @@
+"""The informer's sink: the cache first, then everybody who listens.
+
+What enters are the reflector's events and lists; what leaves are the same changes for the cache,
+and then for each handler's mailbox. A list is compared with what was cached: only differences are
+told, deletions first, and those who join while they are told get the new state instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
+
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from pyinformer.store import Indexer
+
+_SLICE = 128  # events per step: a step stays far below the reader's time budget
+_W = TypeVar("_W", bound=View | None, contravariant=True)
+
+
+class Receiver(Protocol[_W]):
+    """Whoever is told: a listener, or a stream of events."""
+
+    @property
+    def put_nowait(self) -> Callable[[Event[_W]], None]:
+        """Take one event."""
+        ...
+
+    def preload_nowait(self, objects: Collection[KubeObject[_W]]) -> None:
+        """Take what exists already."""
+        ...
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note that all that existed has been put in."""
+        ...
+
+
+@final
+class Distribution(Generic[V]):
+    """Writes to the cache and tells the receivers.
+
+    Args:
+        indexer: the cache.
+        on_synced: is called when the first list is in the cache.
+        selective: a selector is in force: who leaves by a list may still exist.
+    """
+
+    def __init__(
+        self, indexer: Indexer[V], *, on_synced: Callable[[], None], selective: bool = False
+    ) -> None:
+        self._indexer = indexer
+        self._on_synced = on_synced
+        self._selective = selective
+        self._receivers: tuple[Receiver[V], ...] = ()
+        self._puts: tuple[Callable[[Event[V]], None], ...] = ()
+        self.get = indexer.get
+        self.keys = indexer.keys
+        self.has_synced = False
+
+    def attach(self, receiver: Receiver[V]) -> None:
+        """Tell somebody from now on; what is cached already comes first."""
+        self._set((*self._receivers, receiver))
+        if self.has_synced:
+            receiver.preload_nowait(self._indexer.list())
+            receiver.initial_list_complete_nowait()
+
+    def detach(self, receiver: Receiver[V]) -> None:
+        """Tell somebody nothing any more."""
+        self._set(tuple(known for known in self._receivers if known is not receiver))
+
+    def _set(self, receivers: tuple[Receiver[V], ...]) -> None:
+        self._receivers = receivers
+        # Before the first sync nobody is told of anything; then everything comes as a preload.
+        self._puts = tuple(r.put_nowait for r in receivers) if self.has_synced else ()
+
+    def apply_nowait(self, event: Event[V]) -> None:
+        """Take one change: the cache holds it before any receiver hears of it."""
+        self._indexer.apply_nowait(event)
+        for put in self._puts:
+            put(event)
+
+    def bookmark_nowait(self, resource_version: str) -> None:
+        """Take note that nothing changed up to this resource version."""
+        self._indexer.bookmark_nowait(resource_version)
+
+    def replace_nowait(
+        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+    ) -> Iterator[None]:
+        """Take a complete list, in short steps: prepare, swap, tell the differences."""
+        before = self._indexer.snapshot()
+        yield from self._indexer.replace_nowait(objects, resource_version)
+        if self.has_synced:
+            yield from self._tell(before, objects)
+        else:
+            self.complete_nowait(resource_version)
+
+    def complete_nowait(self, resource_version: str) -> None:
+        """Take note that the cache is complete; the first time, tell everybody what is in it."""
+        self._indexer.bookmark_nowait(resource_version)
+        if self.has_synced:
+            return
+        self.has_synced = True
+        self._on_synced()
+        self._set(self._receivers)
+        for receiver in self._receivers:
+            receiver.preload_nowait(self._indexer.list())
+            receiver.initial_list_complete_nowait()
+
+    def _tell(
+        self, before: Mapping[str, KubeObject[V]], after: Mapping[str, KubeObject[V]]
+    ) -> Iterator[None]:
+        # Whoever attaches between two steps has the new state already: it is not told again.
+        puts = self._puts
+        for number, event in enumerate(differences(before, after, self._selective), start=1):
+            if event is not None:
+                for put in puts:
+                    put(event)
+            if number % _SLICE == 0:
+                yield
+
+
+def differences(
+    before: Mapping[str, KubeObject[V]],
+    after: Mapping[str, KubeObject[V]],
+    selective: bool = False,  # noqa: FBT001, FBT002 - one private caller
+) -> Iterator[Event[V] | None]:
+    """Yield what leads from one state to the other, and None for each unchanged object."""
+    for key, old in before.items():
+        gone = key not in after
+        yield Deleted(old, final_state_unknown=True, may_still_exist=selective) if gone else None
+    for key, new in after.items():
+        known = before.get(key)
+        if known is None:
+            yield Added(new)
+        elif known is new or _same_version(known, new):
+            yield None
+        elif known.metadata.uid == new.metadata.uid:
+            yield Updated(known, new)
+        else:
+            yield Deleted(known, final_state_unknown=True)
+            yield Added(new)
+
+
+def _same_version(known: KubeObject[V], new: KubeObject[V]) -> bool:
+    before, after = known.metadata, new.metadata
+    return before.uid == after.uid and before.resource_version == after.resource_version

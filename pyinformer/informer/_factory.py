@@ -1,0 +1,327 @@
+"""The informers of one program on one cluster: made once, shared, started and stopped together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
+
+import anyio
+
+from pyinformer.apimachinery import (
+    FieldSelector,
+    InformerError,
+    LabelSelector,
+    LifecycleError,
+    Transform,
+    View,
+)
+from pyinformer.informer._host import Host
+from pyinformer.informer._scope import (
+    InformerSettings,
+    Memory,
+    QueueKind,
+    Scope,
+    Selector,
+    call_site,
+    check_same_settings,
+)
+from pyinformer.informer._shared_informer import SharedInformer
+from pyinformer.informer._status import FactoryStatus
+from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS
+from pyinformer.informer._waiting import check_seconds, wait_for_cache_sync
+from pyinformer.informer._watchdog import Watchdog
+from pyinformer.metrics import NO_METRICS, Metrics
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
+
+    from pyinformer.cluster import Cluster
+    from pyinformer.reflector import ReflectorOptions
+
+VW = TypeVar("VW", bound=View)
+
+
+@final
+class SharedInformerFactory:
+    """Makes informers and shares them: one for each resource, scope and set of selectors.
+
+    Use it as `async with SharedInformerFactory(cluster) as factory`, or by start() and aclose(),
+    or as `await task_group.start(factory.run)`.
+
+    Args:
+        cluster: the server.
+        options: how the server is talked to.
+        metrics: where occurrences are counted.
+        grace_seconds: how long closing waits for handlers.
+
+    Source:
+        client-go informers/factory.go.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        options: ReflectorOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    ) -> None:
+        check_seconds("grace_seconds", grace_seconds)
+        self._cluster = cluster
+        self._options = options
+        self._metrics = metrics
+        self._grace_seconds = grace_seconds
+        self._shared: dict[Scope, tuple[SharedInformer[Any], str]] = {}
+        self._informers: list[SharedInformer[Any]] = []
+        self._watchdog = Watchdog()
+        self._host = Host(
+            "informer factory", self._main, grace_seconds=grace_seconds + _HOST_GRACE_SECONDS
+        )
+        self._is_started = False
+        self._is_closed = False
+
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        private: bool = False,
+    ) -> SharedInformer[None]: ...
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[VW],
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        private: bool = False,
+    ) -> SharedInformer[VW]: ...
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[View] | None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        private: bool = False,
+    ) -> SharedInformer[Any]:
+        """Return the informer of a resource in a scope, and make it if there is none yet.
+
+        If the factory has been started, a new informer is started at once.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL: `pods`; any custom resource too.
+            namespaces: one namespace, or None for all of them.
+            label_selector: as text or as a mapping; None for all objects.
+            field_selector: as text or as a mapping; None for all objects.
+            projection: the view to decode with each object.
+            memory: what is kept of each object.
+            transform: your change to each object before it is kept.
+            queue: what stands between the wire and the cache.
+            private: make one that nobody else gets.
+
+        Raises:
+            InformerConflictError: the informer exists with other settings; names both places.
+            InvalidArgumentError: an argument that cannot work, or two of them swapped.
+            InvalidSelectorError: a selector cannot be parsed.
+            InvalidViewError: the projection could be mutated, or cannot be decoded.
+            LifecycleError: the factory is closed.
+        """
+        self._refuse_if_closed()
+        scope = Scope.of(api_version, plural, namespaces, label_selector, field_selector)
+        settings = InformerSettings(
+            projection=projection, memory=memory, transform=transform, queue=queue
+        )
+        site = call_site()
+        if not private and scope in self._shared:
+            known, first_site = self._shared[scope]
+            check_same_settings(scope, (known.settings, first_site), (settings, site))
+            return known
+        informer = self._make(scope, settings)
+        if not private:
+            self._shared[scope] = (informer, site)
+        return informer
+
+    def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
+        projection: Any = settings.projection
+        informer: SharedInformer[Any] = SharedInformer(
+            self._cluster,
+            scope.resource.api_version,
+            scope.resource.resource,
+            namespaces=scope.namespace,
+            label_selector=scope.label_selector,
+            field_selector=scope.field_selector,
+            projection=projection,
+            memory=settings.memory,
+            transform=settings.transform,
+            queue=settings.queue,
+            options=self._options,
+            metrics=self._metrics,
+            grace_seconds=self._grace_seconds,
+        )
+        self._informers.append(informer)
+        if self._is_started:
+            self._host.task_group.start_soon(informer.start)
+        return informer
+
+    async def start(self) -> None:
+        """Start every informer; those that are asked for later start at once.
+
+        A second call does nothing.
+
+        Raises:
+            LifecycleError: the factory was closed.
+
+        Cancellation:
+            What was started is stopped when the factory is closed.
+        """
+        self._refuse_if_closed()
+        if not self._host.is_running:
+            await self._host.start()
+        self._is_started = True
+        self._watchdog.start_nowait()
+        for informer in tuple(self._informers):
+            await informer.start()
+
+    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+        """Wait until every cache has held everything at least once.
+
+        Raises:
+            CacheSyncTimeoutError: some did not in time; it says why for each of them.
+            LifecycleError: the factory was not started.
+            InvalidArgumentError: the timeout is negative or no number.
+
+        Cancellation:
+            Safe; the informers go on.
+        """
+        if not self._is_started:
+            raise LifecycleError("the factory is not started: await factory.start() first")
+        for informer in tuple(self._informers):
+            await informer.start()  # one that was asked for a moment ago
+        await wait_for_cache_sync(*self._informers, timeout_seconds=timeout_seconds)
+
+    async def remove_informer(self, informer: SharedInformer[Any]) -> None:
+        """Stop one informer and forget it; asked for again, it is made anew.
+
+        Raises:
+            InternalError: something inside of it had crashed.
+
+        Cancellation:
+            Takes effect when it has ended, which the grace bounds.
+        """
+        if informer in self._informers:
+            self._informers.remove(informer)
+        for scope, (known, _) in tuple(self._shared.items()):
+            if known is informer:
+                del self._shared[scope]
+        await informer.aclose()
+
+    def status(self) -> FactoryStatus:
+        """Return how everything is doing: a frozen record without object content."""
+        return FactoryStatus(
+            informers=tuple(informer.status() for informer in self._informers),
+            watchdog=self._watchdog.statistics(),
+            abandoned_handlers=tuple(
+                name for informer in self._informers for name in informer.abandoned_handlers
+            ),
+        )
+
+    async def aclose(self) -> None:
+        """Stop every informer: watches first, then handlers, all of them at the same time.
+
+        The caches stay readable as they were. A second call only waits.
+
+        Raises:
+            InternalError: something inside had crashed.
+
+        Cancellation:
+            Takes effect when everything has ended, which the grace bounds.
+        """
+        self._is_closed = True
+        self._watchdog.stop_nowait()
+        await self._host.aclose()
+        for informer in self._informers:  # those of a factory that was never started
+            await informer.aclose()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start, say so, and stay until cancelled: `await task_group.start(factory.run)`.
+
+        Cancellation:
+            The way to stop it: closes as aclose() does.
+        """
+        async with self:
+            await self.start()
+            task_status.started()
+            await anyio.sleep_forever()
+
+    async def __aenter__(self) -> Self:
+        self._refuse_if_closed()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.aclose()
+        except InformerError as error:
+            if exc is None:
+                raise
+            exc.add_note(f"meanwhile: {error}")
+
+    async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
+        del group  # informers that are asked for later start in it
+        ready()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close_informers()
+
+    async def _close_informers(self) -> None:
+        crashes: list[InformerError] = []
+
+        async def close(informer: SharedInformer[Any]) -> None:
+            try:
+                await informer.aclose()
+            except InformerError as error:
+                crashes.append(error)
+
+        async with anyio.create_task_group() as closing:
+            for informer in self._informers:
+                closing.start_soon(close, informer)
+        if crashes:
+            raise crashes[0]
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise LifecycleError("the factory is closed: make a new one")
+
+    def __repr__(self) -> str:
+        return f"<SharedInformerFactory with {len(self._informers)} informers>"
+
+
+_HOST_GRACE_SECONDS = 5.0  # beyond the informers' own: they are awaited inside of the host

@@ -1,0 +1,70 @@
+"""One of client-go's queues between the reflector and the cache, for those who want its semantics.
+
+On one event loop such a queue is a pass-through: what the reflector hands over is queued, taken
+out again and applied within the same step, so the guard never judges a key that has deltas queued.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, final
+
+from pyinformer.apimachinery import KubeObject, V
+from pyinformer.deltas import DeltaFIFO, DeltaType, RealFIFO, events_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyinformer.apimachinery import Event
+    from pyinformer.informer._distribution import Distribution
+    from pyinformer.informer._scope import QueueKind
+    from pyinformer.reflector import Sink
+
+
+@final
+class QueuedSink(Generic[V]):
+    """Queues what arrives, and applies it in the queue's order."""
+
+    def __init__(self, queue: RealFIFO[V] | DeltaFIFO[V], distribution: Distribution[V]) -> None:
+        self._queue = queue
+        self._distribution = distribution
+        self.get = distribution.get
+        self.keys = distribution.keys
+
+    def apply_nowait(self, event: Event[V]) -> None:
+        """Queue one change and apply it."""
+        self._queue.apply_nowait(event)
+        for _ in self._drain():
+            pass
+
+    def replace_nowait(
+        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+    ) -> Iterator[None]:
+        """Queue a complete list and apply it in short steps."""
+        yield from self._queue.replace_nowait(objects, resource_version)
+        yield from self._drain()
+        self._distribution.complete_nowait(resource_version)
+
+    def bookmark_nowait(self, resource_version: str) -> None:
+        """Queue a bookmark and apply it."""
+        self._queue.bookmark_nowait(resource_version)
+        for _ in self._drain():
+            pass
+        self._distribution.bookmark_nowait(resource_version)
+
+    def _drain(self) -> Iterator[None]:
+        for delta in self._queue.drain_nowait():
+            if delta.type is DeltaType.REPLACED_ALL:
+                yield from self._distribution.replace_nowait(delta.objects, delta.resource_version)
+                continue
+            for event in events_of(delta, self._distribution):
+                self._distribution.apply_nowait(event)
+                yield
+
+
+def sink_of(kind: QueueKind, distribution: Distribution[V]) -> Sink[V]:
+    """Return what a reflector feeds."""
+    if kind == "real_fifo":
+        return QueuedSink(RealFIFO(known_objects=distribution), distribution)
+    if kind == "delta_fifo":
+        return QueuedSink(DeltaFIFO(known_objects=distribution), distribution)
+    return distribution

@@ -1,0 +1,158 @@
+"""What an informer follows, and how: the arguments of `informer(...)`, checked and comparable.
+
+Two requests for one scope get one informer; if their settings differ, that is an error which names
+both places, since silently handing out the first would be worse.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, TypeAlias, final
+
+from pyinformer.apimachinery import (
+    FieldSelector,
+    GroupVersionResource,
+    InformerConflictError,
+    InvalidArgumentError,
+    JSONValue,
+    LabelSelector,
+    Transform,
+    View,
+)
+
+Memory: TypeAlias = Literal["raw", "strip_managed_fields"]
+"""What is kept of each object: all of it, or all but `metadata.managedFields`."""
+
+QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
+"""What stands between the wire and the cache: nothing, or one of client-go's queues."""
+
+Selector: TypeAlias = str | Mapping[str, JSONValue] | None
+
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects an informer follows; the identity under which a factory shares it."""
+
+    resource: GroupVersionResource
+    namespace: str | None
+    label_selector: LabelSelector
+    field_selector: FieldSelector
+
+    @classmethod
+    def of(
+        cls,
+        api_version: str,
+        plural: str,
+        namespaces: str | Sequence[str] | None,
+        label_selector: Selector | LabelSelector,
+        field_selector: Selector | FieldSelector,
+    ) -> Scope:
+        """Check what a user gave.
+
+        Raises:
+            InvalidArgumentError: something malformed, or more than one namespace.
+            InvalidSelectorError: a selector cannot be parsed.
+        """
+        return cls(
+            GroupVersionResource.of(api_version, plural),
+            _one_namespace(namespaces),
+            LabelSelector.parse(label_selector),
+            FieldSelector.parse(field_selector),
+        )
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether an object can leave the scope without being deleted."""
+        return not (self.label_selector.is_empty and self.field_selector.is_empty)
+
+    def __str__(self) -> str:
+        parts = [str(self.resource)]
+        if self.namespace is not None:
+            parts.append(f"in {self.namespace}")
+        if not self.label_selector.is_empty:
+            parts.append(f"with labels {self.label_selector}")
+        if not self.field_selector.is_empty:
+            parts.append(f"with fields {self.field_selector}")
+        return " ".join(parts)
+
+
+def _one_namespace(namespaces: str | Sequence[str] | None) -> str | None:
+    if namespaces is None or isinstance(namespaces, str):
+        given = [] if namespaces is None else [namespaces]
+    else:
+        given = list(dict.fromkeys(namespaces))
+        if not given:
+            reason = "an empty list follows nothing; None follows all namespaces"
+            raise InvalidArgumentError("namespaces", reason)
+    if len(given) > 1:
+        reason = (
+            f"{len(given)} were given, and an informer follows one or all for now; use an"
+            " informer for each"
+        )
+        raise InvalidArgumentError("namespaces", reason)
+    if given and (not given[0] or "/" in given[0]):
+        reason = f"{given[0]!r} is no namespace; None follows all of them"
+        raise InvalidArgumentError("namespaces", reason)
+    return given[0] if given else None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerSettings:
+    """How an informer keeps what it follows."""
+
+    projection: type[View] | None = None
+    memory: Memory = "strip_managed_fields"
+    transform: Transform | None = None
+    queue: QueueKind = "direct"
+
+    def __post_init__(self) -> None:
+        """Refuse what is none of the choices."""
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                reason = f"{value!r} is none of {', '.join(choices)}"
+                raise InvalidArgumentError(name, reason)
+
+
+_CHOICES = {
+    "memory": ("raw", "strip_managed_fields"),
+    "queue": ("direct", "real_fifo", "delta_fifo"),
+}
+
+
+def check_same_settings(
+    scope: Scope, first: tuple[InformerSettings, str], second: tuple[InformerSettings, str]
+) -> None:
+    """Refuse a second request that differs from the first.
+
+    Args:
+        scope: what both asked for.
+        first: the settings of the informer that exists, and where it was asked for.
+        second: the new ones, and where.
+
+    Raises:
+        InformerConflictError: naming the first setting that differs.
+    """
+    for setting in fields(InformerSettings):
+        if getattr(first[0], setting.name) != getattr(second[0], setting.name):
+            raise InformerConflictError(
+                informer=str(scope),
+                option=setting.name,
+                first_call_site=first[1],
+                second_call_site=second[1],
+            )
+
+
+def call_site() -> str:
+    """Return `file:line` of the innermost caller outside of this package."""
+    frame = sys._getframe(1)  # noqa: SLF001 - its documented name; inspect.stack reads every source
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

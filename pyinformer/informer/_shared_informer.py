@@ -1,0 +1,444 @@
+"""An informer: one resource followed, cached, indexed, and told to any number of handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, final, overload
+
+import anyio
+
+from pyinformer.apimachinery import (
+    FieldSelector,
+    InformerError,
+    InvalidArgumentError,
+    LabelSelector,
+    LifecycleError,
+    Transform,
+    V,
+    View,
+)
+from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._handlers import (
+    EventFunction,
+    Handler,
+    ObjectFunction,
+    ResourceEventHandler,
+    UpdateFunction,
+)
+from pyinformer.informer._host import Host
+from pyinformer.informer._listener import Listener
+from pyinformer.informer._queued_sink import sink_of
+from pyinformer.informer._readiness import CacheReadiness
+from pyinformer.informer._registration import Registration
+from pyinformer.informer._scope import (
+    InformerSettings,
+    Memory,
+    QueueKind,
+    Scope,
+    Selector,
+)
+from pyinformer.informer._status import InformerStatus
+from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, UserTasks
+from pyinformer.informer._waiting import check_seconds, wait_for_cache_sync
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
+from pyinformer.store import Indexer, IndexFunction, Lister
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
+
+    from pyinformer.cluster import Cluster
+
+VW = TypeVar("VW", bound=View)
+
+_HOST_GRACE_SECONDS = 2.0  # beyond the handlers' own: they are awaited inside of the host
+
+
+@final
+class SharedInformer(Generic[V]):
+    """Follows one resource in one scope.
+
+    A factory makes and shares informers; one by itself is used as a lifetime of its own:
+    `async with SharedInformer(cluster, "v1", "pods") as pods`.
+
+    Args:
+        cluster: the server.
+        api_version: `v1`, or `group/version`.
+        plural: the resource's plural name, as in its URL.
+        namespaces: one namespace, or None for all of them.
+        label_selector: as text or as a mapping; None for all objects.
+        field_selector: as text or as a mapping; None for all objects.
+        projection: the view to decode with each object.
+        memory: what is kept of each object.
+        transform: your change to each object before it is kept.
+        queue: what stands between the wire and the cache.
+        options: how the server is talked to.
+        metrics: where occurrences are counted.
+        grace_seconds: how long closing waits for handlers.
+
+    Raises:
+        InvalidArgumentError: an argument that cannot work.
+        InvalidSelectorError: a selector cannot be parsed.
+        InvalidViewError: the projection could be mutated, or cannot be decoded.
+
+    Source:
+        client-go tools/cache/shared_informer.go.
+    """
+
+    @overload
+    def __init__(
+        self: SharedInformer[None],
+        cluster: Cluster,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        options: ReflectorOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: SharedInformer[VW],
+        cluster: Cluster,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[VW],
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        options: ReflectorOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    ) -> None: ...
+    def __init__(
+        self,
+        cluster: Cluster,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[View] | None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        options: ReflectorOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    ) -> None:
+        check_seconds("grace_seconds", grace_seconds)
+        self.scope: Scope = Scope.of(
+            api_version, plural, namespaces, label_selector, field_selector
+        )
+        self.settings: InformerSettings = InformerSettings(
+            projection=projection, memory=memory, transform=transform, queue=queue
+        )
+        view = cast("type[V] | None", projection)
+        self._grace_seconds = grace_seconds
+        self._indexer: Indexer[V] = Indexer(view)
+        self._distribution = Distribution(
+            self._indexer, on_synced=self._synced, selective=self.scope.is_selective
+        )
+        self._reflector: Reflector[V] = Reflector(
+            cluster.list_watch(
+                self.scope.resource,
+                namespace=self.scope.namespace,
+                label_selector=self.scope.label_selector,
+                field_selector=self.scope.field_selector,
+            ),
+            sink_of(queue, self._distribution),
+            projection=view,
+            strip_managed_fields=memory == "strip_managed_fields",
+            transform=transform,
+            options=options,
+            watch_list_memory=cluster.watch_list_memory,
+            metrics=metrics,
+            on_change=self._reflector_changed,
+        )
+        self.lister: Lister[V] = Lister(
+            self._indexer, resource=str(self.scope.resource), readiness=CacheReadiness(self)
+        )
+        self.settled: anyio.Event = anyio.Event()
+        self._listeners: list[Listener[V]] = []
+        self._streams: list[EventStream[V]] = []
+        self._tasks = UserTasks()
+        self._host = Host(
+            f"informer of {self.scope}",
+            self._main,
+            grace_seconds=grace_seconds + _HOST_GRACE_SECONDS,
+            on_crash=self._crashed,
+        )
+        self._started_at = 0.0
+        self._is_started = False
+        self.crash: InformerError | None = None
+        self._is_closed = False
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has held everything at least once."""
+        return self._distribution.has_synced
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not closed."""
+        return self._is_started and not self._is_closed
+
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index to the cache, at any time; what is cached is indexed at once.
+
+        Args:
+            name: the name to read it by.
+            by: a field path such as `"spec.nodeName"`, or a pure function of an object.
+
+        Raises:
+            InvalidArgumentError: the name is taken.
+            InvalidPathError: the path cannot be read.
+        """
+        self._indexer.add_index(name, by)
+
+    def add_event_handler(
+        self,
+        handler: EventFunction[V] | ResourceEventHandler[V] | None = None,
+        *,
+        on_add: ObjectFunction[V] | None = None,
+        on_update: UpdateFunction[V] | None = None,
+        on_delete: ObjectFunction[V] | None = None,
+        name: str | None = None,
+        mailbox_size: int = 1024,
+        resync_period_seconds: float = 0.0,
+    ) -> Registration[V]:
+        """Tell a handler of everything that exists, and then of every change.
+
+        Handlers can be added before the informer is started, while it runs, and while it syncs.
+        A plain function runs on the event loop and must not block: mark it by `in_thread` if it
+        does. Each handler has a mailbox of its own; a slow or failing one harms nobody else.
+
+        Args:
+            handler: one function of an event, or an object with on_add, on_update and on_delete.
+            on_add: called with an object that appeared.
+            on_update: called with the old and the new object.
+            on_delete: called with the last known state.
+            name: names it in logs and status; its own name if None.
+            mailbox_size: events kept in order; beyond, new ones are merged per key.
+            resync_period_seconds: how often to be reminded of every object; 0 for never.
+
+        Raises:
+            InvalidHandlerError: it could not be called.
+            InvalidArgumentError: a negative number.
+            LifecycleError: the informer is closed.
+        """
+        self._refuse_if_closed()
+        check_seconds("resync_period_seconds", resync_period_seconds)
+        if mailbox_size < 1:
+            raise InvalidArgumentError("mailbox_size", f"{mailbox_size}; 1 is the least")
+        listener = Listener(
+            Handler.of(handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name),
+            tasks=self._tasks,
+            informer=str(self.scope),
+            mailbox_size=mailbox_size,
+            resync_period_seconds=resync_period_seconds,
+        )
+        self._listeners.append(listener)
+        self._distribution.attach(listener)
+        if self._host.is_running:
+            self._start_listener(listener)
+        return Registration(listener, self._detach_listener)
+
+    async def remove_event_handler(
+        self, registration: Registration[V], *, grace_seconds: float = DEFAULT_GRACE_SECONDS
+    ) -> None:
+        """Tell a handler nothing any more; the same as `registration.remove()`.
+
+        Cancellation:
+            Takes effect when the wait is over; the handler is removed in any case.
+        """
+        await registration.remove(grace_seconds=grace_seconds)
+
+    def events(self, *, max_events: int = 1024) -> EventStream[V]:
+        """Return the events as a stream: `async with pods.events() as events: async for ...`.
+
+        It begins with an Added for everything that exists. A consumer that is `max_events` behind
+        gets EventStreamOverflowError instead of a gap.
+
+        Raises:
+            InvalidArgumentError: max_events is less than 1.
+            LifecycleError: the informer is closed; or at entering the stream.
+        """
+        self._refuse_if_closed()
+        return EventStream(
+            str(self.scope),
+            max_events=max_events,
+            attach=self._attach_stream,
+            detach=self._detach_stream,
+        )
+
+    async def start(self) -> None:
+        """Begin to list and watch; a second call does nothing.
+
+        Raises:
+            LifecycleError: the informer was closed; it cannot be started again.
+
+        Cancellation:
+            What was started is stopped.
+        """
+        self._refuse_if_closed()
+        if not self._is_started:
+            self._is_started = True
+            self._started_at = asyncio.get_running_loop().time()
+            await self._host.start()
+
+    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+        """Wait until the cache has held everything at least once.
+
+        Raises:
+            CacheSyncTimeoutError: it did not in time; the error says why.
+            LifecycleError: it was not started, or was closed.
+
+        Cancellation:
+            Safe; the informer goes on.
+        """
+        await wait_for_cache_sync(self, timeout_seconds=timeout_seconds)
+
+    async def aclose(self) -> None:
+        """Stop: the watch first, then the handlers, each cancelled once and awaited up to a grace.
+
+        The cache stays readable as it was. A second call only waits.
+
+        Raises:
+            InternalError: something inside had crashed.
+
+        Cancellation:
+            Takes effect when everything has ended, which the grace bounds.
+        """
+        self._is_closed = True
+        self.settled.set()
+        try:
+            await self._host.aclose()
+        finally:
+            for stream in self._streams:
+                stream.end_nowait()
+            for listener in self._listeners:  # those of an informer that never ran
+                await listener.aclose(self._grace_seconds)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start, say so, and stay until cancelled: `await task_group.start(informer.run)`.
+
+        Cancellation:
+            The way to stop it: closes as aclose() does.
+        """
+        async with self:
+            task_status.started()
+            await anyio.sleep_forever()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.aclose()
+        except InformerError as error:
+            if exc is None:
+                raise
+            exc.add_note(f"meanwhile: {error}")
+
+    def status(self) -> InformerStatus:
+        """Return how it is doing: a frozen record without object content."""
+        now = asyncio.get_running_loop().time()
+        return InformerStatus(
+            informer=str(self.scope),
+            has_synced=self.has_synced,
+            objects=len(self._indexer),
+            position=self._reflector.position,
+            running_seconds=now - self._started_at if self._is_started else 0.0,
+            reflector=self._reflector.status(),
+            indexes=self._indexer.indexes(),
+            handlers=tuple(listener.status(now) for listener in self._listeners),
+        )
+
+    def reflector_state(self) -> tuple[str, str | None]:
+        """Return the reflector's state and its last error; from any thread."""
+        status = self._reflector.status()
+        return status.state.value, status.last_error
+
+    @property
+    def abandoned_handlers(self) -> tuple[str, ...]:
+        """The handlers that were told to end, did not, and still run."""
+        return self._tasks.abandoned
+
+    async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
+        for listener in self._listeners:
+            self._start_listener(listener, group)
+        try:
+            await group.start(self._reflector.run)
+            ready()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as closing:
+                    for listener in self._listeners:
+                        closing.start_soon(listener.aclose, self._grace_seconds)
+
+    def _start_listener(self, listener: Listener[V], group: TaskGroup | None = None) -> None:
+        listener.start_nowait()
+        if listener.resync_period_seconds > 0:
+            (group or self._host.task_group).start_soon(self._resync, listener)
+
+    async def _resync(self, listener: Listener[V]) -> None:
+        while not listener.is_removed:
+            await anyio.sleep(listener.resync_period_seconds)
+            if self.has_synced:
+                listener.resync_nowait(self._indexer.list())
+
+    def _detach_listener(self, listener: Listener[V]) -> None:
+        self._distribution.detach(listener)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def _attach_stream(self, stream: EventStream[V]) -> None:
+        self._refuse_if_closed()
+        self._streams.append(stream)
+        self._distribution.attach(stream)
+
+    def _detach_stream(self, stream: EventStream[V]) -> None:
+        self._distribution.detach(stream)
+        if stream in self._streams:
+            self._streams.remove(stream)
+
+    def _synced(self) -> None:
+        self.settled.set()
+
+    def _reflector_changed(self) -> None:
+        if self._reflector.state is ReflectorState.FAILED:
+            self.settled.set()
+
+    def _crashed(self, error: InformerError) -> None:
+        self.crash = error
+        self.settled.set()
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise LifecycleError(f"the informer of {self.scope} is closed: make a new one")
+
+    def __repr__(self) -> str:
+        return f"<SharedInformer of {self.scope}>"

@@ -1,0 +1,55 @@
+"""How informers are doing, as frozen records that a health endpoint can serve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from pyinformer.informer._listener import HandlerStatus
+from pyinformer.informer._watchdog import WatchdogStatistics
+from pyinformer.reflector import ReflectorStatus
+from pyinformer.store import IndexStatistics
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerStatus:
+    """How one informer is doing; holds no object content."""
+
+    informer: str
+    """What it follows, such as `pods.v1 in default`."""
+    has_synced: bool
+    """Its cache has held everything at least once."""
+    objects: int
+    """How many objects are cached."""
+    position: str
+    """The resource version up to which every change is cached; empty before the first list."""
+    running_seconds: float
+    """How long since it was started; 0 before."""
+    reflector: ReflectorStatus
+    indexes: tuple[IndexStatistics, ...]
+    handlers: tuple[HandlerStatus, ...]
+
+    def __str__(self) -> str:
+        error = f", last error: {self.reflector.last_error}" if self.reflector.last_error else ""
+        reason = f" ({self.reflector.reason})" if self.reflector.reason and not error else ""
+        return (
+            f"{self.informer}: {self.reflector.state.value}{reason},"
+            f" {self.reflector.attempts} failed attempts{error}, for {self.running_seconds:.1f} s"
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactoryStatus:
+    """How all informers of a factory are doing."""
+
+    informers: tuple[InformerStatus, ...]
+    watchdog: WatchdogStatistics
+    abandoned_handlers: tuple[str, ...]
+    """Handlers that were told to end, did not, and still run."""
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether every cache has held everything at least once."""
+        return all(informer.has_synced for informer in self.informers)
