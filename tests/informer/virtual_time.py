@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _Ready = list[tuple[selectors.SelectorKey, int]]
 
@@ -28,9 +24,6 @@ class _JumpingSelector(selectors.DefaultSelector):
         if not ready:
             self.now += max(0.0, timeout)
         return ready
-
-    def get_map(self) -> Mapping[selectors._FileObject, selectors.SelectorKey]:
-        return super().get_map()
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

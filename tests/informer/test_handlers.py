@@ -1,0 +1,216 @@
+"""What may be given as a handler, how it is called, and what is refused at registration."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import Added, Deleted, Event, InvalidHandlerError, KubeObject, Updated
+from pyinformer.informer._handlers import Handler, in_thread
+from tests.informer.samples import make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.informer._handlers import ResourceEventHandler
+
+OLD, NEW = make("default/a"), make("default/a", resource_version="2")
+EVENTS: list[Event] = [Added(OLD), Updated(OLD, NEW), Deleted(NEW)]
+
+
+class Recorder:
+    """A handler object."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def on_add(self, obj: KubeObject) -> None:
+        self.calls.append(("add", obj))
+
+    def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        self.calls.append(("update", old, new))
+
+    async def on_delete(self, obj: KubeObject) -> None:
+        self.calls.append(("delete", obj))
+
+
+async def tell(handler: Handler, events: list[Event]) -> None:
+    """Call the handler as a listener does."""
+    for event in events:
+        result = handler.call(event)
+        if inspect.isawaitable(result):
+            await result
+
+
+async def test_one_function_hears_every_event() -> None:
+    heard: list[Event] = []
+
+    await tell(Handler.of(heard.append, name="list"), EVENTS)
+
+    assert heard == EVENTS
+
+
+async def test_an_object_hears_each_kind_by_its_own_method() -> None:
+    recorder = Recorder()
+    checked: ResourceEventHandler = recorder
+
+    await tell(Handler.of(checked), EVENTS)
+
+    assert recorder.calls == [("add", OLD), ("update", OLD, NEW), ("delete", NEW)]
+
+
+async def test_parts_that_were_not_given_are_silent() -> None:
+    heard: list[object] = []
+
+    await tell(Handler.of(on_delete=heard.append), EVENTS)
+
+    assert heard == [NEW]
+
+
+async def test_parts_may_be_of_different_kinds() -> None:
+    recorder = Recorder()
+    threads = []
+
+    def slow_add(obj: KubeObject) -> None:
+        threads.append(threading.current_thread())
+        recorder.on_add(obj)
+
+    handler: Handler = Handler.of(
+        on_add=in_thread(slow_add), on_update=recorder.on_update, on_delete=recorder.on_delete
+    )
+    await tell(handler, EVENTS)
+
+    assert [call[0] for call in recorder.calls] == ["add", "update", "delete"]
+    assert threads[0] is not threading.main_thread()
+
+
+def test_a_handler_is_named_by_where_it_was_defined() -> None:
+    recorder = Recorder()
+
+    assert Handler.of(recorder).name.endswith("test_handlers.Recorder")
+    assert Handler.of(on_add=recorder.on_add).name.endswith("test_handlers.Recorder.on_add")
+    assert Handler.of(functools.partial(recorder.on_add)).name.endswith("Recorder.on_add")
+    assert Handler.of(in_thread(tell_nothing)).name.endswith("test_handlers.tell_nothing")
+    assert Handler.of(tell_nothing, name="mine").name == "mine"
+
+
+def tell_nothing(event: Event) -> None:
+    """Be a handler."""
+
+
+def two(old: KubeObject, new: KubeObject) -> None:
+    """Take two arguments."""
+
+
+def generator(event: Event) -> object:
+    """Be a generator function, by mistake."""
+    yield event
+
+
+# Type checkers refuse what follows; this is what they would not see.
+register_wrongly: Any = Handler.of
+thread_wrongly: Any = in_thread
+
+
+class Half:
+    """Has one of three methods."""
+
+    def on_add(self, obj: KubeObject) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("register", "message"),
+    [
+        pytest.param(
+            register_wrongly,
+            "None cannot be an event handler: nothing was given; give handler(event), on_add,"
+            " on_update or on_delete",
+            id="nothing",
+        ),
+        pytest.param(
+            lambda: register_wrongly(two, name="irrelevant"),
+            "two cannot be an event handler: it takes (old: 'KubeObject', new: 'KubeObject') ->"
+            " 'None'; it must look like handler(event)",
+            id="two-arguments-for-an-event",
+        ),
+        pytest.param(
+            lambda: register_wrongly(on_add=two),
+            "two cannot be an event handler: it takes (old: 'KubeObject', new: 'KubeObject') ->"
+            " 'None'; it must look like on_add(obj)",
+            id="two-arguments-for-on_add",
+        ),
+        pytest.param(
+            lambda: register_wrongly(on_update=tell_nothing),
+            "tell_nothing cannot be an event handler: it takes (event: 'Event') -> 'None'; it"
+            " must look like on_update(old, new)",
+            id="one-argument-for-on_update",
+        ),
+        pytest.param(
+            lambda: register_wrongly(tell_nothing, on_add=tell_nothing),
+            "tell_nothing cannot be an event handler: it was given together with on_add; give"
+            " one function of an event, or these",
+            id="both",
+        ),
+        pytest.param(
+            lambda: register_wrongly("on_add"),
+            "str cannot be an event handler: a str is no function; it must look like"
+            " handler(event)",
+            id="text",
+        ),
+        pytest.param(
+            lambda: register_wrongly(generator),
+            "generator cannot be an event handler: it is a generator function, whose body would"
+            " never run; write handler(event)",
+            id="generator",
+        ),
+        pytest.param(
+            lambda: register_wrongly(Half()),
+            "Half cannot be an event handler: it has no on_update and no on_delete; a handler"
+            " object has all three",
+            id="half",
+        ),
+        pytest.param(
+            lambda: register_wrongly(Recorder),
+            "Recorder cannot be an event handler: it is a class; give an object of it",
+            id="class-with-the-methods",
+        ),
+        pytest.param(
+            lambda: in_thread(tell),
+            "tell cannot be an event handler: it is asynchronous already; give it without"
+            " in_thread",
+            id="coroutine-function-in-thread",
+        ),
+        pytest.param(
+            lambda: thread_wrongly(3),
+            "int cannot be an event handler: a int is no function; give in_thread a plain function",
+            id="number-in-thread",
+        ),
+    ],
+)
+def test_a_handler_that_cannot_be_called_is_refused(
+    register: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(InvalidHandlerError) as caught:
+        register()
+
+    assert message in str(caught.value)
+
+
+def test_a_wrong_method_of_an_object_is_refused() -> None:
+    class Wrong(Recorder):
+        def on_update(self, new: KubeObject) -> None:  # type: ignore[override] # the mistake
+            ...
+
+    with pytest.raises(InvalidHandlerError, match=r"on_update\(old, new\)"):
+        register_wrongly(Wrong())
+
+
+def test_in_thread_keeps_name_and_signature() -> None:
+    wrapped = in_thread(two)
+
+    assert inspect.signature(wrapped) == inspect.signature(two)
+    assert getattr(wrapped, "__qualname__", "") == "two"

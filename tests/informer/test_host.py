@@ -1,0 +1,278 @@
+"""The host task: bare errors, readiness, bounded ends, and crashes that surface."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
+from pyinformer.informer._host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+pytestmark = pytest.mark.virtual_time
+
+
+def now() -> float:
+    """Return the loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+async def settle() -> None:
+    """Let every task that can run do so."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+async def crash() -> None:
+    """Be a task of ours with a bug."""
+    raise ZeroDivisionError
+
+
+class Slow:
+    """A main function that is ready after a while and needs a while to clean up."""
+
+    def __init__(self, *, ready_after_seconds: float = 0.0, cleanup_seconds: float = 0.0) -> None:
+        self.ready_after_seconds = ready_after_seconds
+        self.cleanup_seconds = cleanup_seconds
+        self.cleaned_up = False
+
+    async def __call__(self, group: TaskGroup, ready: Callable[[], None]) -> None:
+        try:
+            await anyio.sleep(self.ready_after_seconds)
+            ready()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(self.cleanup_seconds)
+            self.cleaned_up = True
+
+
+async def test_start_waits_for_readiness() -> None:
+    host = Host("test", Slow(ready_after_seconds=3.0))
+    assert not host.is_running
+
+    await host.start()
+
+    assert now() == 3.0
+    assert host.is_running
+    await host.aclose()
+    assert not host.is_running
+
+
+async def test_the_users_error_comes_out_bare() -> None:
+    host = Host("test")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        async with host:
+            host.task_group.start_soon(anyio.sleep_forever)
+            raise ValueError("mine")
+
+    assert not hasattr(caught.value, "__notes__")
+
+
+async def test_an_error_before_readiness_comes_out_of_start_bare() -> None:
+    async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
+        raise FileNotFoundError("no kubeconfig")
+
+    with pytest.raises(FileNotFoundError):
+        await Host("test", main).start()
+
+
+async def test_a_crash_surfaces_at_the_end_as_one_bare_error() -> None:
+    told: list[InformerError] = []
+    host = Host("the factory", on_crash=told.append)
+    with pytest.raises(InternalError) as caught:
+        async with host:
+            host.task_group.start_soon(crash)
+            await settle()
+            assert not host.is_running
+            assert len(told) == 1
+
+    assert str(caught.value).startswith("the factory crashed with ZeroDivisionError. This is a bug")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    await host.aclose()
+
+
+async def test_a_crash_is_a_note_on_the_users_error() -> None:
+    host = Host("the factory")
+    with pytest.raises(ValueError, match="mine") as caught:
+        async with host:
+            host.task_group.start_soon(crash)
+            await settle()
+            raise ValueError("mine")
+
+    (note,) = caught.value.__notes__
+    assert note.startswith("the factory had crashed meanwhile: the factory crashed with ZeroDiv")
+
+
+async def test_a_crash_by_one_of_our_own_errors_keeps_its_class() -> None:
+    async def lose() -> None:
+        raise LifecycleError("lost")
+
+    host = Host("test")
+    await host.start()
+    host.task_group.start_soon(lose)
+    await settle()
+
+    with pytest.raises(LifecycleError, match="lost"):
+        await host.aclose()
+
+
+async def test_closing_waits_for_what_runs_inside() -> None:
+    slow = Slow(cleanup_seconds=2.0)
+    host = Host("test", slow)
+    await host.start()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await host.aclose()
+
+    assert slow.cleaned_up
+    assert now() == 2.0
+
+
+async def test_closing_is_bounded_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    slow = Slow(cleanup_seconds=60.0)
+    host = Host("test", slow)
+    await host.start()
+
+    await host.aclose(1.5)
+
+    assert now() == 1.5
+    assert caplog.messages == ["test did not stop within 1.5 s"]
+    await host.aclose(60.0)
+    assert slow.cleaned_up
+
+
+async def test_closing_what_was_never_started_does_nothing() -> None:
+    await Host("test").aclose()
+
+    assert now() == 0.0
+
+
+async def test_closing_from_inside_returns_at_once() -> None:
+    async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
+        await host.aclose()
+
+    host = Host("test", main)
+    await host.start()
+    await host.aclose()
+
+    assert now() == 0.0
+
+
+async def test_a_host_runs_once() -> None:
+    host = Host("test")
+    await host.start()
+    await host.aclose()
+
+    with pytest.raises(LifecycleError, match="test was started before"):
+        await host.start()
+
+
+async def test_without_a_running_host_there_is_no_group() -> None:
+    host = Host("test")
+
+    with pytest.raises(LifecycleError, match="test is not running"):
+        _ = host.task_group
+
+
+async def test_a_cancelled_start_leaves_nothing_running() -> None:
+    slow = Slow(ready_after_seconds=100.0, cleanup_seconds=1.0)
+    starting = asyncio.create_task(Host("test", slow).start())
+    await settle()
+
+    starting.cancel()
+    await asyncio.wait([starting])
+
+    assert starting.cancelled()
+    assert slow.cleaned_up
+    assert now() == 1.0
+
+
+async def test_a_start_cancelled_before_the_first_step_leaves_nothing_running() -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await Host("test").start()
+
+    assert scope.cancelled_caught
+
+
+async def test_an_error_during_a_cancelled_start_is_not_reported_as_lost() -> None:
+    async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            await crash()
+
+    starting = asyncio.create_task(Host("test", main).start())
+    await settle()
+    starting.cancel()
+    await asyncio.wait([starting])
+
+    assert starting.cancelled()
+
+
+async def test_a_cancelled_close_still_closes() -> None:
+    slow = Slow(cleanup_seconds=2.0)
+    host = Host("test", slow)
+    await host.start()
+    closing = asyncio.create_task(host.aclose())
+    await settle()
+
+    closing.cancel()
+    await asyncio.wait([closing])
+
+    assert closing.cancelled()
+    assert slow.cleaned_up
+
+
+async def test_run_fits_a_task_group_of_the_users() -> None:
+    slow = Slow(ready_after_seconds=1.0, cleanup_seconds=1.0)
+    host = Host("test", slow)
+    async with anyio.create_task_group() as group:
+        await group.start(host.run)
+        assert now() == 1.0
+        assert host.is_running
+        group.cancel_scope.cancel()
+
+    assert slow.cleaned_up
+    assert now() == 2.0
+
+
+async def test_run_raises_what_crashed() -> None:
+    host = Host("test")
+    running = asyncio.create_task(host.run())
+    await settle()
+    host.task_group.start_soon(crash)
+
+    with pytest.raises(InternalError):
+        await running
+
+
+async def test_leaving_in_another_task_than_entering_works() -> None:
+    host = Host("test")
+    await asyncio.create_task(host.__aenter__())
+
+    await asyncio.create_task(host.__aexit__(None, None, None))
+
+    assert not host.is_running
+
+
+async def test_a_main_function_that_returns_ends_the_host() -> None:
+    async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
+        group.start_soon(anyio.sleep_forever)
+
+    host = Host("test", main)
+    await host.start()
+
+    assert not host.is_running
+    await host.aclose()

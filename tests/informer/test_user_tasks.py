@@ -1,0 +1,201 @@
+"""User code in plain tasks: cancelled once, awaited up to a grace, then named and left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from pyinformer.informer._user_tasks import UserTask, UserTasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.virtual_time
+
+
+def now() -> float:
+    """Return the loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+class Stubborn:
+    """Swallows every cancellation until it is released."""
+
+    def __init__(self) -> None:
+        self.cancellations = 0
+        self.release = asyncio.Event()
+
+    async def run(self) -> None:
+        while not self.release.is_set():
+            try:
+                await self.release.wait()
+            except asyncio.CancelledError:
+                self.cancellations += 1
+
+
+async def settle() -> None:
+    """Let every task that can run do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_task_that_ends_is_not_abandoned() -> None:
+    tasks = UserTasks()
+    task = tasks.spawn("sleeper", asyncio.Event().wait())  # type: ignore[arg-type] # result unused
+
+    assert await task.stop(5.0)
+
+    assert task.done
+    assert tasks.abandoned == ()
+    assert now() == 0.0
+
+
+async def test_what_a_task_does_in_its_finally_is_awaited() -> None:
+    steps: list[str] = []
+
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for step in ("rollback", "report"):
+                await asyncio.sleep(1)
+                steps.append(step)
+
+    task = UserTasks().spawn("worker", run())
+    await settle()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await task.stop(5.0)
+
+    assert steps == ["rollback", "report"]
+    assert now() == 2.0
+
+
+async def test_a_task_that_swallows_cancellation_is_named_and_abandoned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tasks, stubborn = UserTasks(), Stubborn()
+    task = tasks.spawn("stubborn", stubborn.run())
+    await settle()
+
+    assert not await task.stop(5.0)
+
+    assert tasks.abandoned == ("stubborn",)
+    assert stubborn.cancellations == 1
+    assert now() == 5.0
+    assert caplog.messages == ["stubborn did not end within 5.0 s and is left to itself"]
+    assert caplog.records[0].levelno == logging.ERROR
+
+    stubborn.release.set()
+    await settle()
+
+    assert not tasks.abandoned
+    assert caplog.messages[1:] == ["stubborn has ended after all"]
+
+
+async def test_cancellation_is_never_delivered_twice() -> None:
+    tasks, stubborn = UserTasks(), Stubborn()
+    task = tasks.spawn("stubborn", stubborn.run())
+    await settle()
+    for _ in range(3):
+        task.cancel_once()
+        await task.stop(1.0)
+
+    assert stubborn.cancellations == 1
+
+    stubborn.release.set()
+    await task.wait(1.0)
+
+
+async def test_stopping_from_inside_returns_at_once() -> None:
+    outcome: list[bool] = []
+    handles: list[UserTask] = []
+
+    async def run() -> None:
+        outcome.append(await handles[0].wait(5.0))
+        outcome.append(await handles[0].stop(5.0))
+
+    handles.append(UserTasks().spawn("suicidal", run()))
+    await settle()
+
+    assert outcome == [False, False]
+    assert now() == 0.0
+
+
+async def test_waiting_does_not_cancel() -> None:
+    tasks, stubborn = UserTasks(), Stubborn()
+    task = tasks.spawn("slow", stubborn.run())
+
+    assert not await task.wait(2.0)
+    assert now() == 2.0
+    assert tasks.abandoned == ()
+
+    stubborn.release.set()
+    assert await task.wait(2.0)
+    assert stubborn.cancellations == 0
+
+
+@pytest.mark.parametrize("how", [pytest.param("stop", id="stop"), pytest.param("wait", id="wait")])
+async def test_a_cancelled_wait_goes_on_to_its_bound(how: str) -> None:
+    tasks, stubborn = UserTasks(), Stubborn()
+    task = tasks.spawn("stubborn", stubborn.run())
+    waiter = asyncio.create_task(task.stop(5.0) if how == "stop" else task.wait(5.0))
+    await settle()
+
+    waiter.cancel()
+    await asyncio.wait([waiter])
+
+    assert waiter.cancelled()
+    assert now() == 5.0
+    assert tasks.abandoned == (("stubborn",) if how == "stop" else ())
+    stubborn.release.set()
+    await task.wait(1.0)
+
+
+async def test_a_cancelled_wait_passes_the_cancellation_on_once_the_task_has_ended() -> None:
+    tasks, stubborn = UserTasks(), Stubborn()
+    task = tasks.spawn("slow", stubborn.run())
+    waiter = asyncio.create_task(task.wait(50.0))
+    await settle()
+
+    waiter.cancel()
+    await settle()
+    stubborn.release.set()
+    await asyncio.wait([waiter])
+
+    assert waiter.cancelled()
+    assert now() == 0.0
+
+
+async def test_a_crash_is_told_and_logged_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    crashes: list[BaseException] = []
+
+    async def crash() -> None:
+        raise ValueError("the content of a Secret")
+
+    task = UserTasks(on_crash=crashes.append).spawn("crasher", crash())
+    await task.wait(1.0)
+    await settle()
+
+    assert [type(error) for error in crashes] == [ValueError]
+    assert caplog.messages == ["crasher crashed with ValueError"]
+
+
+def test_outside_of_a_loop_nothing_is_current() -> None:
+    found: list[Callable[[], bool]] = []
+
+    async def main() -> None:
+        task = UserTasks().spawn("short", asyncio.sleep(0))
+        found.append(lambda: task.is_current)
+        await task.wait(1.0)
+
+    asyncio.run(main())
+
+    assert not found[0]()
