@@ -4,6 +4,7 @@ The one door to kubernetes_asyncio. Importing this package loads neither it nor 
 kubeconfig and opening the first connection do.
 """
 
+from pyinformer.transport._body import Body
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._credentials import (
     Credentials,
@@ -11,6 +12,7 @@ from pyinformer.transport._credentials import (
     StaticCredentials,
     TokenFileCredentials,
 )
+from pyinformer.transport._envelope import ListMetadata
 from pyinformer.transport._frames import (
     ADDED,
     BOOKMARK,
@@ -23,12 +25,13 @@ from pyinformer.transport._frames import (
     read_frame,
     read_frame_slowly,
 )
-from pyinformer.transport._http import Body, Connection, ConnectionOptions, Query
+from pyinformer.transport._http import Connection, Query
 from pyinformer.transport._in_cluster import in_cluster_config
-from pyinformer.transport._items import ListMetadata, ListSplitter, OnInvalidItem, OnItem
+from pyinformer.transport._items import ListSplitter, OnInvalidItem, OnItem
 from pyinformer.transport._lines import LineSplitter, OnLine
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._locate import find_config
+from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error_from_object
 
 __all__ = [

@@ -12,7 +12,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, final
 from urllib.parse import urlencode
 
@@ -26,8 +25,10 @@ from pyinformer.apimachinery import (
     RequestTimeoutError,
     TransportError,
 )
+from pyinformer.transport._body import Body, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._failures import translated, wire_failures
+from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 Query = Sequence[tuple[str, str]]
 """Names and values, not yet quoted, in the order in which they are sent."""
 
-_READ_BYTES = 256 << 10  # some hundred events: handling them stays far below 25 ms
 _WATCH_BUFFER_BYTES = 1 << 20  # below it the library stops and starts the socket all the time
 _REQUEST_BUFFER_BYTES = 256 << 10
 _MAX_ANSWER_BYTES = 64 << 20
@@ -45,87 +45,6 @@ _CLOSE_SECONDS = 5.0
 _UNAUTHORIZED = 401
 _FIRST_NO_SUCCESS = 300
 _FIRST_SUCCESS = 200
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
-    """Bounds of one connection to an API server."""
-
-    connect_timeout_seconds: float = 10.0
-    """How long TCP and TLS may take together."""
-
-    headers_timeout_seconds: float = 65.0
-    """How long a stream may take to begin: longer than the 60 s a server gives itself to answer."""
-
-    request_timeout_seconds: float = 30.0
-    """How long a whole request may take, waiting for a connection included."""
-
-    idle_timeout_seconds: float = 30.0
-    """How long a list that began may send nothing. Watches may be silent."""
-
-    acquire_timeout_seconds: float = 10.0
-    """How long to wait for one of the connections that requests and lists share."""
-
-    max_request_connections: int = 32
-    """How many connections requests and lists share."""
-
-    def __post_init__(self) -> None:
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if not value > 0:
-                raise InvalidArgumentError(option.name, f"{value} is not above 0")
-
-
-@final
-class Body:
-    """The body of one response, as it arrives."""
-
-    __slots__ = ("_content", "_failures", "_has_ended", "_idle_seconds", "_response", "_url")
-
-    def __init__(self, response: aiohttp.ClientResponse, url: str, *, idle_seconds: float) -> None:
-        self._response = response
-        self._content = response.content
-        self._url = url
-        self._idle_seconds = idle_seconds
-        self._failures: tuple[type[Exception], ...] = (*wire_failures(), RuntimeError)
-        self._has_ended = False
-
-    async def read(self) -> bytes:
-        """Wait for the next bytes of the body.
-
-        Returns:
-            At most 256 KiB, as they arrived; `b""` at the end of the body, again and again.
-
-        Raises:
-            TransportError: the connection was lost before the end of the body.
-            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
-
-        Cancellation:
-            Safe; a cancelled read takes nothing.
-        """
-        if self._has_ended:
-            return b""
-        try:
-            data = await self._content.read(_READ_BYTES)
-        except self._failures as error:
-            if isinstance(error, InformerError):  # ours, by expire()
-                raise
-            raise translated(error, self._url, waited_seconds=self._idle_seconds) from error
-        if not data:
-            self._has_ended = True
-        return data
-
-    def expire(self, waited_seconds: float) -> None:
-        """End the body with an error, for whoever reads it and for later reads."""
-        reason = f"still open {waited_seconds:g} s after it began"
-        error = RequestTimeoutError(self._url, reason, waited_seconds=waited_seconds)
-        self._content.set_exception(error)
-        self._response.close()
-
-    def close(self) -> None:
-        """Close the connection at once, unless the body was read to its end."""
-        self._response.close()
 
 
 @final
@@ -187,7 +106,7 @@ class Connection:
         url = self._server + path
         async with self._place(url, watch=watch):
             response = await self._open("GET", url, query, watch=watch, what=what)
-            body = Body(response, url, idle_seconds=self._options.idle_timeout_seconds)
+            body = self._body(response, url)
             timer = None
             if deadline_seconds is not None:
                 loop = asyncio.get_running_loop()
@@ -309,7 +228,7 @@ class Connection:
                 raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
             return response
         try:
-            text = await self._read_bounded(response, url, _MAX_ERROR_BYTES)
+            text = await read_bounded(self._body(response, url), _MAX_ERROR_BYTES)
         except TransportError:
             text = b""  # the status is known; its words are lost
         finally:
@@ -356,22 +275,15 @@ class Connection:
 
     async def _read_answer(self, response: aiohttp.ClientResponse, url: str) -> bytes:
         try:
-            answer = await self._read_bounded(response, url, _MAX_ANSWER_BYTES)
+            answer = await read_bounded(self._body(response, url), _MAX_ANSWER_BYTES)
             if len(answer) > _MAX_ANSWER_BYTES:
                 raise ProtocolError(url, f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
             return answer
         finally:
             response.close()
 
-    async def _read_bounded(self, response: aiohttp.ClientResponse, url: str, limit: int) -> bytes:
-        """Read the body, or so much of it that it is over the limit."""
-        body = Body(response, url, idle_seconds=self._options.idle_timeout_seconds)
-        parts: list[bytes] = []
-        size = 0
-        while size <= limit and (part := await body.read()):
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts)
+    def _body(self, response: aiohttp.ClientResponse, url: str) -> Body:
+        return Body(response, url, idle_seconds=self._options.idle_timeout_seconds)
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:
         if self._is_closed:

@@ -18,6 +18,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pyinformer.apimachinery import InvalidObjectError, LineTooLongError, ProtocolError
+from pyinformer.transport._envelope import (
+    Envelope,
+    ListMetadata,
+    check_kind,
+    decode_envelope,
+    list_metadata,
+)
 from pyinformer.transport._lines import MAX_LINE_BYTES
 from pyinformer.transport._scanner import ObjectScanner
 
@@ -46,44 +53,10 @@ _item_prefix = re.compile(
 _Step: TypeAlias = Callable[[bytes, int], tuple[bytes, int]]
 
 
-@final
-class ListMetadata(Struct, frozen=True, gc=False):
-    """What a list says about itself.
-
-    Attributes:
-        kind: such as `PodList`.
-        api_version: such as `v1`; empty if the server left it out.
-        resource_version: the version of the whole list.
-        continue_token: where the next page starts; empty at the last page.
-        remaining_item_count: how many items follow this page, or None if the server does not say.
-    """
-
-    kind: str
-    api_version: str
-    resource_version: str
-    continue_token: str
-    remaining_item_count: int | None
-
-
-class _WireListMeta(Struct, frozen=True, gc=False, rename="camel"):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(name="continue", default="")
-    remaining_item_count: int | None = None
-
-
-class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
-    kind: str = ""
-    api_version: str = ""
-    metadata: _WireListMeta | None = None
-    message: str = ""
-    items: Raw = Raw(b"")
-
-
 class _Nothing(Struct, frozen=True, gc=False):
     pass
 
 
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 _skip_object = msgspec.json.Decoder(_Nothing).decode
 
@@ -156,7 +129,7 @@ class ListSplitter:
         self._step: _Step = self._read_head
         self._head = bytearray()  # up to and including the `[` of the items
         self._search_from = 0
-        self._skeleton = _Envelope()  # the head's fields
+        self._skeleton = Envelope()  # the head's fields
         self._gap = bytearray()  # between two items
         self._pending = bytearray()  # the start of an item, from earlier chunks
         self._scanner = ObjectScanner()
@@ -245,17 +218,17 @@ class ListSplitter:
 
     def _is_head(self, head: bytes) -> bool:
         try:
-            skeleton = _decode_envelope(head + b"]}")
+            skeleton = decode_envelope(head + b"]}")
         except (msgspec.DecodeError, RecursionError):
             return False  # an array of that name somewhere deeper
         self._skeleton = skeleton
-        self._check_kind(skeleton)
+        check_kind(skeleton, self._what)
         return True
 
-    def _read_small_body(self) -> _Envelope:
+    def _read_small_body(self) -> Envelope:
         """Read a body whose items did not show: null, escaped, or none."""
         envelope = self._decode(bytes(self._head))
-        self._check_kind(envelope)
+        check_kind(envelope, self._what)
         if not envelope.items:
             raise self._error("it has no items")
         if bytes(envelope.items) == b"null":
@@ -418,28 +391,14 @@ class ListSplitter:
             raise self._error(f"more than {_MAX_ENDS_BYTES} bytes behind the items")
         return data, len(data)
 
-    def _metadata(self, envelope: _Envelope) -> ListMetadata:
-        """Put head and tail together; what stands twice counts as it stands last."""
-        kind = envelope.kind or self._skeleton.kind
-        meta = envelope.metadata or self._skeleton.metadata
-        if not kind.endswith("List"):
-            raise self._error(f"kind {kind!r} is no list")
-        if meta is None or not meta.resource_version:
-            raise self._error("metadata.resourceVersion is missing")
-        api_version = envelope.api_version or self._skeleton.api_version
-        self._skeleton = _Envelope(kind=kind, api_version=api_version)
-        return ListMetadata(
-            kind, api_version, meta.resource_version, meta.continue_token, meta.remaining_item_count
-        )
+    def _metadata(self, envelope: Envelope) -> ListMetadata:
+        metadata = list_metadata(self._skeleton, envelope, self._what)
+        self._skeleton = Envelope(kind=metadata.kind, api_version=metadata.api_version)
+        return metadata
 
-    def _check_kind(self, envelope: _Envelope) -> None:
-        if envelope.kind and not envelope.kind.endswith("List"):
-            words = f": {envelope.message[:500]}" if envelope.message else ""
-            raise self._error(f"the answer is a {envelope.kind}, no list{words}")
-
-    def _decode(self, body: bytes) -> _Envelope:
+    def _decode(self, body: bytes) -> Envelope:
         try:
-            return _decode_envelope(body)
+            return decode_envelope(body)
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._error(f"the body is cut off, or no list: {error}") from error
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
-from pyinformer.transport._http import Body, Connection
+from pyinformer.transport._body import Body
+from pyinformer.transport._http import Connection
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery._field_selector import FieldSelector

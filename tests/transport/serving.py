@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
+from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions, NoCredentials
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from pyinformer.transport import Credentials
 
@@ -48,7 +48,7 @@ class Server:
 
 
 if TYPE_CHECKING:
-    Answer = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+    Answer = Callable[[Request, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request:
@@ -157,8 +157,7 @@ async def connected(
 ) -> AsyncIterator[Connection]:
     """A connection that is closed when the block is left."""
     if config is None:
-        more = {"credentials": credentials} if credentials is not None else {}
-        config = ClusterConfig(server=url, **more)
+        config = ClusterConfig(server=url, credentials=credentials or NoCredentials())
     connection = Connection(config, options=ConnectionOptions(**options))  # type: ignore[arg-type] # one of them is an int
     try:
         yield connection

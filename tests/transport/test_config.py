@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
+EXEC_CREDENTIAL = json.dumps(
+    {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "plug"},
+    }
+)
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
 
 
@@ -40,7 +47,7 @@ def kubeconfig(name: str = "one", **user: Any) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": {"server": f"http://{name}.example:80"}}],
-        "users": [{"name": name, "user": user}],
+        "users": [{"name": name, "user": {key.replace("_", "-"): user[key] for key in user}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
@@ -147,7 +154,7 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
             id="no-exec",
         ),
         pytest.param(
-            kubeconfig(**{"auth-provider": {"name": "oidc", "config": {"id-token": "x"}}}),
+            kubeconfig(auth_provider={"name": "oidc", "config": {"id-token": "x"}}),
             "oidc",
             id="bad-oidc",
         ),
@@ -166,7 +173,7 @@ async def test_a_malformed_kubeconfig_names_the_file_and_the_trouble(
 
 async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig())
-    with pytest.raises(ConfigurationError, match="two in .*contexts"):
+    with pytest.raises(ConfigurationError, match=r"two in .*contexts"):
         await find(tmp_path, path, context="two")
 
 
@@ -203,8 +210,7 @@ async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: P
                     "apiVersion": "client.authentication.k8s.io/v1",
                     "args": [
                         "-c",
-                        'print(\'{"apiVersion":"client.authentication.k8s.io/v1",'
-                        '"kind":"ExecCredential","status":{"token":"plug"}}\')',
+                        f"print({EXEC_CREDENTIAL!r})",
                     ],
                 }
             },

@@ -398,7 +398,7 @@ async def test_cancelling_a_request_frees_its_place_and_its_connection() -> None
         for asked in range(1, 4):
             task = asyncio.create_task(connection.request("GET", "/a"))
             await server.wait_until(lambda: len(server.requests) == asked)  # noqa: B023 - awaited here
-            await cancel(task)  # type: ignore[arg-type] # its result does not matter
+            await cancel(task)
         await server.wait_until(lambda: server.open_connections == 0)
 
 
@@ -410,7 +410,7 @@ async def test_cancelling_who_waits_for_a_place_takes_none() -> None:
         async with connection.stream("/a", [("watch", "true")], watch=False):
             waiting = asyncio.create_task(connection.request("PUT", "/b"))
             await asyncio.sleep(0)
-            await cancel(waiting)  # type: ignore[arg-type] # its result does not matter
+            await cancel(waiting)
 
         assert await connection.request("PUT", "/b") == b'{"kind":"Pod"}'
 
@@ -427,7 +427,7 @@ async def test_cancelling_a_stream_that_opens_frees_its_place() -> None:
         for asked in range(1, 3):
             task = asyncio.create_task(open_stream())
             await server.wait_until(lambda: len(server.requests) == asked)  # noqa: B023 - awaited here
-            await cancel(task)  # type: ignore[arg-type] # its result does not matter
+            await cancel(task)
         await server.wait_until(lambda: server.open_connections == 0)
 
 
@@ -447,7 +447,7 @@ async def test_cancelling_a_read_takes_nothing() -> None:
         assert await body.read() == EVENTS[0]
         waiting = asyncio.create_task(body.read())
         await asyncio.sleep(0)
-        await cancel(waiting)  # type: ignore[arg-type] # its result does not matter
+        await cancel(waiting)
         go.set()
         assert await body.read() == EVENTS[1]
         assert await body.read() == b""
@@ -467,7 +467,7 @@ async def test_a_request_cancelled_while_credentials_are_made_sends_nothing() ->
     ):
         task = asyncio.create_task(connection.request("GET", "/a"))
         await asyncio.sleep(0)
-        await cancel(task)  # type: ignore[arg-type] # its result does not matter
+        await cancel(task)
         with pytest.raises(RequestTimeoutError):
             await connection.request("GET", "/a")
 

@@ -42,9 +42,8 @@ async def asked(
             label_selector=label_selector,
             field_selector=field_selector,
         )
-        stream: AbstractAsyncContextManager[Body]
-        ask = source.watch if "timeout_seconds" in question else source.list
-        stream = ask(**question)  # type: ignore[operator] # one of two signatures
+        name = "watch" if "timeout_seconds" in question else "list"
+        stream: AbstractAsyncContextManager[Body] = getattr(source, name)(**question)
         async with stream as body:
             while await body.read():
                 pass

@@ -1,0 +1,86 @@
+"""The body of one response, as it arrives.
+
+What enters is a response whose headers are there; what leaves are its bytes, in pieces small enough
+that handling one does not hold up the event loop. A body that ends before its end is an error, and
+a body that is left is closed at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from pyinformer.apimachinery import InformerError, RequestTimeoutError
+from pyinformer.transport._failures import translated, wire_failures
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_READ_BYTES = 256 << 10  # some hundred events: handling them stays far below 25 ms
+
+
+@final
+class Body:
+    """The body of one response, as it arrives."""
+
+    __slots__ = ("_content", "_failures", "_has_ended", "_idle_seconds", "_response", "_url")
+
+    def __init__(self, response: aiohttp.ClientResponse, url: str, *, idle_seconds: float) -> None:
+        self._response = response
+        self._content = response.content
+        self._url = url
+        self._idle_seconds = idle_seconds
+        self._failures: tuple[type[Exception], ...] = (*wire_failures(), RuntimeError)
+        self._has_ended = False
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            At most 256 KiB, as they arrived; `b""` at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        if self._has_ended:
+            return b""
+        try:
+            data = await self._content.read(_READ_BYTES)
+        except self._failures as error:
+            if isinstance(error, InformerError):  # ours, by expire()
+                raise
+            raise translated(error, self._url, waited_seconds=self._idle_seconds) from error
+        if not data:
+            self._has_ended = True
+        return data
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error, for whoever reads it and for later reads."""
+        reason = f"still open {waited_seconds:g} s after it began"
+        error = RequestTimeoutError(self._url, reason, waited_seconds=waited_seconds)
+        self._content.set_exception(error)
+        self._response.close()
+
+    def close(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+        self._response.close()
+
+
+async def read_bounded(body: Body, limit: int) -> bytes:
+    """Read a body to its end, or so much of it that it is over the limit.
+
+    Raises:
+        TransportError: as `Body.read`.
+
+    Cancellation:
+        Safe; what was read is lost.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while size <= limit and (part := await body.read()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)

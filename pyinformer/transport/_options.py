@@ -1,0 +1,41 @@
+"""The bounds of a connection: how long, how many.
+
+Every wait on the wire but the one for a watch's next event is bounded by one of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import final
+
+from pyinformer.apimachinery import InvalidArgumentError
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """Bounds of one connection to an API server."""
+
+    connect_timeout_seconds: float = 10.0
+    """How long TCP and TLS may take together."""
+
+    headers_timeout_seconds: float = 65.0
+    """How long a stream may take to begin: longer than the 60 s a server gives itself to answer."""
+
+    request_timeout_seconds: float = 30.0
+    """How long a whole request may take, waiting for a connection included."""
+
+    idle_timeout_seconds: float = 30.0
+    """How long a list that began may send nothing. Watches may be silent."""
+
+    acquire_timeout_seconds: float = 10.0
+    """How long to wait for one of the connections that requests and lists share."""
+
+    max_request_connections: int = 32
+    """How many connections requests and lists share."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if not value > 0:
+                raise InvalidArgumentError(option.name, f"{value} is not above 0")
