@@ -32,7 +32,7 @@ _log = logging.getLogger("pyinformer.informer")
 
 _BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
 _CALLS_PER_LOOK = 16  # at the clock, which costs a third of a call
-_SLOW_LOOK_SECONDS = 0.001  # calls that take this long together are looked at one by one
+_SLOW_CALL_SECONDS = _BUDGET_SECONDS / _CALLS_PER_LOOK  # slower ones are looked at one by one
 
 
 @final
@@ -297,7 +297,7 @@ class Listener(Generic[V]):
             if not self._has_synced:
                 self._look_if_synced()
             now = loop.time()
-            calls = 1 if now - looked_at > _SLOW_LOOK_SECONDS else _CALLS_PER_LOOK
+            calls = 1 if now - looked_at > calls * _SLOW_CALL_SECONDS else _CALLS_PER_LOOK
             looked_at = now
         return True
 

@@ -1,0 +1,139 @@
+"""The watchdog: it names who blocks the loop, where, and for how long. On the real clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import Added, Event
+from pyinformer.informer._handlers import Handler
+from pyinformer.informer._listener import Listener
+from pyinformer.informer._user_tasks import UserTasks
+from pyinformer.informer._watchdog import Watchdog
+from tests.informer.samples import make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Reports(logging.Handler):
+    """Keeps what is logged, and lets a thread wait for a number of records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self.condition = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self.condition:
+            self.records.append(record)
+            self.condition.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Block until there are so many."""
+        with self.condition:
+            assert self.condition.wait_for(lambda: len(self.records) >= count, timeout=20.0)
+
+
+@pytest.fixture
+def reports() -> Iterator[Reports]:
+    """Listen to the informer's log."""
+    logger, reports = logging.getLogger("pyinformer.informer"), Reports()
+    logger.addHandler(reports)
+    yield reports
+    logger.removeHandler(reports)
+
+
+def impatient() -> Watchdog:
+    """Make a watchdog that does not keep a test waiting."""
+    return Watchdog(limit_seconds=0.05, ping_seconds=0.01)
+
+
+async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) -> None:
+    watchdog = impatient()
+    watchdog.start_nowait()
+    back = asyncio.Event()
+
+    def blocking_handler(event: Event) -> None:
+        reports.wait_for(1)  # blocks until the watchdog has noticed
+        back.set()
+
+    listener: Listener = Listener(Handler.of(blocking_handler), tasks=UserTasks(), informer="pods")
+    listener.start_nowait()
+    listener.put_nowait(Added(make("default/a")))
+    await back.wait()
+    await asyncio.to_thread(reports.wait_for, 2)
+    watchdog.stop_nowait()
+    await listener.aclose()
+
+    blocked, returned = (record.getMessage() for record in reports.records)
+    assert "the event loop has been blocked for 0.1 s by handler " in blocked
+    assert "blocking_handler of pods, at " in blocked
+    assert "test_watchdog.py:" in blocked
+    assert "the event loop is back after " in returned
+    assert {record.levelno for record in reports.records} == {logging.WARNING}
+    statistics = watchdog.statistics()
+    assert statistics.blocked == 1
+    assert statistics.longest_seconds >= 0.05
+    assert statistics.last_culprit is not None
+    assert "blocking_handler" in statistics.last_culprit
+
+
+async def test_a_callback_outside_of_tasks_is_called_that(reports: Reports) -> None:
+    watchdog = impatient()
+    watchdog.start_nowait()
+    loop = asyncio.get_running_loop()
+    loop.call_soon(reports.wait_for, 1)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    watchdog.stop_nowait()
+
+    assert "by a callback outside of any task, at " in reports.records[0].getMessage()
+
+
+async def test_a_loop_that_turns_is_not_reported(reports: Reports) -> None:
+    watchdog = impatient()
+    watchdog.start_nowait()
+    watchdog.start_nowait()
+    assert [thread.name for thread in threading.enumerate()].count("pyinformer watchdog") == 1
+
+    await asyncio.to_thread(watchdog._answered.wait)  # it has asked and been answered
+    watchdog.stop_nowait()
+    watchdog.stop_nowait()
+
+    assert reports.records == []
+    assert watchdog.statistics().blocked == 0
+
+
+async def test_constructing_starts_no_thread() -> None:
+    watchdog = Watchdog()
+
+    assert watchdog._thread is None
+    watchdog.stop_nowait()
+
+
+async def test_stopping_joins_the_thread_at_once_even_between_questions() -> None:
+    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=3600.0)
+    watchdog.start_nowait()
+
+    watchdog.stop_nowait()
+
+    assert watchdog._thread is not None
+    assert not watchdog._thread.is_alive()
+
+
+def test_a_closed_loop_ends_the_thread() -> None:
+    watchdog = impatient()
+
+    async def main() -> None:
+        watchdog.start_nowait()
+
+    asyncio.run(main())
+
+    assert watchdog._thread is not None
+    watchdog._thread.join(20.0)
+    assert not watchdog._thread.is_alive()
