@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Generic, Protocol, final
+from typing import Any, Generic, Protocol, final
 
 from msgspec import Struct
 
@@ -53,8 +53,8 @@ class DeletedFinalStateUnknown(Struct, Generic[V], frozen=True, gc=False):
     """The newest state that was seen; None if there was none."""
 
 
-# One for all: a dict per delta would be allocated and tracked for nothing.
-_NO_OBJECTS: Mapping[str, KubeObject[None]] = MappingProxyType({})
+# One for all views: a dict per delta would be allocated and tracked for nothing.
+_NO_OBJECTS: Any = MappingProxyType({})
 
 
 @final
@@ -64,7 +64,7 @@ class Delta(Struct, Generic[V], frozen=True, gc=False):
     type: DeltaType
     object: KubeObject[V] | DeletedFinalStateUnknown[V] | None = None
     """What changed; a tombstone only with DELETED, None with what concerns the whole cache."""
-    objects: Mapping[str, KubeObject[V]] = _NO_OBJECTS  # type: ignore[assignment]  # empty
+    objects: Mapping[str, KubeObject[V]] = _NO_OBJECTS
     """Everything that exists, by key; only with REPLACED_ALL. Not to be changed."""
     resource_version: str = ""
     """The version of the list or the bookmark; only with REPLACED_ALL and BOOKMARK."""

@@ -74,8 +74,6 @@ class DeltaQueue(ABC, Generic[Item, V]):
         self._initial_left = 0
         self._peak = 0
 
-    # What each queue decides for itself.
-
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -124,8 +122,6 @@ class DeltaQueue(ABC, Generic[Item, V]):
 
     def _after_processing(self) -> None:
         """Note that the consumer is done with what `_take` gave."""
-
-    # The producer's side.
 
     def apply_nowait(self, event: Event[V]) -> None:
         """Take one change.
@@ -205,8 +201,6 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """Let consumers take what is queued, then fail; wakes all who wait. May be repeated."""
         self._closed = True
         self._waiters.wake_all()
-
-    # The consumer's side.
 
     @property
     def has_synced(self) -> bool:
@@ -293,8 +287,6 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """
         oldest_seconds = max(0.0, now - self._since()) if len(self) else 0.0
         return QueueStatistics(len(self), self._peak, len(self._waiters), oldest_seconds)
-
-    # What the subclasses share.
 
     def _grown(self) -> None:
         self._peak = max(self._peak, len(self))
