@@ -12,6 +12,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Collection, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, final
 
@@ -29,6 +30,9 @@ from pyinformer.informer._mailbox import Mailbox
 from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
 
 _log = logging.getLogger("pyinformer.informer")
+
+_current_call: ContextVar[object] = ContextVar("pyinformer_current_call", default=None)
+"""Marks what runs inside an awaited call: tasks and threads that the handler starts inherit it."""
 
 _BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
 _CALLS_PER_LOOK = 16  # at the clock, which costs a third of a call
@@ -98,6 +102,7 @@ class Listener(Generic[V]):
         self._waiter: asyncio.Future[None] | None = None
         self._in_flight: Event[V] | None = None
         self._in_flight_since = 0.0
+        self._call_mark: object = None
         self._is_removed = False
         self._has_synced = False
         self._settled = anyio.Event()  # synced, or removed
@@ -143,6 +148,15 @@ class Listener(Generic[V]):
         """Whether it is told of nothing any more."""
         return self._is_removed
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether the caller runs inside the handler's call in flight.
+
+        That holds for tasks and threads that the call has started, too: who closes an informer
+        from inside of its handler must not wait for that handler.
+        """
+        return self._in_flight is not None and _current_call.get() is self._call_mark
+
     async def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the handler has been told of the whole initial list.
 
@@ -173,7 +187,8 @@ class Listener(Generic[V]):
         """Tell it of nothing any more, and wait for the call in flight.
 
         The call may finish; one that does not is cancelled, named in the log and abandoned.
-        Called from inside the handler itself, this returns at once. A second call only waits.
+        Called from inside the handler itself, this returns at once, and that call may finish in
+        its own time. A second call only waits.
 
         Args:
             grace_seconds: how long to wait.
@@ -183,12 +198,12 @@ class Listener(Generic[V]):
             in any case.
         """
         task = self._close()
-        if task is None:
+        if task is None or self.is_inside:
             return
         try:
             await task.wait(grace_seconds)
         finally:
-            if not (task.done or task.is_current):
+            if not (task.done or task.is_excused):
                 task.cancel_once()
                 task.abandon_if_running(grace_seconds)
 
@@ -207,7 +222,9 @@ class Listener(Generic[V]):
             any case.
         """
         task = self._close()
-        if task is not None and not task.is_current:
+        if task is not None:
+            if self.is_inside:
+                task.excuse()
             await task.stop(grace_seconds)
 
     def status(self, now: float) -> HandlerStatus:
@@ -284,6 +301,8 @@ class Listener(Generic[V]):
                     result = self._call(event)
                     if result is not None and inspect.isawaitable(result):
                         self._in_flight_since = loop.time()
+                        self._call_mark = object()
+                        _current_call.set(self._call_mark)
                         await result
                         self._mailbox.observe_nowait(loop.time())
                 except asyncio.CancelledError as error:

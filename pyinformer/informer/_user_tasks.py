@@ -28,6 +28,8 @@ class UserTask:
         self._task = task
         self._owner = owner
         self._was_cancelled = False
+        self.is_excused = False
+        """Nobody waits for it or cancels it any more; see excuse()."""
 
     @property
     def done(self) -> bool:
@@ -41,6 +43,10 @@ class UserTask:
             return asyncio.current_task() is self._task
         except RuntimeError:  # no loop runs in this thread
             return False
+
+    def excuse(self) -> None:
+        """Let it end in its own time: it waits for whoever would wait for it."""
+        self.is_excused = True
 
     def cancel_once(self) -> None:
         """Ask it to end; asking again does nothing."""
@@ -57,7 +63,7 @@ class UserTask:
         Cancellation:
             Takes effect when the wait is over, which the timeout bounds.
         """
-        if not self.is_current:
+        if not (self.is_current or self.is_excused):
             await wait_shielded(self._task, timeout_seconds)
         return self._task.done()
 
@@ -69,11 +75,13 @@ class UserTask:
 
         Returns:
             Whether it has ended. Called from inside the task, it returns False at once, and the
-            cancellation is delivered at the task's next await.
+            cancellation is delivered at the task's next await. One that is excused is left alone.
 
         Cancellation:
             Takes effect when the wait is over, which the grace bounds.
         """
+        if self.is_excused:
+            return self._task.done()
         self.cancel_once()
         if self.is_current:
             return False
@@ -120,6 +128,30 @@ class UserTasks:
         self._running[task] = handle
         task.add_done_callback(self._ended)
         return handle
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Stop every task that still runs, all of them within the one grace.
+
+        Args:
+            grace_seconds: how long to wait.
+
+        Cancellation:
+            Takes effect when the wait is over, which the grace bounds.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_seconds
+        waiting = [task for task in self._running.values() if not task.is_excused]
+        for task in waiting:
+            task.cancel_once()
+        cancelled: asyncio.CancelledError | None = None
+        for task in waiting:
+            try:
+                await task.wait(deadline - loop.time())
+            except asyncio.CancelledError as error:
+                cancelled = error
+            task.abandon_if_running(grace_seconds)
+        if cancelled is not None:
+            raise cancelled
 
     def _abandon(self, handle: UserTask, waited_seconds: float) -> None:
         task = handle._task  # noqa: SLF001 - the other half of this class

@@ -214,3 +214,10 @@ def test_in_thread_keeps_name_and_signature() -> None:
 
     assert inspect.signature(wrapped) == inspect.signature(two)
     assert getattr(wrapped, "__qualname__", "") == "two"
+
+
+def test_a_builtin_without_a_signature_is_taken_at_its_word() -> None:
+    with pytest.raises(ValueError, match="no signature"):
+        inspect.signature(max)
+
+    assert register_wrongly(on_add=max).name == "max"

@@ -276,3 +276,29 @@ async def test_a_main_function_that_returns_ends_the_host() -> None:
 
     assert not host.is_running
     await host.aclose()
+
+
+async def test_closing_before_the_first_step_ends_at_once() -> None:
+    slow = Slow(ready_after_seconds=100.0)
+    host = Host("test", slow)
+    starting = asyncio.create_task(host.start())
+    await asyncio.sleep(0)  # the host's task is made and has not run
+
+    await host.aclose()
+    await starting
+
+    assert slow.cleaned_up
+    assert now() == 0.0
+
+
+def test_a_loop_that_ends_ends_the_host_in_silence() -> None:
+    slow = Slow(ready_after_seconds=100.0)
+
+    async def main() -> None:
+        starting = asyncio.create_task(Host("test", slow).start())
+        await settle()
+        assert not starting.done()
+
+    asyncio.run(main())
+
+    assert slow.cleaned_up

@@ -528,6 +528,95 @@ async def test_removal_from_inside_the_handler_returns_at_once(how: str) -> None
     assert now() == 3.0
 
 
+async def test_removal_from_a_task_of_the_handlers_returns_at_once() -> None:
+    steps: list[str] = []
+
+    async def handler(event: Event) -> None:
+        async with asyncio.TaskGroup() as group:  # as wait_for does in Python 3.11
+            group.create_task(listener.remove())
+        steps.append(event.key)
+
+    listener = listen(handler)
+    listener.put_nowait(Added(A1))
+    await settle()
+
+    assert steps == ["default/a"]
+    assert now() == 0.0
+
+
+async def test_removal_from_a_handlers_thread_returns_at_once() -> None:
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def handler(event: Event) -> None:
+        asyncio.run_coroutine_threadsafe(listener.remove(), loop).result(20.0)
+        loop.call_soon_threadsafe(done.set)
+
+    listener = listen(in_thread(handler))
+    listener.put_nowait(Added(A1))
+    await done.wait()
+    await listener.aclose()
+
+    assert now() == 0.0
+
+
+async def test_a_task_that_outlives_its_call_waits_for_a_later_call() -> None:
+    steps: list[str] = []
+    removals: list[asyncio.Task[None]] = []
+    may_remove = asyncio.Event()
+
+    async def remove_later() -> None:
+        await may_remove.wait()
+        await listener.remove()
+        steps.append("removed")
+
+    async def handler(event: Event) -> None:
+        if not removals:
+            removals.append(asyncio.create_task(remove_later()))
+            return
+        await asyncio.sleep(1)
+        steps.append(event.key)
+
+    listener = listen(handler)
+    listener.put_nowait(Added(A1))
+    listener.put_nowait(Added(B1))
+    await settle()
+    may_remove.set()
+    await removals[0]
+
+    assert steps == ["default/b", "removed"]
+
+
+async def test_an_owner_that_is_closed_from_inside_does_not_wait_for_that_handler() -> None:
+    """A handler closes its informer, which closes the handler from a task of its own."""
+    steps: list[str] = []
+
+    async def handler(event: Event) -> None:
+        await listener.aclose()
+        await asyncio.create_task(owner())
+        await asyncio.sleep(1)
+        steps.append("finished")
+
+    async def owner() -> None:
+        await owners_task
+        steps.append("closed")
+
+    async def close() -> None:
+        await closing.wait()
+        await listener.aclose(5.0)
+
+    closing = asyncio.Event()
+    owners_task = asyncio.create_task(close())
+    listener = listen(handler)
+    listener.put_nowait(Added(A1))
+    await settle()
+    closing.set()
+    await asyncio.sleep(2)
+
+    assert steps == ["closed", "finished"]
+    assert now() == 2.0
+
+
 @pytest.mark.parametrize(
     "how", [pytest.param("remove", id="remove"), pytest.param("aclose", id="aclose")]
 )

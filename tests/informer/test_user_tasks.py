@@ -199,3 +199,40 @@ def test_outside_of_a_loop_nothing_is_current() -> None:
     asyncio.run(main())
 
     assert not found[0]()
+
+
+async def test_all_tasks_are_stopped_within_one_grace(caplog: pytest.LogCaptureFixture) -> None:
+    tasks, stubborn = UserTasks(), [Stubborn() for _ in range(3)]
+    for number, each in enumerate(stubborn):
+        tasks.spawn(f"stubborn {number}", each.run())
+    await settle()
+
+    stopping = asyncio.create_task(tasks.stop(5.0))
+    await settle()
+    stopping.cancel()
+    await asyncio.wait([stopping])
+
+    assert stopping.cancelled()
+    assert now() == 5.0
+    assert tasks.abandoned == ("stubborn 0", "stubborn 1", "stubborn 2")
+    assert [each.cancellations for each in stubborn] == [1, 1, 1]
+    assert all("did not end within 5.0 s" in message for message in caplog.messages)
+    for each in stubborn:
+        each.release.set()
+    await settle()
+
+
+async def test_an_excused_task_is_left_alone() -> None:
+    tasks, stubborn = UserTasks(), Stubborn()
+    task = tasks.spawn("stubborn", stubborn.run())
+    await settle()
+    task.excuse()
+
+    await task.wait(5.0)
+    await task.stop(5.0)
+    await tasks.stop(5.0)
+
+    assert now() == 0.0
+    assert stubborn.cancellations == 0
+    stubborn.release.set()
+    await settle()
