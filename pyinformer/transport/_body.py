@@ -7,6 +7,7 @@ a body that is left is closed at once.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, final
 
 from pyinformer.apimachinery import InformerError, RequestTimeoutError
@@ -20,11 +21,19 @@ _READ_BYTES = 256 << 10  # some hundred events: handling them stays far below 25
 
 @final
 class Body:
-    """The body of one response, as it arrives."""
+    """The body of one response, as it arrives.
+
+    Args:
+        response: the response, its headers read.
+        url: what was asked for, without its query.
+        idle_seconds: how long it may send nothing; None for as long as it likes.
+    """
 
     __slots__ = ("_content", "_failures", "_has_ended", "_idle_seconds", "_response", "_url")
 
-    def __init__(self, response: aiohttp.ClientResponse, url: str, *, idle_seconds: float) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, url: str, *, idle_seconds: float | None
+    ) -> None:
         self._response = response
         self._content = response.content
         self._url = url
@@ -48,11 +57,15 @@ class Body:
         if self._has_ended:
             return b""
         try:
-            data = await self._content.read(_READ_BYTES)
+            if self._idle_seconds is None:
+                data = await self._content.read(_READ_BYTES)
+            else:
+                async with asyncio.timeout(self._idle_seconds):
+                    data = await self._content.read(_READ_BYTES)
         except self._failures as error:
             if isinstance(error, InformerError):  # ours, by expire()
                 raise
-            raise translated(error, self._url, waited_seconds=self._idle_seconds) from error
+            raise translated(error, self._url, waited_seconds=self._idle_seconds or 0.0) from error
         if not data:
             self._has_ended = True
         return data

@@ -6,14 +6,21 @@ this is no list.
 
 from __future__ import annotations
 
-from typing import final
+import re
+from typing import Final, final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from pyinformer.apimachinery import ProtocolError
 
+MAX_ENDS_BYTES: Final = 64 << 10
+"""What may stand before, between and behind the items; honest lists have 2 KiB."""
+
 _MAX_MESSAGE_CHARS = 500
+_KEY = b'"items"'
+_items_key = re.compile(rb'"items"[ \t\r\n]*+:[ \t\r\n]*+\[').match
+_unfinished_key = re.compile(rb'"items"[ \t\r\n]*+(?::[ \t\r\n]*+)?+\Z').match
 
 
 @final
@@ -74,3 +81,68 @@ def list_metadata(head: Envelope, tail: Envelope, what: str) -> ListMetadata:
         meta.continue_token,
         meta.remaining_item_count,
     )
+
+
+@final
+class HeadReader:
+    """Find where the items of a list begin.
+
+    The head is right if it becomes one JSON object once the array and the object are closed behind
+    it: then the array stands at the top, and belongs to the key before it.
+    """
+
+    __slots__ = ("_head", "_search_from", "_what", "envelope")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._head = bytearray()
+        self._search_from = 0
+        self.envelope = Envelope()
+        """The fields before the items, once those have begun."""
+
+    @property
+    def text(self) -> bytes:
+        """What was read, up to the items or as far as it came."""
+        return bytes(self._head)
+
+    def feed(self, data: bytes, position: int) -> int:
+        """Go on with `data[position:]`.
+
+        Returns:
+            The offset behind the opening bracket of the items, or -1 if it is not in this data.
+
+        Raises:
+            ProtocolError: this is no list.
+        """
+        self._head += memoryview(data)[position:]
+        if bytes(self._head.lstrip()[:1]) not in {b"{", b""}:
+            raise ProtocolError(self._what, "the answer is no JSON object")
+        end = self._find_items()
+        if end >= 0:
+            behind = len(self._head) - end
+            del self._head[end:]
+            return len(data) - behind
+        if len(self._head) > MAX_ENDS_BYTES:
+            raise ProtocolError(self._what, f"no items within the first {MAX_ENDS_BYTES} bytes")
+        return -1
+
+    def _find_items(self) -> int:
+        head = self._head
+        while (found := head.find(_KEY, self._search_from)) >= 0:
+            match = _items_key(head, found)
+            if match is not None and self._is_head(bytes(head[: match.end()])):
+                return match.end()
+            if match is None and _unfinished_key(head, found):
+                self._search_from = found
+                return -1
+            self._search_from = found + 1
+        self._search_from = max(self._search_from, len(head) - len(_KEY) + 1)
+        return -1
+
+    def _is_head(self, head: bytes) -> bool:
+        try:
+            self.envelope = decode_envelope(head + b"]}")
+        except (msgspec.DecodeError, RecursionError):
+            return False  # an array of that name somewhere deeper
+        check_kind(self.envelope, self._what)
+        return True

@@ -106,7 +106,7 @@ class Connection:
         url = self._server + path
         async with self._place(url, watch=watch):
             response = await self._open("GET", url, query, watch=watch, what=what)
-            body = self._body(response, url)
+            body = self._body(response, url, watch=watch)
             timer = None
             if deadline_seconds is not None:
                 loop = asyncio.get_running_loop()
@@ -282,8 +282,9 @@ class Connection:
         finally:
             response.close()
 
-    def _body(self, response: aiohttp.ClientResponse, url: str) -> Body:
-        return Body(response, url, idle_seconds=self._options.idle_timeout_seconds)
+    def _body(self, response: aiohttp.ClientResponse, url: str, *, watch: bool = False) -> Body:
+        idle_seconds = None if watch else self._options.idle_timeout_seconds
+        return Body(response, url, idle_seconds=idle_seconds)
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:
         if self._is_closed:
@@ -305,7 +306,6 @@ class Connection:
             total=None,
             connect=options.connect_timeout_seconds,  # names and TLS included
             sock_connect=options.connect_timeout_seconds,
-            sock_read=None if watch else options.idle_timeout_seconds,
         )
         return aiohttp.ClientSession(
             connector=connector,

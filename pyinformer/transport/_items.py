@@ -19,7 +19,9 @@ from msgspec import Raw, Struct
 
 from pyinformer.apimachinery import InvalidObjectError, LineTooLongError, ProtocolError
 from pyinformer.transport._envelope import (
+    MAX_ENDS_BYTES,
     Envelope,
+    HeadReader,
     ListMetadata,
     check_kind,
     decode_envelope,
@@ -38,11 +40,9 @@ OnInvalidItem = Callable[[bytes, int, int, Exception], None]
 """Takes an item that is JSON and that `on_item` could not read, and what `on_item` raised."""
 
 _UNREADABLE = (msgspec.DecodeError, InvalidObjectError, RecursionError, UnicodeDecodeError)
-_MAX_ENDS_BYTES = 64 << 10  # what stands before and behind the items; honest ones have 2 KiB
 _MAX_WRONG_BORDERS = 8  # candidates that look like a border inside one item, before scanning it
 _SCAN_AFTER_BYTES = 1 << 20  # no candidate for so long: scan, the borders may have changed
 
-_items_key = re.compile(rb'"items"[ \t\r\n]*+:[ \t\r\n]*+\[').match
 _skip_gap = re.compile(rb"[ \t\r\n,]*+").match
 _WS: Final = rb"[ \t\r\n]*+"
 _item_prefix = re.compile(
@@ -103,7 +103,6 @@ class ListSplitter:
         "_on_item",
         "_pending",
         "_scanner",
-        "_search_from",
         "_skeleton",
         "_step",
         "_tail",
@@ -127,8 +126,7 @@ class ListSplitter:
         self._on_invalid = on_invalid
         self._max_item_bytes = max_item_bytes
         self._step: _Step = self._read_head
-        self._head = bytearray()  # up to and including the `[` of the items
-        self._search_from = 0
+        self._head = HeadReader(what)
         self._skeleton = Envelope()  # the head's fields
         self._gap = bytearray()  # between two items
         self._pending = bytearray()  # the start of an item, from earlier chunks
@@ -196,38 +194,16 @@ class ListSplitter:
     # What stands before the items.
 
     def _read_head(self, data: bytes, position: int) -> tuple[bytes, int]:
-        head = self._head
-        head += memoryview(data)[position:]
-        if bytes(head.lstrip()[:1]) not in {b"{", b""}:
-            raise self._error("the answer is no JSON object")
-        while (found := head.find(b'"items"', self._search_from)) >= 0:
-            match = _items_key(head, found)
-            if match is None and len(head) - found < _MAX_ENDS_BYTES and _may_go_on(head, found):
-                self._search_from = found
-                break
-            self._search_from = found + 1
-            if match is not None and self._is_head(bytes(head[: match.end()])):
-                rest = len(head) - match.end()
-                self._step = self._read_gap
-                return data, len(data) - rest
-        else:
-            self._search_from = max(self._search_from, len(head) - len(b'"items'))
-        if len(head) > _MAX_ENDS_BYTES:
-            raise self._error(f"no items within the first {_MAX_ENDS_BYTES} bytes")
-        return data, len(data)
-
-    def _is_head(self, head: bytes) -> bool:
-        try:
-            skeleton = decode_envelope(head + b"]}")
-        except (msgspec.DecodeError, RecursionError):
-            return False  # an array of that name somewhere deeper
-        self._skeleton = skeleton
-        check_kind(skeleton, self._what)
-        return True
+        rest = self._head.feed(data, position)
+        if rest < 0:
+            return data, len(data)
+        self._skeleton = self._head.envelope
+        self._step = self._read_gap
+        return data, rest
 
     def _read_small_body(self) -> Envelope:
         """Read a body whose items did not show: null, escaped, or none."""
-        envelope = self._decode(bytes(self._head))
+        envelope = self._decode(self._head.text)
         check_kind(envelope, self._what)
         if not envelope.items:
             raise self._error("it has no items")
@@ -247,7 +223,7 @@ class ListSplitter:
         match = _skip_gap(data, position)
         end = position if match is None else match.end()
         self._gap += memoryview(data)[position:end]
-        if len(self._gap) > _MAX_ENDS_BYTES:
+        if len(self._gap) > MAX_ENDS_BYTES:
             raise self._error("too much white space between items")
         if end == len(data):
             return data, end
@@ -387,8 +363,8 @@ class ListSplitter:
 
     def _read_tail(self, data: bytes, position: int) -> tuple[bytes, int]:
         self._tail += memoryview(data)[position:]
-        if len(self._tail) > _MAX_ENDS_BYTES:
-            raise self._error(f"more than {_MAX_ENDS_BYTES} bytes behind the items")
+        if len(self._tail) > MAX_ENDS_BYTES:
+            raise self._error(f"more than {MAX_ENDS_BYTES} bytes behind the items")
         return data, len(data)
 
     def _metadata(self, envelope: Envelope) -> ListMetadata:
@@ -408,9 +384,3 @@ class ListSplitter:
 
     def _error(self, reason: str) -> ProtocolError:
         return ProtocolError(self._what, reason)
-
-
-def _may_go_on(head: bytearray, found: int) -> bool:
-    """Tell whether the colon and the bracket behind the key may still be to come."""
-    rest = bytes(head[found + len(b'"items"') :]).strip(b" \t\r\n")
-    return rest in (b"", b":") or (rest[:1] == b":" and not rest[1:].strip(b" \t\r\n"))

@@ -7,6 +7,7 @@ with the file's name. Token files are ours, because the loader reads them only o
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -151,6 +152,7 @@ class _LoaderCredentials:
     def __init__(self, reader: _Reader, current: StaticCredentials) -> None:
         self._reader = reader
         self._current: StaticCredentials | None = current
+        self._loading = asyncio.Lock()  # one plug-in at a time, however many requests wait
 
     async def headers(self) -> Mapping[str, str]:
         """Return the header, from the kubeconfig as it is now if the last one was refused.
@@ -161,10 +163,11 @@ class _LoaderCredentials:
         Cancellation:
             Safe; the next call loads again.
         """
-        if self._current is None:
-            loaded = await self._reader.load()
-            self._current = StaticCredentials(loaded.api_key.get("BearerToken", "").strip())
-        return await self._current.headers()
+        async with self._loading:
+            if self._current is None:
+                loaded = await self._reader.load()
+                self._current = StaticCredentials(loaded.api_key.get("BearerToken", "").strip())
+            return await self._current.headers()
 
     def invalidate(self) -> None:
         """Load the kubeconfig again before the next request."""

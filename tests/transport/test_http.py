@@ -317,6 +317,21 @@ async def test_a_list_that_falls_silent_is_a_timeout() -> None:
             await body.read()
 
 
+async def test_a_list_may_take_its_time_to_begin() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        ready = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, ready.set)
+        await ready.wait()
+        writer.write(response(b"{}"))
+
+    async with (
+        serving(answer) as server,
+        connected(server.url, idle_timeout_seconds=0.02) as connection,
+        connection.stream("/a", watch=False) as body,
+    ):
+        assert await body.read() == b"{}"
+
+
 async def test_a_watch_may_be_silent_and_ends_at_its_deadline() -> None:
     async with (
         serving(watch_and_write) as server,
