@@ -7,7 +7,7 @@ deciding code as values or as a callable, so that tests can choose them.
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def monotonic() -> float:
@@ -15,6 +15,7 @@ def monotonic() -> float:
     return time.monotonic()
 
 
-def timestamp() -> str:
-    """Return the wall time as Kubernetes writes it: `2026-01-02T03:04:05Z`."""
-    return datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def timestamp(later_seconds: float = 0.0) -> str:
+    """Return the wall time, or a later one, as Kubernetes writes it: `2026-01-02T03:04:05Z`."""
+    moment = datetime.now(tz=UTC) + timedelta(seconds=later_seconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

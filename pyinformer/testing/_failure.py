@@ -43,7 +43,7 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
     Attributes:
         code: the HTTP status.
         reason: the machine-readable reason; None takes the usual one of the code, "" sends none.
-        details: the Status's details; may be empty.
+        details: the Status's details; None sends none.
         continue_token: what an expired list offers for going on inconsistently.
     """
 
@@ -60,13 +60,13 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
         self.code = code
         self.message = message
         self.reason = _REASONS.get(code, "") if reason is None else reason
-        self.details = dict(details or {})
+        self.details = details
         self.continue_token = continue_token
 
     @property
     def retry_after_seconds(self) -> int | None:
         """What the client is asked to wait, or None."""
-        seconds = self.details.get("retryAfterSeconds")
+        seconds = (self.details or {}).get("retryAfterSeconds")
         return seconds if isinstance(seconds, int) else None
 
     def status(self) -> JSONObject:
@@ -81,7 +81,7 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
         return status
@@ -96,7 +96,7 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
 
     def typed(self, request: str) -> APIStatusError:
         """Return the error that a caller of a control method catches."""
-        found: Sequence[JSONObject] = self.details.get("causes", ())
+        found: Sequence[JSONObject] = (self.details or {}).get("causes", ())
         causes = [str(cause.get("reason", "")) for cause in found]
         return status_error_class(self.code, causes)(
             status=self.code,
@@ -154,6 +154,17 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, s
         for reason, field, sentence in causes
     ]
     return Failure(422, f'{qualified} "{name}" is invalid: {text}', details=details)
+
+
+def no_such_resource() -> Failure:
+    """A path below a known API names no resource."""
+    return Failure(404, "the server could not find the requested resource", details={})
+
+
+def no_such_method() -> Failure:
+    """A resource does not know this verb."""
+    message = "the server does not allow this method on the requested resource"
+    return Failure(405, message, details={})
 
 
 def resource_version_too_large(wanted: int, current: int) -> Failure:

@@ -33,7 +33,7 @@ from pyinformer.testing._writes import Writes
 
 _MERGE_PATCH = "application/merge-patch+json"
 _SUBRESOURCES = ("", "status", "finalize")
-_RETURNS_DELETED = ("pods", "serviceaccounts")
+_RETURNS_DELETED = ("pods", "serviceaccounts", "services")
 """Resources whose deletion answers with the object; the others answer with a Status."""
 
 
@@ -109,17 +109,27 @@ class Door:
         if not route.plural:
             return await self._discover(route, response)
         if resource is None or not _fits(resource, route):
-            return await _page_not_found(response)
+            return await self._absent(route, response)
+        if route.verb == "create" and resource.namespaced and not route.namespace:
+            raise _failure.no_such_method()
         if route.verb in ("list", "watch"):
             return await self._read(resource, route, query, response)
         if route.verb == "get":
             return await self._get(resource, route, response)
         return await self._write(request, resource, route, query, response)
 
+    async def _absent(self, route: Route, response: Response) -> web.StreamResponse:
+        root, group = (*route.parts, "")[:2]
+        known = {resource.group for resource in self._backend.registry.all()}
+        if root == "api" or (root == "apis" and group in known):
+            raise _failure.no_such_resource()
+        body = [b"404 page not found\n"]
+        return await response.send(404, body, content_type="text/plain; charset=utf-8")
+
     async def _discover(self, route: Route, response: Response) -> web.StreamResponse:
         found = discover(route.parts, self._backend.registry.all())
         if found is None:
-            return await _page_not_found(response)
+            return await self._absent(route, response)
         if isinstance(found, str):
             return await response.send(200, [found.encode()], content_type="text/plain")
         return await _send_json(response, 200, msgspec.json.encode(found))
@@ -184,8 +194,7 @@ class Door:
                 records = writes.delete_collection(resource, selection, body)
                 page = Page(records, self._backend.storage.revision, "", None)
                 return await response.send(200, render_page(resource, page))
-        message = "the server does not allow this method on the requested resource"
-        raise Failure(405, message)
+        raise _failure.no_such_method()
 
 
 def _record(request: web.Request, route: Route, query: dict[str, str], now: float) -> RequestRecord:
@@ -226,11 +235,6 @@ def _fits(resource: ResourceType, route: Route) -> bool:
     return bool(route.namespace) or not route.name
 
 
-async def _page_not_found(response: Response) -> web.StreamResponse:
-    content_type = "text/plain; charset=utf-8"
-    return await response.send(404, [b"404 page not found\n"], content_type=content_type)
-
-
 async def _send_json(response: Response, status: int, body: bytes) -> web.StreamResponse:
     return await response.send(status, [body + b"\n"], length=len(body) + 1)
 
@@ -241,6 +245,8 @@ async def _body(request: web.Request, route: Route) -> JSONObject:
     if not raw:
         return {}
     if request.content_type not in (expected, "application/octet-stream"):
+        if route.verb == "patch":
+            raise Failure(415, "415: Unsupported Media Type", details={})
         message = (
             "the body of the request was in an unknown format - accepted media types include:"
             f" {expected}"
@@ -256,9 +262,8 @@ def _deleted(record: Record, *, is_gone: bool) -> bytes:
     resource = record.resource
     if not is_gone or resource.qualified_name in _RETURNS_DELETED:
         return record.full
-    details = {"name": record.name, "kind": resource.plural, "uid": record.uid}
-    if resource.group:
-        details["group"] = resource.group
+    group = {"group": resource.group} if resource.group else {}
+    details = {"name": record.name, **group, "kind": resource.plural, "uid": record.uid}
     status = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -73,7 +73,7 @@ def list_page(
     Raises:
         Failure: the token is malformed (400), or the token or the revision too old (410).
     """
-    limit = options.limit
+    limit = 0 if selection.names_one else options.limit
     if options.continue_token:
         token = _checked_token(options, now, token_lifetime_seconds)
         records, revision = _state_of_token(storage, resource, token)
@@ -203,4 +203,4 @@ def _decode_token(text: str) -> _Token:
         body = msgspec.json.decode(raw, type=JSONObject)
         return _Token(int(body["rv"]), str(body["start"]), float(body["issued"]))
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise Failure(400, f"continue key is not valid: {error}") from None
+        raise Failure(400, f"invalid continue token: continue key is not valid: {error}") from None

@@ -137,7 +137,7 @@ def _labels(resource: ResourceType, metadata: JSONObject) -> Mapping[str, str]:
         return labels
     raise Failure(
         400,
-        f"{resource.kind} in version {resource.version!r} cannot be handled as a"
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a'
         f" {resource.kind}: metadata.labels has to be a mapping of strings",
     )
 

@@ -89,8 +89,18 @@ def check_options(options: ListOptions, *, watch_list: bool) -> None:
         supported = 'supported values: "Exact", "NotOlderThan", ""'
         sentence = f'Unsupported value: "{options.match}": {supported}'
         causes.append(("FieldValueNotSupported", "resourceVersionMatch", sentence))
+    if not options.watch:
+        _check_revision(options)
     if causes:
         raise invalid("ListOptions", "meta.k8s.io", "", causes)
+
+
+def _check_revision(options: ListOptions) -> None:
+    try:
+        _ = options.revision
+    except Failure as failure:
+        # Lists refuse this with another status than watches do.
+        raise Failure(400, f"invalid resource version: {failure.message}") from None
 
 
 def _watch_causes(options: ListOptions, watch_list: bool) -> list[tuple[str, str, str]]:  # noqa: FBT001
@@ -104,11 +114,14 @@ def _watch_causes(options: ListOptions, watch_list: bool) -> list[tuple[str, str
     causes = []
     if options.match and not sends:
         sentence = (
-            "Forbidden: resourceVersionMatch is forbidden for watch without sendInitialEvents"
+            "Forbidden: resourceVersionMatch is forbidden for watch unless"
+            " sendInitialEvents is provided"
         )
         causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
     if sends and options.match != "NotOlderThan":
-        sentence = "Forbidden: sendInitialEvents needs resourceVersionMatch=NotOlderThan"
+        sentence = (
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        )
         causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
     if sends and options.continue_token:
         sentence = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
@@ -144,4 +157,4 @@ def _number(query: Mapping[str, str], name: str) -> int:
         return max(int(text), 0)
     except ValueError:
         sentence = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-        raise Failure(400, f"{name}: {sentence}") from None
+        raise Failure(400, sentence) from None

@@ -14,6 +14,25 @@ from typing import Literal, TypeAlias
 
 ListShape: TypeAlias = Literal["built-in", "custom"]
 
+_WITH_GENERATION = frozenset(
+    (
+        "pods",
+        "replicationcontrollers",
+        "deployments.apps",
+        "replicasets.apps",
+        "statefulsets.apps",
+        "daemonsets.apps",
+        "jobs.batch",
+        "cronjobs.batch",
+        "endpointslices.discovery.k8s.io",
+        "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
+        "poddisruptionbudgets.policy",
+        "priorityclasses.scheduling.k8s.io",
+        "customresourcedefinitions.apiextensions.k8s.io",
+    )
+)
+"""The built-in resources whose objects count the changes of their spec."""
 _COMMON_FIELDS = ("metadata.name", "metadata.namespace")
 
 
@@ -58,6 +77,11 @@ class ResourceType:
     def selectable_fields(self) -> tuple[str, ...]:
         """Every field a field selector may name."""
         return _COMMON_FIELDS + self.field_labels
+
+    @cached_property
+    def has_generation(self) -> bool:
+        """Whether its objects count the changes of their spec."""
+        return self.list_shape == "custom" or self.qualified_name in _WITH_GENERATION
 
     @cached_property
     def head(self) -> bytes:

@@ -44,15 +44,26 @@ class Selection:
         self.namespace = namespace
         try:
             self._labels = LabelSelector.parse(label_selector or None)
-            self._fields = FieldSelector.parse(field_selector or None)
         except InvalidSelectorError as error:
             raise Failure(400, f"unable to parse requirement: {error.reason}") from error
-        _check_fields(resource, label_selector, field_selector, self._fields.paths)
+        try:
+            self._fields = FieldSelector.parse(field_selector or None)
+        except InvalidSelectorError as error:
+            raise Failure(400, f"invalid selector: {error.reason}") from error
+        _check_fields(resource, self._fields.paths)
 
     @property
     def has_selectors(self) -> bool:
         """Whether more than the namespace is asked for."""
         return not (self._labels.is_empty and self._fields.is_empty)
+
+    @property
+    def names_one(self) -> bool:
+        """Whether the field selector asks for one name, which makes a list a read of one key."""
+        return any(
+            each.path == "metadata.name" and each.operator == "="
+            for each in self._fields.requirements
+        )
 
     def matches(self, record: Record) -> bool:
         """Tell whether a record is selected."""
@@ -65,22 +76,13 @@ class Selection:
         return self._fields.matches(lambda path: record.fields.get(path, ""))
 
 
-def _check_fields(
-    resource: ResourceType, label_selector: str, field_selector: str, paths: Sequence[str]
-) -> None:
+def _check_fields(resource: ResourceType, paths: Sequence[str]) -> None:
     for path in paths:
         if path in resource.selectable_fields:
             continue
         if resource.field_labels:
-            reason = f"field label not supported: {path}"
-        else:
-            reason = (
-                f'"{path}" is not a known field selector: only "metadata.name",'
-                ' "metadata.namespace"'
-            )
-        raise Failure(
-            400,
-            f'Unable to find "{resource.group}/{resource.version}, Resource={resource.plural}"'
-            f' that match label selector "{label_selector}", field selector "{field_selector}":'
-            f" {reason}",
+            raise Failure(400, f"field label not supported: {path}")
+        message = (
+            f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
         )
+        raise Failure(400, message)

@@ -229,5 +229,9 @@ def bookmark_line(
     metadata: JSONObject = {"resourceVersion": str(revision)}
     if ends_initial_events:
         metadata["annotations"] = {_END_ANNOTATION: "true"}
+    order: Literal["sorted"] | None = None
     bookmark = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-    return msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
+    if resource.list_shape == "custom":
+        order = "sorted"
+    encoded = msgspec.json.encode(bookmark, order=order)
+    return b'{"type":"BOOKMARK","object":%s}\n' % encoded

@@ -16,7 +16,7 @@ from pyinformer.apimachinery import JSONObject
 from pyinformer.testing import _defaults, _failure
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._leases import Leases
-from pyinformer.testing._objects import Record, key_of, merge_patch
+from pyinformer.testing._objects import Record, key_of, make_record, merge_patch
 from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
@@ -47,7 +47,7 @@ class Writes:
         registry: what is served; definitions of custom resources change it.
         rng: for uids and generated names.
         monotonic: for leases.
-        timestamp: wall time as Kubernetes writes it.
+        timestamp: wall time, so many seconds later, as Kubernetes writes it.
         strict_namespaces: whether objects need their namespace to exist.
     """
 
@@ -59,7 +59,7 @@ class Writes:
         *,
         rng: random.Random,
         monotonic: Callable[[], float],
-        timestamp: Callable[[], str],
+        timestamp: Callable[[float], str],
         strict_namespaces: bool,
     ) -> None:
         self._storage = storage
@@ -87,20 +87,20 @@ class Writes:
         metadata = _identity(resource, namespace, body)
         if metadata.pop("resourceVersion", None):
             message = "resourceVersion should not be set on objects to be created"
-            raise Failure(400, message)
+            raise Failure(500, message, reason="")
         with self._storage.lock:
             self._check_namespace(namespace)
             name = metadata["name"] = self._name(resource, metadata)
             if self._storage.get(resource, key_of(namespace, name)) is not None:
                 raise _failure.already_exists(resource, name)
             metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-            metadata["creationTimestamp"] = self._timestamp()
+            metadata["creationTimestamp"] = self._timestamp(0.0)
             metadata.pop("deletionTimestamp", None)
             created = _typed(resource, body, metadata)
             if resource.has_status and not whole:
                 created.pop("status", None)
             _defaults.apply(resource, created)
-            if "spec" in created or resource.list_shape == "custom":
+            if resource.has_generation:
                 metadata["generation"] = 1
             return self._put(resource, created)
 
@@ -125,8 +125,8 @@ class Writes:
             whole: replace spec and status together, which a client cannot.
 
         Returns:
-            What is stored now; the last state if the update removed the last finalizer of an
-            object that waited for it.
+            What is stored now; what was asked for, under the old resource version, if the update
+            removed the last finalizer of an object that waited for it.
 
         Raises:
             Failure: 400, 404, 409 or 422.
@@ -141,13 +141,14 @@ class Writes:
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
             _check_unconditional(resource, metadata, name, whole=whole)
-            _check(resource, old, metadata, stale=_STALE)
+            _check_update(resource, old, metadata)
             before = old.to_dict()
             after = _replaced(resource, before, {**body, "metadata": metadata}, subresource, whole)
             if after == before:
                 return old
             if _is_free_to_go(before, after):
-                return self._remove(resource, old.key)
+                self._remove(resource, old.key)
+                return make_record(resource, after)
             _bump_generation(before, after)
             return self._put(resource, after)
 
@@ -199,13 +200,15 @@ class Writes:
         """
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            _check(resource, old, options.get("preconditions") or {}, stale=None)
+            _check_delete(resource, old, options.get("preconditions") or {})
             before = old.to_dict()
             grace = 0 if at_once else _grace_seconds(resource, before, options)
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
             )
             if not grace and not held:
+                if before["kind"] == "Pod" and not at_once:
+                    self._put(resource, self._doomed(before, 0))  # its kubelet is told first
                 return self._remove(resource, old.key), True
             if "deletionTimestamp" in before["metadata"]:
                 return old, False
@@ -275,16 +278,14 @@ class Writes:
         return prefix + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
 
     def _doomed(self, before: JSONObject, grace: int) -> JSONObject:
-        metadata = {
-            **before["metadata"],
-            "deletionTimestamp": self._timestamp(),
-            "deletionGracePeriodSeconds": grace,
-        }
-        if "generation" in metadata:
+        metadata = {**before["metadata"], "deletionTimestamp": self._timestamp(float(grace))}
+        if "generation" in metadata and "deletionTimestamp" not in before["metadata"]:
             metadata["generation"] += 1
         after = {**before, "metadata": metadata}
         if before["kind"] == "Namespace":
             after["status"] = {**before.get("status", {}), "phase": "Terminating"}
+        else:
+            metadata["deletionGracePeriodSeconds"] = grace
         return after
 
 
@@ -319,23 +320,39 @@ def _check_unconditional(
     resource: ResourceType, metadata: JSONObject, name: str, *, whole: bool
 ) -> None:
     if resource.list_shape == "custom" and not whole and not metadata.get("resourceVersion"):
-        sentence = "Invalid value: 0x0: must be specified for an update"
+        sentence = "Invalid value: 0: must be specified for an update"
         cause = ("FieldValueInvalid", "metadata.resourceVersion", sentence)
-        raise _failure.invalid(resource.kind, resource.group, name, [cause])
+        raise _failure.invalid(resource.plural, resource.group, name, [cause])
 
 
-def _check(resource: ResourceType, old: Record, wanted: JSONObject, *, stale: str | None) -> None:
-    present = {"uid": old.uid, "resourceVersion": str(old.revision)}
-    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if wanted.get(field) in (None, "", present[field]):
-            continue
+def _check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
+    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    if uid not in (None, "", old.uid):
+        key = f"/registry/{resource.plural}/{old.key}"
         why = (
-            f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object"
-            f" meta: {present[field]}"
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0,"
+            f" AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object"
+            f" meta: {old.uid}"
         )
-        raise _failure.conflict(
-            resource, old.name, why if stale is None or field == "uid" else stale
+        raise _failure.conflict(resource, old.name, why)
+    if version not in (None, "", str(old.revision)):
+        raise _failure.conflict(resource, old.name, _STALE)
+
+
+def _check_delete(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
+    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    if uid not in (None, "", old.uid):
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({old.uid})."
+            " The object might have been deleted and then recreated"
         )
+        raise _failure.conflict(resource, old.name, why)
+    if version not in (None, "", str(old.revision)):
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the"
+            f" ResourceVersion in record ({old.revision}). The object might have been modified"
+        )
+        raise _failure.conflict(resource, old.name, why)
 
 
 def _replaced(

@@ -104,7 +104,7 @@ def test_creating_twice_is_409_already_exists(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        pytest.param(pod(resourceVersion="5"), 400, id="resource-version-set"),
+        pytest.param(pod(resourceVersion="5"), 500, id="resource-version-set"),
         pytest.param(pod(namespace="other"), 400, id="other-namespace"),
         pytest.param({**pod(), "kind": "Node"}, 400, id="other-kind"),
         pytest.param(pod(labels={"a": 1}), 400, id="label-no-string"),
@@ -135,21 +135,40 @@ def test_an_absent_object_is_404_with_a_status(wire: Wire) -> None:
     "path",
     [
         "/apis/nope.example.com/v1/widgets",
-        "/api/v1/nopes",
-        "/api/v2/pods",
+        "/apis/nope.example.com/v1",
         "/nope",
-        f"{PODS}/a/nope",
-        "/api/v1/namespaces/default/nodes",
     ],
 )
-def test_an_unknown_path_is_404_in_plain_text(wire: Wire, path: str) -> None:
+def test_an_unknown_group_is_404_in_plain_text(wire: Wire, path: str) -> None:
     missing = wire.get(path)
     assert (missing.status, missing.body) == (404, b"404 page not found\n")
     assert missing.headers["content-type"].startswith("text/plain")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nopes",
+        "/api/v2/pods",
+        "/apis/apps/v9",
+        "/apis/apps/v9/deployments",
+        "/apis/apps/v1/nopes",
+        f"{PODS}/a/nope",
+        "/api/v1/namespaces/default/configmaps/c/status",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/pods/a",
+    ],
+)
+def test_an_unknown_resource_of_a_known_group_is_404_with_a_status(wire: Wire, path: str) -> None:
+    missing = wire.get(path)
+    assert (missing.status, missing.json["reason"]) == (404, "NotFound")
+    assert missing.json["message"] == "the server could not find the requested resource"
+    assert missing.json["details"] == {}
+
+
 def test_a_method_that_does_not_fit_is_405(wire: Wire) -> None:
     assert wire.request("PUT", PODS, pod()).status == 405
+    assert wire.request("POST", ALL_PODS, pod()).status == 405
 
 
 def test_an_update_with_a_stale_resource_version_is_409(server: APIServer, wire: Wire) -> None:
@@ -270,7 +289,10 @@ def test_finalizers_hold_an_object_until_the_last_is_removed(server: APIServer, 
     version = server.resource_version
     assert wire.request("DELETE", f"{PODS}/a").status == 200
     assert server.resource_version == version, "deleting again changes nothing"
-    wire.request("PATCH", f"{PODS}/a", {"metadata": {"finalizers": None}}, content_type=_MERGE)
+    patch = {"metadata": {"finalizers": None}}
+    freed = wire.request("PATCH", f"{PODS}/a", patch, content_type=_MERGE).json["metadata"]
+    assert "finalizers" not in freed
+    assert freed["resourceVersion"] == version, "the deletion's own version is in the watch only"
     assert wire.get(f"{PODS}/a").status == 404
 
 
@@ -278,10 +300,28 @@ def test_a_scheduled_pod_waits_for_its_kubelet(server: APIServer, wire: Wire) ->
     server.create(pod() | {"spec": {"nodeName": "n"}})
     waiting = wire.request("DELETE", f"{PODS}/a").json["metadata"]
     assert waiting["deletionGracePeriodSeconds"] == 30
+    assert waiting["deletionTimestamp"] > waiting["creationTimestamp"], "when it is due"
     wire.request("PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}}, content_type=_MERGE)
     assert wire.get(f"{PODS}/a").status == 200
     assert wire.request("DELETE", f"{PODS}/a", gracePeriodSeconds=0).status == 200
     assert wire.get(f"{PODS}/a").status == 404
+
+
+def test_a_deleted_pod_is_marked_first_and_then_gone(server: APIServer, wire: Wire) -> None:
+    server.create(pod())
+    with wire.watch(ALL_PODS, resourceVersion=server.resource_version) as stream:
+        wire.request("DELETE", f"{PODS}/a")
+        (marked, first), (gone, last) = stream.event(), stream.event()
+    assert (marked, gone) == ("MODIFIED", "DELETED")
+    assert first["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert last["metadata"]["deletionTimestamp"] == first["metadata"]["deletionTimestamp"]
+    assert last["metadata"]["resourceVersion"] == server.resource_version
+
+
+def test_objects_without_a_spec_have_no_generation(server: APIServer) -> None:
+    for kind in ("ConfigMap", "Node", "Namespace"):
+        obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, "spec": {}}
+        assert "generation" not in server.create(obj)["metadata"]
 
 
 def test_control_methods_delete_a_scheduled_pod_at_once(server: APIServer) -> None:

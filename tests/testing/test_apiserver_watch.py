@@ -303,6 +303,19 @@ def test_a_watch_list_sends_the_state_the_end_bookmark_and_then_events(
         assert stream.named(1) == [("DELETED", "a")]
 
 
+def test_the_end_bookmark_of_a_custom_resource_has_sorted_keys(
+    server: APIServer, wire: Wire
+) -> None:
+    server.register("example.com/v1", "Widget", "widgets")
+    with wire.watch("/apis/example.com/v1/widgets", **WATCH_LIST) as stream:
+        version = server.resource_version.encode()
+        assert stream.line() == (
+            b'{"type":"BOOKMARK","object":{"apiVersion":"example.com/v1","kind":"Widget",'
+            b'"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},'
+            b'"resourceVersion":"%s"}}}\n' % version
+        )
+
+
 def test_a_watch_list_obeys_selectors_and_namespaces(server: APIServer, wire: Wire) -> None:
     server.create(pod("a", labels={"app": "web"}))
     server.create(pod("b"))
