@@ -292,9 +292,10 @@ class Listener(Generic[V]):
             self._mailbox.observe_nowait(looked_at)
             self._in_flight_since = looked_at
             for _ in range(calls):
+                if not self._has_synced:
+                    self._look_if_synced()  # the next call may never return
                 event = take()
                 if event is None:
-                    self._look_if_synced()
                     return False
                 self._in_flight = event
                 try:
@@ -313,8 +314,6 @@ class Listener(Generic[V]):
                     self._delivered += 1
                 finally:
                     self._in_flight = None
-            if not self._has_synced:
-                self._look_if_synced()
             now = loop.time()
             calls = 1 if now - looked_at > calls * _SLOW_CALL_SECONDS else _CALLS_PER_LOOK
             looked_at = now

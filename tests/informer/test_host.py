@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING
 
 import anyio
@@ -206,7 +207,9 @@ async def test_a_start_cancelled_before_the_first_step_leaves_nothing_running() 
     assert scope.cancelled_caught
 
 
-async def test_an_error_during_a_cancelled_start_is_not_reported_as_lost() -> None:
+async def test_an_error_during_a_cancelled_start_is_not_reported_as_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
         try:
             await anyio.sleep_forever()
@@ -217,8 +220,11 @@ async def test_an_error_during_a_cancelled_start_is_not_reported_as_lost() -> No
     await settle()
     starting.cancel()
     await asyncio.wait([starting])
-
     assert starting.cancelled()
+    del starting
+    gc.collect()
+
+    assert caplog.messages == []
 
 
 async def test_a_cancelled_close_still_closes() -> None:

@@ -43,6 +43,12 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a thread without a timer, which virtual time would let fire first."""
+    while not condition():  # noqa: ASYNC110 - what changes does so in another thread
+        await asyncio.sleep(0)
+
+
 def listen(
     function: Callable[[Event], object], *, tasks: UserTasks | None = None, mailbox_size: int = 1024
 ) -> Listener:
@@ -235,18 +241,14 @@ async def test_a_long_mailbox_lets_others_run_by_time() -> None:
 
 async def test_a_handler_in_a_thread_is_awaited_in_order() -> None:
     heard: list[tuple[str, int]] = []
-    done = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def handler(event: Event) -> None:
         heard.append((event.key, threading.get_ident()))
-        if event.key == "default/b":
-            loop.call_soon_threadsafe(done.set)
 
     listener = listen(in_thread(handler))
     listener.put_nowait(Added(A1))
     listener.put_nowait(Added(B1))
-    await done.wait()
+    await until(lambda: listener.status(now()).delivered == 2)
 
     assert [key for key, _ in heard] == ["default/a", "default/b"]
     assert {ident for _, ident in heard}.isdisjoint({threading.get_ident()})
@@ -275,7 +277,7 @@ async def test_a_thread_that_never_returns_harms_nobody(
     assert stuck.status(now()).in_flight_key == "default/a"
     await healthy.aclose()
     release.set()
-    await stuck._task.wait(5.0)  # type: ignore[union-attr] # it was started
+    await until(lambda: not tasks.abandoned)
 
 
 async def test_synced_means_told_of_the_whole_initial_list() -> None:
@@ -321,6 +323,23 @@ async def test_completion_during_the_last_call_waits_for_that_call() -> None:
     await settle()
 
     assert listener.has_synced
+    await listener.aclose()
+
+
+async def test_synced_comes_before_a_later_call_that_never_returns() -> None:
+    async def handler(event: Event) -> None:
+        if isinstance(event, Updated):
+            await asyncio.Event().wait()
+
+    listener = listen(handler)
+    for obj in (A1, B1):
+        listener.put_nowait(Added(obj, is_in_initial_list=True))
+    listener.initial_list_complete_nowait()
+    listener.put_nowait(Updated(A1, A2))
+
+    await listener.wait_synced(timeout_seconds=1.0)
+
+    assert listener.status(now()).in_flight_key == "default/a"
     await listener.aclose()
 
 
@@ -546,17 +565,15 @@ async def test_removal_from_a_task_of_the_handlers_returns_at_once() -> None:
 
 async def test_removal_from_a_handlers_thread_returns_at_once() -> None:
     loop = asyncio.get_running_loop()
-    done = asyncio.Event()
 
     def handler(event: Event) -> None:
         asyncio.run_coroutine_threadsafe(listener.remove(), loop).result(20.0)
-        loop.call_soon_threadsafe(done.set)
 
     listener = listen(in_thread(handler))
     listener.put_nowait(Added(A1))
-    await done.wait()
-    await listener.aclose()
+    await until(lambda: listener.status(now()).delivered == 1)
 
+    assert listener.is_removed
     assert now() == 0.0
 
 

@@ -223,6 +223,20 @@ def test_an_initial_addition_that_was_merged_away_counts_as_delivered() -> None:
     assert mailbox.initial_list_taken
 
 
+def test_a_delete_and_its_add_are_one_place_of_the_initial_list() -> None:
+    mailbox = overflowing(
+        Deleted(A1), Added(NEW1, is_in_initial_list=True), Added(B1, is_in_initial_list=True)
+    )
+    mailbox.initial_list_complete_nowait()
+    mailbox.put_nowait(Added(make("later")))
+
+    taken = []
+    while mailbox.take_nowait() is not None:
+        taken.append(mailbox.initial_list_taken)
+
+    assert taken == [False, False, False, True, True]
+
+
 def test_an_empty_initial_list_is_taken_at_once() -> None:
     mailbox: Mailbox = Mailbox()
     assert not mailbox.initial_list_taken

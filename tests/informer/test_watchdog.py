@@ -126,6 +126,17 @@ async def test_stopping_joins_the_thread_at_once_even_between_questions() -> Non
     assert not watchdog._thread.is_alive()
 
 
+async def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer() -> None:
+    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.0)
+    watchdog.start_nowait()
+    while not asyncio.get_running_loop()._ready:  # type: ignore[attr-defined] # its question
+        pass
+
+    watchdog.stop_nowait()
+
+    assert watchdog.statistics().blocked == 0
+
+
 def test_a_closed_loop_ends_the_thread() -> None:
     watchdog = impatient()
 
