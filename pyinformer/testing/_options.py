@@ -109,7 +109,10 @@ def _watch_causes(options: ListOptions, watch_list: bool) -> list[tuple[str, str
         if not sends and not options.match:
             return []
         field = "sendInitialEvents" if sends else "resourceVersionMatch"
-        sentence = f"Forbidden: {field} is forbidden for watch unless the WatchList feature is on"
+        sentence = (
+            f"Forbidden: {field} is forbidden for watch unless the WatchList feature gate is"
+            " enabled"
+        )
         return [(_FORBIDDEN, field, sentence)]
     causes = []
     if options.match and not sends:

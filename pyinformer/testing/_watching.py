@@ -19,20 +19,14 @@ import msgspec
 from aiohttp import web
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.testing._changes import Bookmark, Change, Pending, Subscription
 from pyinformer.testing._failure import Failure, resource_version_too_large
 from pyinformer.testing._objects import Record
 from pyinformer.testing._options import ListOptions
 from pyinformer.testing._resources import ResourceType
 from pyinformer.testing._responses import Response
 from pyinformer.testing._selection import Selection
-from pyinformer.testing._storage import (
-    Bookmark,
-    Change,
-    HistoryExpiredError,
-    Pending,
-    Storage,
-    Subscription,
-)
+from pyinformer.testing._storage import HistoryExpiredError, Storage
 
 ExpiredWatch: TypeAlias = Literal["event", "status"]
 """How a watch at a forgotten position learns of it: ERROR event (a real server), or HTTP 410."""

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.testing import _defaults, _failure
+from pyinformer.testing import _defaults, _failure, _rules
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._leases import Leases
 from pyinformer.testing._objects import Record, key_of, make_record, merge_patch
@@ -21,19 +21,6 @@ from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
 
-_STALE = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
-_SERVER_OWNED = (
-    "namespace",
-    "name",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's: nothing that could spell a word
 
@@ -84,7 +71,7 @@ class Writes:
         Raises:
             Failure: 400, 404 (namespace), 409 (exists) or 422.
         """
-        metadata = _identity(resource, namespace, body)
+        metadata = _rules.identity(resource, namespace, body)
         if metadata.pop("resourceVersion", None):
             message = "resourceVersion should not be set on objects to be created"
             raise Failure(500, message, reason="")
@@ -96,7 +83,7 @@ class Writes:
             metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
             metadata["creationTimestamp"] = self._timestamp(0.0)
             metadata.pop("deletionTimestamp", None)
-            created = _typed(resource, body, metadata)
+            created = _rules.typed(resource, body, metadata)
             if resource.has_status and not whole:
                 created.pop("status", None)
             _defaults.apply(resource, created)
@@ -131,7 +118,7 @@ class Writes:
         Raises:
             Failure: 400, 404, 409 or 422.
         """
-        metadata = _identity(resource, namespace, body)
+        metadata = _rules.identity(resource, namespace, body)
         if metadata.setdefault("name", name) != name:
             message = (
                 f"the name of the object ({metadata['name']}) does not match the name on the"
@@ -140,16 +127,18 @@ class Writes:
             raise Failure(400, message)
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            _check_unconditional(resource, metadata, name, whole=whole)
-            _check_update(resource, old, metadata)
+            _rules.check_unconditional(resource, metadata, name, whole=whole)
+            _rules.check_update(resource, old, metadata)
             before = old.to_dict()
-            after = _replaced(resource, before, {**body, "metadata": metadata}, subresource, whole)
+            after = _rules.replaced(
+                resource, before, {**body, "metadata": metadata}, subresource, whole
+            )
             if after == before:
                 return old
-            if _is_free_to_go(before, after):
+            if _rules.is_free_to_go(before, after):
                 self._remove(resource, old.key)
                 return make_record(resource, after)
-            _bump_generation(before, after)
+            _rules.bump_generation(before, after)
             return self._put(resource, after)
 
     def patch(
@@ -200,9 +189,9 @@ class Writes:
         """
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            _check_delete(resource, old, options.get("preconditions") or {})
+            _rules.check_delete(resource, old, options.get("preconditions") or {})
             before = old.to_dict()
-            grace = 0 if at_once else _grace_seconds(resource, before, options)
+            grace = 0 if at_once else _rules.grace_seconds(resource, before, options)
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
             )
@@ -287,120 +276,3 @@ class Writes:
         else:
             metadata["deletionGracePeriodSeconds"] = grace
         return after
-
-
-def _identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONObject:
-    metadata = body.get("metadata", {})
-    if not isinstance(metadata, dict):
-        raise Failure(400, f"metadata of a {resource.kind} has to be an object")
-    for name, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):
-        if body.get(name, expected) != expected:
-            message = (
-                f"the {name} in the data ({body[name]}) does not match the expected"
-                f" {name} ({expected})"
-            )
-            raise Failure(400, message)
-    metadata = dict(metadata)
-    if not resource.namespaced:
-        metadata.pop("namespace", None)
-    elif metadata.setdefault("namespace", namespace) != namespace:
-        message = (
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-        raise Failure(400, message)
-    return metadata
-
-
-def _typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
-    identity = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return {**body, **identity}
-
-
-def _check_unconditional(
-    resource: ResourceType, metadata: JSONObject, name: str, *, whole: bool
-) -> None:
-    if resource.list_shape == "custom" and not whole and not metadata.get("resourceVersion"):
-        sentence = "Invalid value: 0: must be specified for an update"
-        cause = ("FieldValueInvalid", "metadata.resourceVersion", sentence)
-        raise _failure.invalid(resource.plural, resource.group, name, [cause])
-
-
-def _check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
-    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
-    if uid not in (None, "", old.uid):
-        key = f"/registry/{resource.plural}/{old.key}"
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0,"
-            f" AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object"
-            f" meta: {old.uid}"
-        )
-        raise _failure.conflict(resource, old.name, why)
-    if version not in (None, "", str(old.revision)):
-        raise _failure.conflict(resource, old.name, _STALE)
-
-
-def _check_delete(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
-    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
-    if uid not in (None, "", old.uid):
-        why = (
-            f"the UID in the precondition ({uid}) does not match the UID in record ({old.uid})."
-            " The object might have been deleted and then recreated"
-        )
-        raise _failure.conflict(resource, old.name, why)
-    if version not in (None, "", str(old.revision)):
-        why = (
-            f"the ResourceVersion in the precondition ({version}) does not match the"
-            f" ResourceVersion in record ({old.revision}). The object might have been modified"
-        )
-        raise _failure.conflict(resource, old.name, why)
-
-
-def _replaced(
-    resource: ResourceType,
-    before: JSONObject,
-    body: JSONObject,
-    subresource: str,
-    whole: bool,  # noqa: FBT001
-) -> JSONObject:
-    if subresource:
-        field = "status" if subresource == "status" else "spec"
-        return {**before, field: body[field]} if field in body else before
-    owned = {name: before["metadata"][name] for name in _SERVER_OWNED if name in before["metadata"]}
-    metadata = {**body["metadata"], **owned}
-    for name in _SERVER_OWNED:
-        if name not in owned:
-            metadata.pop(name, None)
-    after = _typed(resource, body, metadata)
-    if resource.has_status and not whole:
-        after.pop("status", None)
-        if "status" in before:
-            after["status"] = before["status"]
-    return after
-
-
-def _is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
-    if "deletionTimestamp" not in before["metadata"]:
-        return False
-    if before["kind"] == "Namespace" and (after.get("spec") or {}).get("finalizers"):
-        return False
-    waits_for_kubelet = bool(before["metadata"].get("deletionGracePeriodSeconds"))
-    return not after["metadata"].get("finalizers") and not waits_for_kubelet
-
-
-def _bump_generation(before: JSONObject, after: JSONObject) -> None:
-    apart = ("metadata", "status")
-    old = {name: value for name, value in before.items() if name not in apart}
-    new = {name: value for name, value in after.items() if name not in apart}
-    if "generation" in before["metadata"] and old != new:
-        metadata = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
-        after["metadata"] = metadata
-
-
-def _grace_seconds(resource: ResourceType, before: JSONObject, options: JSONObject) -> int:
-    spec = before.get("spec") or {}
-    if resource.qualified_name != "pods" or not spec.get("nodeName"):
-        return 0  # nobody runs it: it goes at once
-    if (before.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return 0
-    asked = options.get("gracePeriodSeconds")
-    return int(spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked)

@@ -1,0 +1,161 @@
+"""The rules of writes: which bodies and preconditions are refused, and what the server owns.
+
+What enters are the stored object and what a client sent; what leaves is the next content of the
+object, or a Failure. Nothing is stored here, and no argument is changed but where it says so.
+"""
+
+from __future__ import annotations
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing import _failure
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._objects import Record
+from pyinformer.testing._resources import ResourceType
+
+_STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+_SERVER_OWNED = (
+    "namespace",
+    "name",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONObject:
+    """Check that a body fits its URL, and return a copy of its metadata, namespace filled in."""
+    metadata = body.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise Failure(400, f"metadata of a {resource.kind} has to be an object")
+    for name, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):
+        if body.get(name, expected) != expected:
+            message = (
+                f"the {name} in the data ({body[name]}) does not match the expected"
+                f" {name} ({expected})"
+            )
+            raise Failure(400, message)
+    metadata = dict(metadata)
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+    elif metadata.setdefault("namespace", namespace) != namespace:
+        message = (
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+        raise Failure(400, message)
+    return metadata
+
+
+def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
+    """Return a copy of a body with this metadata and the resource's kind and apiVersion."""
+    fixed = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return {**body, **fixed}
+
+
+def check_unconditional(
+    resource: ResourceType, metadata: JSONObject, name: str, *, whole: bool
+) -> None:
+    """Refuse a client's update of a custom resource that names no resource version."""
+    if resource.list_shape == "custom" and not whole and not metadata.get("resourceVersion"):
+        sentence = "Invalid value: 0: must be specified for an update"
+        cause = ("FieldValueInvalid", "metadata.resourceVersion", sentence)
+        raise _failure.invalid(resource.plural, resource.group, name, [cause])
+
+
+def check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
+    """Refuse an update whose metadata names another uid or resource version."""
+    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    if uid not in (None, "", old.uid):
+        key = f"/registry/{resource.plural}/{old.key}"
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0,"
+            f" AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object"
+            f" meta: {old.uid}"
+        )
+        raise _failure.conflict(resource, old.name, why)
+    if version not in (None, "", str(old.revision)):
+        raise _failure.conflict(resource, old.name, _STALE)
+
+
+def check_delete(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
+    """Refuse a deletion whose preconditions name another uid or resource version."""
+    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    if uid not in (None, "", old.uid):
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({old.uid})."
+            " The object might have been deleted and then recreated"
+        )
+        raise _failure.conflict(resource, old.name, why)
+    if version not in (None, "", str(old.revision)):
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the"
+            f" ResourceVersion in record ({old.revision}). The object might have been modified"
+        )
+        raise _failure.conflict(resource, old.name, why)
+
+
+def replaced(
+    resource: ResourceType,
+    before: JSONObject,
+    body: JSONObject,
+    subresource: str,
+    whole: bool,  # noqa: FBT001
+) -> JSONObject:
+    """Return what an object becomes: its server-owned metadata stays, whatever the body says.
+
+    Args:
+        resource: its resource.
+        before: the stored object.
+        body: the new one, its metadata checked by `identity`.
+        subresource: "", "status" or "finalize".
+        whole: take the status with the rest.
+    """
+    if subresource:
+        field = "status" if subresource == "status" else "spec"
+        return {**before, field: body[field]} if field in body else before
+    owned = {name: before["metadata"][name] for name in _SERVER_OWNED if name in before["metadata"]}
+    metadata = {**body["metadata"], **owned}
+    for name in _SERVER_OWNED:
+        if name not in owned:
+            metadata.pop(name, None)
+    after = typed(resource, body, metadata)
+    if resource.has_status and not whole:
+        after.pop("status", None)
+        if "status" in before:
+            after["status"] = before["status"]
+    return after
+
+
+def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
+    """Tell whether an update removed the last thing that a deletion waited for."""
+    if "deletionTimestamp" not in before["metadata"]:
+        return False
+    if before["kind"] == "Namespace" and (after.get("spec") or {}).get("finalizers"):
+        return False
+    waits_for_kubelet = bool(before["metadata"].get("deletionGracePeriodSeconds"))
+    return not after["metadata"].get("finalizers") and not waits_for_kubelet
+
+
+def bump_generation(before: JSONObject, after: JSONObject) -> None:
+    """Count a change of anything but metadata and status, in `after` itself."""
+    apart = ("metadata", "status")
+    old = {name: value for name, value in before.items() if name not in apart}
+    new = {name: value for name, value in after.items() if name not in apart}
+    if "generation" in before["metadata"] and old != new:
+        metadata = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
+        after["metadata"] = metadata
+
+
+def grace_seconds(resource: ResourceType, before: JSONObject, options: JSONObject) -> int:
+    """Return how long a deletion waits for a kubelet: 0 but for pods that somebody may run."""
+    spec = before.get("spec") or {}
+    if resource.qualified_name != "pods" or not spec.get("nodeName"):
+        return 0  # nobody runs it: it goes at once
+    if (before.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    asked = options.get("gracePeriodSeconds")
+    return int(spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked)
