@@ -45,7 +45,9 @@ async def watch_and_write(request: Request, writer: asyncio.StreamWriter) -> Non
     writer.write(response(b'{"kind":"Pod"}'))
 
 
-async def test_a_stream_delivers_the_body_and_then_its_end_for_ever() -> None:
+async def test_a_stream_delivers_the_body_and_then_its_end_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with (
         serving(always(STREAM)) as server,
         connected(server.url) as connection,
@@ -57,6 +59,7 @@ async def test_a_stream_delivers_the_body_and_then_its_end_for_ever() -> None:
 
         assert data == b"".join(EVENTS)
         assert [await body.read() for _ in range(10)] == [b""] * 10
+        assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 async def test_every_request_says_who_asks_and_what_it_understands() -> None:
@@ -344,6 +347,20 @@ async def test_a_watch_may_be_silent_and_ends_at_its_deadline() -> None:
                 await body.read()
             with pytest.raises(RequestTimeoutError):
                 await body.read()
+
+
+async def test_the_deadline_of_a_stream_that_was_left_does_nothing() -> None:
+    passed = asyncio.Event()
+    async with serving(watch_and_write) as server, connected(server.url) as connection:
+        stream = connection.stream("/a", [("watch", "true")], watch=True, deadline_seconds=0.05)
+        async with stream as body:
+            pass
+        asyncio.get_running_loop().call_later(0.1, passed.set)
+        await passed.wait()
+        with pytest.raises(TransportError) as caught:
+            await body.read()
+
+    assert not isinstance(caught.value, RequestTimeoutError)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])

@@ -197,6 +197,15 @@ def test_kind_is_known_at_the_first_item_if_it_came_before() -> None:
     assert (second.kind, second.api_version) == ("FooList", "e.io/v1")
 
 
+def test_metadata_that_stands_twice_counts_as_it_stands_last() -> None:
+    body = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{}],'
+    body += b'"metadata":{"resourceVersion":"2"}}'
+
+    assert (
+        Collector().run([body]).resource_version == json.loads(body)["metadata"]["resourceVersion"]
+    )
+
+
 def test_an_item_is_delivered_before_the_rest_of_the_body_arrives() -> None:
     pods = [{"metadata": {"name": str(i)}, "spec": "x" * 100} for i in range(10)]
     collector = Collector()
@@ -312,6 +321,18 @@ def test_nested_lookalikes_cost_linear_work() -> None:
 
     assert splitter.item_count == 5
     assert offers < 5 * 10  # each item: some wrong borders, then the scanner's right one
+
+
+@pytest.mark.parametrize("size", [7, 50, 1_000])
+def test_regular_items_are_offered_once_however_small_the_chunks(size: int) -> None:
+    items = [{"metadata": {"name": str(i), "list": [{"a": 1}, {"b": 2}]}} for i in range(300)]
+    lengths: list[int] = []
+    splitter = ListSplitter(lambda _, start, end: lengths.append(end - start), verify=False)
+    for chunk in in_chunks(compact(built_in(items)), size):
+        splitter.feed(chunk)
+    splitter.finish()
+
+    assert lengths == [len(compact(item)) for item in items]
 
 
 def test_changing_first_keys_fall_back_to_scanning_and_stay_right() -> None:
