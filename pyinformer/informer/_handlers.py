@@ -207,6 +207,7 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
 
     @functools.wraps(function, updated=())
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Be awaited in the function's place."""
         return await threads.run(functools.partial(function, *args, **kwargs))
 
     return run

@@ -48,6 +48,7 @@ class WorkerThreads:
         context = contextvars.copy_context()
 
         def job() -> Callable[[], None]:
+            """Run in the thread; return how to hand over what came of it."""
             try:
                 settle = partial(_settle, future, context.run(call), None)
             except BaseException as error:  # noqa: BLE001 - a fence: raised where it is awaited

@@ -35,6 +35,7 @@ class Source:
         self.streams: list[EventStream] = []
 
     def events(self, max_events: int = 1024) -> EventStream:
+        """Return a stream of its events."""
         return EventStream(
             "pods", max_events=max_events, attach=self._attach, detach=self.streams.remove
         )
@@ -44,6 +45,7 @@ class Source:
         stream.preload_nowait(self.cached)
 
     def put(self, *events: Event) -> None:
+        """Tell every stream."""
         for stream in self.streams:
             for event in events:
                 stream.put_nowait(event)

@@ -29,12 +29,15 @@ class Recorder:
         self.calls: list[tuple[object, ...]] = []
 
     def on_add(self, obj: KubeObject) -> None:
+        """Record it."""
         self.calls.append(("add", obj))
 
     def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        """Record both."""
         self.calls.append(("update", old, new))
 
     async def on_delete(self, obj: KubeObject) -> None:
+        """Record it, asynchronously."""
         self.calls.append(("delete", obj))
 
 
@@ -119,7 +122,8 @@ thread_wrongly: Any = in_thread
 class Half:
     """Has one of three methods."""
 
-    def on_add(self, obj: KubeObject) -> None: ...
+    def on_add(self, obj: KubeObject) -> None:
+        """Be the only one."""
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
 from pyinformer.informer._host import Host
+from tests.informer.virtual_time import VirtualTimeLoop, elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +47,12 @@ class Slow:
 
     async def __call__(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         try:
-            await anyio.sleep(self.ready_after_seconds)
+            await elapse(self.ready_after_seconds)
             ready()
             await anyio.sleep_forever()
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.sleep(self.cleanup_seconds)
+                await elapse(self.cleanup_seconds)
             self.cleaned_up = True
 
 
@@ -305,6 +306,7 @@ def test_a_loop_that_ends_ends_the_host_in_silence() -> None:
         await settle()
         assert not starting.done()
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(main())
 
     assert slow.cleaned_up

@@ -22,6 +22,7 @@ from pyinformer.informer._handlers import Handler, in_thread
 from pyinformer.informer._listener import Listener
 from pyinformer.informer._user_tasks import UserTasks
 from tests.informer.samples import make
+from tests.informer.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,13 +108,13 @@ async def test_asynchronous_calls_do_not_overlap() -> None:
 
     async def handler(event: Event) -> None:
         steps.append(f"begin {event.key}")
-        await asyncio.sleep(1)
+        await elapse(1)
         steps.append(f"end {event.key}")
 
     listener = listen(handler)
     listener.put_nowait(Added(A1))
     listener.put_nowait(Added(B1))
-    await asyncio.sleep(3)
+    await elapse(3)
 
     assert steps == ["begin default/a", "end default/a", "begin default/b", "end default/b"]
     await listener.aclose()
@@ -195,7 +196,7 @@ async def test_a_handler_that_never_returns_harms_nobody_and_is_seen() -> None:
         stuck.put_nowait(event)
         healthy.put_nowait(event)
         await settle()
-    await asyncio.sleep(12)
+    await elapse(12)
 
     status = stuck.status(now())
     assert len(heard) == 22
@@ -440,7 +441,7 @@ async def test_removal_lets_the_call_in_flight_finish() -> None:
     steps: list[str] = []
 
     async def handler(event: Event) -> None:
-        await asyncio.sleep(2)
+        await elapse(2)
         steps.append(event.key)
 
     listener = listen(handler)
@@ -479,7 +480,7 @@ async def test_closing_cancels_the_call_in_flight_and_awaits_its_rollback() -> N
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(1)
+            await elapse(1)
             steps.append("rolled back")
 
     listener = listen(handler)
@@ -534,13 +535,13 @@ async def test_removal_from_inside_the_handler_returns_at_once(how: str) -> None
 
     async def handler(event: Event) -> None:
         await (listener.remove() if how == "remove" else listener.aclose())
-        await asyncio.sleep(1)  # the call it comes from may finish
+        await elapse(1)  # the call it comes from may finish
         steps.append(event.key)
 
     listener = listen(handler)
     listener.put_nowait(Added(A1))
     listener.put_nowait(Added(B1))
-    await asyncio.sleep(3)
+    await elapse(3)
 
     assert steps == ["default/a"]
     await listener.remove()
@@ -591,7 +592,7 @@ async def test_a_task_that_outlives_its_call_waits_for_a_later_call() -> None:
         if not removals:
             removals.append(asyncio.create_task(remove_later()))
             return
-        await asyncio.sleep(1)
+        await elapse(1)
         steps.append(event.key)
 
     listener = listen(handler)
@@ -611,7 +612,7 @@ async def test_an_owner_that_is_closed_from_inside_does_not_wait_for_that_handle
     async def handler(event: Event) -> None:
         await listener.aclose()
         await asyncio.create_task(owner())
-        await asyncio.sleep(1)
+        await elapse(1)
         steps.append("finished")
 
     async def owner() -> None:
@@ -628,7 +629,7 @@ async def test_an_owner_that_is_closed_from_inside_does_not_wait_for_that_handle
     listener.put_nowait(Added(A1))
     await settle()
     closing.set()
-    await asyncio.sleep(2)
+    await elapse(2)
 
     assert steps == ["closed", "finished"]
     assert now() == 2.0

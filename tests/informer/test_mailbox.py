@@ -356,6 +356,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @initialize(size=st.integers(1, 4), cached=st.sets(keys))
     def preload(self, size: int, cached: set[str]) -> None:
+        """Begin with what is cached already."""
         self.size = size
         self.mailbox: Mailbox = Mailbox(size=size)
         for key in sorted(cached):
@@ -369,6 +370,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @rule(key=keys)
     def change(self, key: str) -> None:
+        """Create, or update."""
         old = self.world.get(key)
         if old is None:
             self.world[key] = self._version(key)
@@ -381,6 +383,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @rule(key=keys)
     def delete(self, key: str) -> None:
+        """Delete, if it exists."""
         old = self.world.pop(key, None)
         if old is not None:
             self.initial.discard(old.metadata.uid)
@@ -388,10 +391,12 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @rule()
     def resync_all(self) -> None:
+        """Remind of everything."""
         self.mailbox.resync_nowait(list(self.world.values()))
 
     @rule(key=keys)
     def resync_one(self, key: str) -> None:
+        """Remind of one object by an event of its own."""
         if key in self.world:
             obj = self.world[key]
             self.mailbox.put_nowait(Updated(obj, obj, is_resync=True))
@@ -399,11 +404,13 @@ class MailboxMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.is_complete)
     @rule()
     def complete(self) -> None:
+        """End the initial list."""
         self.is_complete = True
         self.mailbox.initial_list_complete_nowait()
 
     @rule(count=st.integers(1, 3))
     def take(self, count: int) -> None:
+        """Let the handler hear a few events."""
         for _ in range(count):
             event = self.mailbox.take_nowait()
             if event is not None:
@@ -426,6 +433,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
+        """Let the handler hear everything: its mirror is the world."""
         for event in drain(self.mailbox):
             self._hear(event)
         assert self.mirror == self.world
@@ -434,16 +442,19 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @invariant()
     def bounded(self) -> None:
+        """Hold never more than the bound."""
         if hasattr(self, "mailbox"):
             assert self.mailbox.statistics(0.0).depth <= self.size + 2 * len("abcdef")
 
     @invariant()
     def synced_only_with_the_whole_initial_list(self) -> None:
+        """Promise no more than was heard."""
         if hasattr(self, "mailbox") and self.mailbox.initial_list_taken:
             assert self.is_complete
             assert not self.initial
 
     def teardown(self) -> None:
+        """End with a mirror of the world."""
         if hasattr(self, "mailbox"):
             self.drain()
 
@@ -455,6 +466,7 @@ class MergingMachine(RuleBasedStateMachine):
 
     @initialize(size=st.integers(1, 3))
     def start(self, size: int) -> None:
+        """Begin empty."""
         self.size = size
         self.mailbox: Mailbox = Mailbox(size=size)
         self.queue: list[Event] = []
@@ -474,6 +486,7 @@ class MergingMachine(RuleBasedStateMachine):
 
     @rule(key=keys, removed=st.booleans())
     def change(self, key: str, *, removed: bool) -> None:
+        """Create, update or delete."""
         self.version += 1
         old = self.known.pop(key, None)
         if old is not None and removed:
@@ -485,6 +498,7 @@ class MergingMachine(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
+        """Take one event: the one that the model expects."""
         expected: Event | None = None
         if self.queue:
             expected = self.queue.pop(0)

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from pyinformer.informer._user_tasks import UserTask, UserTasks
+from tests.informer.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ class Stubborn:
         self.release = asyncio.Event()
 
     async def run(self) -> None:
+        """Be the task."""
         while not self.release.is_set():
             try:
                 await self.release.wait()
@@ -62,7 +64,7 @@ async def test_what_a_task_does_in_its_finally_is_awaited() -> None:
             await asyncio.Event().wait()
         finally:
             for step in ("rollback", "report"):
-                await asyncio.sleep(1)
+                await elapse(1)
                 steps.append(step)
 
     task = UserTasks().spawn("worker", run())

@@ -29,6 +29,7 @@ class Reports(logging.Handler):
         self.condition = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
         with self.condition:
             self.records.append(record)
             self.condition.notify_all()

@@ -36,3 +36,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self._clock.now
+
+
+async def elapse(seconds: float) -> None:
+    """Let virtual time pass; on a loop of the real clock there is nothing but a refusal."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualTimeLoop):
+        raise TypeError("mark the test virtual_time: on the real clock, wait for an event")
+    passed = asyncio.Event()
+    timer = loop.call_later(seconds, passed.set)
+    try:
+        await passed.wait()
+    finally:
+        timer.cancel()
