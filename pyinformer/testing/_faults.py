@@ -12,8 +12,9 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.testing._journal import RequestRecord
 
 Cut: TypeAlias = Literal["reset", "close", "end"]
@@ -31,7 +32,7 @@ class Fault:
         verb: only requests of this verb (`list`, `watch`, `get`, ...); None is any.
         resource: only of this resource (`pods`, `deployments.apps`); None is any.
         namespace: only in this namespace ("" is across namespaces); None is any.
-        match: only requests for which this returns true.
+        match: only requests for which this returns true; called in the server's thread.
         skip: let so many matching requests pass first.
         times: how often it strikes; None is always.
         probability: the chance to strike, drawn from the script's seed.
@@ -70,6 +71,16 @@ class Fault:
     cut_after_bytes: Chance | None = None
     cut: Cut = "reset"
     stall_after_bytes: Chance | None = None
+
+    def __post_init__(self) -> None:
+        if self.cut not in get_args(Cut):
+            raise InvalidArgumentError("cut", f"has to be one of {', '.join(get_args(Cut))}")
+        if not 0.0 <= self.probability <= 1.0:
+            raise InvalidArgumentError("probability", "has to be between 0 and 1")
+        for name in ("skip", "times", "delay_seconds", "retry_after_seconds"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InvalidArgumentError(name, "must not be negative")
 
     def applies_to(self, request: RequestRecord) -> bool:
         """Tell whether a request is one of those this fault is for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -77,10 +78,7 @@ class Door:
         record = _record(request, route, query, backend.now())
         number = backend.journal.open(record)
         fault = backend.faults.pick(record)
-
-        def answered(status: int) -> None:
-            backend.journal.answer(number, status)
-
+        answered = partial(backend.journal.answer, number)
         response = Response(request, fault, backend.faults, answered)
         try:
             faulty = await response.begin_faulty()

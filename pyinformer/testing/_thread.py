@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from pyinformer.apimachinery import LifecycleError
 from pyinformer.testing._responses import cut_transport
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -106,6 +107,11 @@ class ServerThread:
     def _command(self, action: Callable[[], Awaitable[None]]) -> None:
         if self._loop is None:
             return
+        if threading.current_thread() is self._thread:
+            message = (
+                "connections cannot be changed from the server's own thread, as by Fault.match"
+            )
+            raise LifecycleError(message)
 
         async def run() -> None:
             await action()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
 from pyinformer.testing import APIServer, Fault, FaultScript, RequestRecord
 from tests.testing.wire import ALL_PODS, WATCH_LIST, Wire, pod
 
@@ -210,6 +213,51 @@ def test_a_fault_strikes_what_it_matches(fault: Fault, applies: bool) -> None:
 
 def _strikes(script: FaultScript, requests: int) -> list[Any]:
     return [script.pick(_request()) for _ in range(requests)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cut": "nope"},
+        {"probability": 1.5},
+        {"skip": -1},
+        {"times": -1},
+        {"delay_seconds": -0.1},
+        {"retry_after_seconds": -1},
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+        Fault(**wrong)
+
+
+def test_stopping_ends_what_stalls_and_hangs() -> None:
+    server = APIServer()
+    server.faults.add(Fault(verb="watch", stall_after_bytes=0), Fault(verb="watch", hang=True))
+    with server, Wire(server.url) as wire, wire.watch(ALL_PODS) as stalling:
+        address = urlsplit(server.url)
+        with socket.create_connection((address.hostname, address.port or 0)) as hanging:
+            hanging.sendall(f"GET {ALL_PODS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            server.faults.wait_for_held(2)
+            server.stop()
+            assert hanging.recv(1) == b""
+        assert stalling.line() == b""
+    assert server.faults.held == 0
+
+
+def test_a_match_cannot_change_connections_from_within(server: APIServer, wire: Wire) -> None:
+    caught: list[BaseException] = []
+
+    def match(request: RequestRecord) -> bool:
+        try:
+            server.drop_connections()
+        except LifecycleError as error:
+            caught.append(error)
+        return False
+
+    server.faults.add(Fault(match=match))
+    assert wire.get(ALL_PODS).status == 200
+    assert "server's own thread" in str(caught[0])
 
 
 def test_a_fault_skips_and_counts() -> None:
