@@ -29,10 +29,12 @@ class WorkerThreads:
 
     Args:
         name: names the threads.
+        idle_seconds: how long a thread waits for its next call before it ends.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, idle_seconds: float = _IDLE_SECONDS) -> None:
         self._name = name
+        self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._idle: list[queue.SimpleQueue[_Job]] = []
 
@@ -79,7 +81,7 @@ class WorkerThreads:
     def _serve(self, inbox: queue.SimpleQueue[_Job]) -> None:
         while True:
             try:
-                job = inbox.get(timeout=_IDLE_SECONDS)
+                job = inbox.get(timeout=self._idle_seconds)
             except queue.Empty:
                 with self._lock:
                     if inbox in self._idle:

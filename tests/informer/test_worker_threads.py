@@ -116,3 +116,36 @@ async def test_the_error_of_a_cancelled_call_is_dropped(release: threading.Event
     await asyncio.wait([call])
 
     assert call.cancelled()
+
+
+async def test_a_thread_without_work_ends_and_another_serves_the_next_call() -> None:
+    threads = WorkerThreads("test", idle_seconds=0.01)
+    first = await threads.run(threading.current_thread)
+    await asyncio.to_thread(first.join, 20.0)
+    assert not first.is_alive()
+
+    assert await threads.run(threading.current_thread) is not first
+
+
+def test_a_result_for_a_loop_that_is_gone_is_dropped(release: threading.Event) -> None:
+    threads = WorkerThreads("test", idle_seconds=0.01)
+    serving: list[threading.Thread] = []
+
+    def block() -> None:
+        serving.append(threading.current_thread())
+        release.wait()
+
+    async def main() -> None:
+        call = asyncio.create_task(threads.run(block))
+        for _ in range(2):
+            await asyncio.sleep(0)
+            call.cancel()
+        await asyncio.wait([call])
+
+    asyncio.run(main())
+    release.set()
+    while not serving:
+        pass
+    serving[0].join(20.0)
+
+    assert not serving[0].is_alive()
