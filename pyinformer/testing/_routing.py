@@ -39,9 +39,10 @@ class Route:
 def parse_route(method: str, raw_path: str, *, watch: bool) -> Route:
     """Parse a request line."""
     parts = tuple(unquote(part) for part in raw_path.strip("/").split("/"))
-    if parts[0] == "api" and len(parts) > 2:  # noqa: PLR2004 - /api/v1/pods
+    root = parts[0]
+    if root == "api" and len(parts) > 2:  # noqa: PLR2004 - /api/v1/pods
         return _resource_route(method, "", parts[1], parts[2:], parts, watch=watch)
-    if parts[0] == "apis" and len(parts) > 3:  # noqa: PLR2004 - /apis/apps/v1/deployments
+    if root == "apis" and len(parts) > 3:  # noqa: PLR2004 - /apis/apps/v1/deployments
         return _resource_route(method, parts[1], parts[2], parts[3:], parts, watch=watch)
     return Route(method.lower(), parts=parts)
 

@@ -123,14 +123,14 @@ class ServerThread:
         self._stopping = asyncio.Event()
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handler)
-        self._runner = web.AppRunner(
+        runner = self._runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0
         )
-        await self._runner.setup()
+        await runner.setup()
         try:
             await self._listen()
         except OSError as error:
-            await self._runner.cleanup()
+            await runner.cleanup()
             started.set_exception(error)
             return
         started.set_result(None)
@@ -138,7 +138,7 @@ class ServerThread:
         await self._stopping.wait()
         await self._close_port()
         await self._cut(reset=False)
-        await self._runner.cleanup()
+        await runner.cleanup()
 
     async def _listen(self) -> None:
         if self._listener is not None or self._runner is None or self._runner.server is None:
