@@ -26,19 +26,18 @@ class PodView(pyinformer.View):
     status: PodStatus = PodStatus()
 
 
-def added(event: pyinformer.Added[PodView]) -> None:
-    pod = event.object
+def added(pod: pyinformer.KubeObject[PodView]) -> None:
     print(f"+ {pod.key} on {pod.view.spec.node_name or 'no node yet'}")
 
 
-def updated(event: pyinformer.Updated[PodView]) -> None:
-    before, now = event.old.view.status.phase, event.new.view.status.phase
+def updated(old: pyinformer.KubeObject[PodView], new: pyinformer.KubeObject[PodView]) -> None:
+    before, now = old.view.status.phase, new.view.status.phase
     if before != now:
-        print(f"~ {event.new.key} {before} -> {now}")
+        print(f"~ {new.key} {before} -> {now}")
 
 
-def deleted(event: pyinformer.Deleted[PodView]) -> None:
-    print(f"- {event.last_known.key}")
+def deleted(pod: pyinformer.KubeObject[PodView]) -> None:
+    print(f"- {pod.key}")
 
 
 async def main() -> None:

@@ -1,0 +1,8 @@
+"""`python -m pyinformer` is the command `pyinformer`."""
+
+import sys
+
+from pyinformer.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

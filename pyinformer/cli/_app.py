@@ -1,0 +1,68 @@
+"""The commands and their options, as typer sees them; each loads what it needs when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="pyinformer",
+    help="client-go's informers for asyncio.",
+    context_settings=_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a traceback of ours should look like any other
+)
+
+
+def run() -> NoReturn:
+    """Run the command that the arguments name, and end the process with its status."""
+    app()
+    raise SystemExit(0)
+
+
+@app.command()
+def demo(
+    *,
+    seconds: Annotated[float, typer.Option(min=1.0, max=3600.0, help="How long to watch.")] = 20.0,
+    seed: Annotated[int, typer.Option(help="Of everything that happens in the cluster.")] = 0,
+) -> None:
+    """Watch informers follow a small living cluster, then compare them with the server.
+
+    The exit status is 0 only if in the end every cache, and a mirror built from handler calls
+    alone, equal what the server lists.
+    """
+    from pyinformer.cli._demo import demo as run_demo
+
+    raise typer.Exit(run_demo(seconds=seconds, seed=seed, output=sys.stdout))
+
+
+@app.command()
+def serve(
+    *,
+    real: Annotated[
+        bool, typer.Option("--real", help="Run etcd and kube-apiserver, not the embedded server.")
+    ] = False,
+    build: Annotated[
+        bool, typer.Option("--build", help="With --real: build them if there are none; minutes.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 is any.")] = 0,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Where to write the kubeconfig; a new file.")
+    ] = None,
+) -> None:
+    """Run an API server to play with until Ctrl-C, and write a kubeconfig for it."""
+    from pyinformer.cli._serve import serve as run_serve
+
+    if build and not real:
+        raise typer.BadParameter(
+            "it needs --real: the embedded server is not built", param_hint="--build"
+        )
+    raise typer.Exit(
+        run_serve(real=real, build=build, port=port, kubeconfig_path=kubeconfig, output=sys.stdout)
+    )
