@@ -103,7 +103,7 @@ class _Handler:
 async def _synced(
     phases: Phases, *, memory: MemoryMode, read: Callable[[PodObject], object]
 ) -> AsyncIterator[tuple[pyinformer.SharedInformer[PodView], _Handler]]:
-    async with pyinformer.connect(phases.workload.url) as cluster:
+    async with pyinformer.connect(server=phases.workload.url) as cluster:
         await _warm_up(cluster)
         async with pyinformer.SharedInformerFactory(cluster) as factory:
             pods = factory.informer("v1", "pods", projection=PodView, memory=memory)

@@ -69,7 +69,7 @@ from pyinformer.apimachinery._resource_version import (
 )
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
-from pyinformer.apimachinery._wire import path_getter
+from pyinformer.apimachinery._wire import view_path
 
 __all__ = [
     "ABSENT",
@@ -147,7 +147,7 @@ __all__ = [
     "object_key",
     "older",
     "parse_path",
-    "path_getter",
     "resource_version_is_well_formed",
     "status_error_class",
+    "view_path",
 ]

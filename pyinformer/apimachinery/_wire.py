@@ -6,8 +6,7 @@ managed fields) stays raw in them, to be looked up by its text or cut out by its
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,6 +16,7 @@ from pyinformer.apimachinery._meta import NO_LABELS, Labels, OwnerReference
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyinformer.apimachinery._keys import GroupVersionKind
     from pyinformer.apimachinery._view import View
 
 _NO_RAW = Raw(b"")
@@ -68,12 +68,18 @@ def decode_owners(text: bytes) -> tuple[OwnerReference, ...]:
     return _decode_owners(text) or ()
 
 
-def wire_decoder(view: type[View] | None) -> Callable[[bytes | memoryview], Any]:
-    """Return a decoder for objects that also decodes the view's fields."""
-    if view is None:
-        return decode_wire_object
-    fields: list[Any] = [("metadata", WireMeta)]
-    for field in msgspec.structs.fields(_struct(view)):
+def wire_decoder(
+    view: type[View] | None, gvk: GroupVersionKind | None = None
+) -> Callable[[bytes | memoryview], Any]:
+    """Return a decoder for objects that also decodes the view's fields.
+
+    Args:
+        view: the projection, or None.
+        gvk: refuse an object that names another kind, even behind its metadata or twice.
+    """
+    fields: list[Any] = [] if gvk is None else _only(gvk)
+    fields.append(("metadata", WireMeta))
+    for field in () if view is None else msgspec.structs.fields(_struct(view)):
         options = {
             name: value
             for name, value in (
@@ -85,6 +91,15 @@ def wire_decoder(view: type[View] | None) -> Callable[[bytes | memoryview], Any]
         fields.append((field.name, field.type, msgspec.field(name=field.encode_name, **options)))
     wire = msgspec.defstruct("WireWithView", fields, kw_only=True, frozen=True, gc=False)
     return msgspec.json.Decoder(wire).decode
+
+
+def _only(gvk: GroupVersionKind) -> list[Any]:
+    """Return fields that accept one kind; as quick to decode as fields to skip."""
+    literal: Any = Literal
+    return [
+        (f"_{name}", literal[text], msgspec.field(name=name, default=text))
+        for name, text in (("kind", gvk.kind), ("apiVersion", gvk.api_version))
+    ]
 
 
 def view_builder(view: type[View]) -> Callable[[Any], Any]:
@@ -99,11 +114,23 @@ def view_builder(view: type[View]) -> Callable[[Any], Any]:
     arguments = ", ".join(f"{name}=wire.{name}" for name in names)
     # Every name is an identifier: Python accepted it as the name of a class attribute.
     builder: Callable[[Any], Any] = eval(f"lambda wire: view({arguments})", {"view": view})  # noqa: S307
-    return builder
+    return _fenced(builder) if hasattr(view, "__post_init__") else builder
 
 
-def path_getter(view: type[View], steps: tuple[str, ...]) -> Callable[[Any], Any] | None:
-    """Return what reads a path from a view, or None if the view does not have it."""
+def _fenced(builder: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a builder whose failures are those of a decoder, as they are for nested views."""
+
+    def build(wire: Any) -> Any:  # noqa: ANN401 - as the builder
+        try:
+            return builder(wire)
+        except Exception as error:
+            raise msgspec.ValidationError(str(error)) from error
+
+    return build
+
+
+def view_path(view: type[View], steps: tuple[str, ...]) -> str | None:
+    """Return the attributes that lead to a path in a view, with dots; None if it has no such."""
     names: list[str] = []
     current: Any = view
     for step in steps:
@@ -113,9 +140,7 @@ def path_getter(view: type[View], steps: tuple[str, ...]) -> Callable[[Any], Any
             return None
         names.append(field.name)
         current = field.type
-    if _is_struct(current):
-        return None
-    return attrgetter(".".join(names))
+    return None if _is_struct(current) else ".".join(names)
 
 
 def _is_struct(kind: Any) -> bool:  # noqa: ANN401 - any type expression

@@ -49,8 +49,10 @@ def text_of(value: IndexValue) -> str:
 
 def placement_of(values: JSONValue) -> Placement:
     """Normalise what an index function or a path gave."""
-    if values is None or isinstance(values, str):
+    if values is None or values.__class__ is str:
         return values
+    if isinstance(values, str):
+        return str.__str__(values)  # an enum's member is indexed by its text
     if isinstance(values, list | tuple | set | frozenset):
         return tuple(dict.fromkeys(text_of(value) for value in values if value is not None))
     return text_of(values)
@@ -61,12 +63,12 @@ class Index(Generic[V]):
 
     Args:
         name: the name it is read by.
-        read: returns the placement of an object; it may raise.
+        read: returns the values of an object as they are; it may raise.
     """
 
     __slots__ = ("buckets", "failures", "last_failure", "name", "read")
 
-    def __init__(self, name: str, read: Callable[[KubeObject[V]], Placement]) -> None:
+    def __init__(self, name: str, read: Callable[[KubeObject[V]], JSONValue]) -> None:
         self.name = name
         self.read = read
         self.buckets: dict[str, dict[str, KubeObject[V]]] = {}

@@ -39,11 +39,12 @@ _SLICE = 256  # objects per step of a replacement: well under a millisecond with
 class _State(Generic[V]):
     """What is swapped as one: the objects and the indexes over exactly these objects."""
 
-    __slots__ = ("indexes", "items")
+    __slots__ = ("indexes", "items", "ordered")
 
     def __init__(self, items: dict[str, KubeObject[V]], indexes: dict[str, Index[V]]) -> None:
         self.items = items
         self.indexes = indexes
+        self.ordered = tuple(indexes.values())
 
 
 @final
@@ -143,29 +144,37 @@ class Indexer(Generic[V]):
     def apply_nowait(self, event: Event[V]) -> None:
         """Take one change over into the cache."""
         if isinstance(event, Updated):
-            self._put(event.old._key, event.old, event.new)
+            self._update(event.old._key, event.old, event.new)
         elif isinstance(event, Added):
-            self._put(event.object._key, None, event.object)
+            self._add(event.object._key, event.object)
         else:
             self._remove(event.last_known._key)
 
-    def _put(self, key: str, old: KubeObject[V] | None, new: KubeObject[V]) -> None:
+    def _update(self, key: str, old: KubeObject[V], new: KubeObject[V]) -> None:
         state = self._state
         moved: list[tuple[Index[V], Placement, Placement]] | None = None
-        for index in state.indexes.values():
-            value = read_fenced(index, new)
-            bucket = index.buckets.get(value) if value.__class__ is str else None
-            if bucket is None:
-                index.place(key, value, new)
-            else:
-                bucket[key] = new
-            if old is not None and (before := read_again(index, old)) != value:
-                moved = moved or []
-                moved.append((index, before, value))
+        for index in state.ordered:
+            try:
+                value = index.read(new)
+                if value.__class__ is str and value == index.read(old):
+                    index.buckets[value][key] = new
+                    continue
+            except Exception:  # noqa: BLE001, S110 - user code; read again below, within the fence
+                pass
+            after, before = read_fenced(index, new), read_again(index, old)
+            index.place(key, after, new)
+            moved = moved or []
+            moved.append((index, before, after))
         state.items[key] = new
         if moved is not None:
-            for index, before, value in moved:
-                index.displace(key, before, value)
+            for index, before, after in moved:
+                index.displace(key, before, after)
+
+    def _add(self, key: str, new: KubeObject[V]) -> None:
+        state = self._state
+        for index in state.ordered:
+            index.place(key, read_fenced(index, new), new)
+        state.items[key] = new
 
     def _remove(self, key: str) -> None:
         state = self._state

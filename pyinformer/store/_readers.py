@@ -10,7 +10,7 @@ import logging
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer.apimachinery import KubeObject, PathSet, V, View, parse_path, path_getter
+from pyinformer.apimachinery import KubeObject, PathSet, V, View, parse_path, view_path
 from pyinformer.store._index import Index, Placement, placement_of
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class SharedPaths:
         # The newest two: an update asks about the old and the new object, index by index.
         self._recent: tuple[tuple[KubeObject[Any], tuple[JSONValue, ...]], ...] = ()
 
-    def reader(self, path: str) -> Callable[[KubeObject[Any]], Placement]:
+    def reader(self, path: str) -> Callable[[KubeObject[Any]], JSONValue]:
         """Add a path and return what reads it."""
         if path not in self._paths:
             self._paths.append(path)
             self._set = PathSet(self._paths)
             self._recent = ()
         position = self._paths.index(path)
-        return lambda obj: placement_of(self._read(obj)[position])
+        return lambda obj: self._read(obj)[position]
 
     def _read(self, obj: KubeObject[Any]) -> tuple[JSONValue, ...]:
         recent = self._recent  # one read: another thread may replace it at any moment
@@ -61,26 +61,22 @@ class SharedPaths:
 
 def reader_of(
     declared: str | IndexFunction, view: type[View] | None, paths: SharedPaths
-) -> Callable[[KubeObject[Any]], Placement]:
-    """Return what reads the placement of an object from it.
+) -> Callable[[KubeObject[Any]], JSONValue]:
+    """Return what reads an object's values for an index, not normalised yet.
 
     Raises:
         InvalidPathError: the path cannot be read.
     """
     if callable(declared):
-        function = declared
-        return lambda obj: placement_of(function(obj))
+        return declared
     steps = parse_path(declared)
     if steps in _METADATA:
         return _METADATA[steps]
     if steps[:2] == ("metadata", "labels") and len(steps) == _LABEL_STEPS:
         label = steps[2]
         return lambda obj: obj.metadata.labels.get(label)
-    getter = None if view is None else path_getter(view, steps)
-    if getter is not None:
-        from_view = getter
-        return lambda obj: placement_of(from_view(obj.view))
-    return paths.reader(declared)
+    field = None if view is None else view_path(view, steps)
+    return paths.reader(declared) if field is None else attrgetter(f"_view.{field}")
 
 
 _LABEL_STEPS = 3
@@ -89,7 +85,7 @@ _LABEL_STEPS = 3
 def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
     """Return an object's placement; one that cannot be had leaves it out of this index alone."""
     try:
-        return index.read(obj)
+        return placement_of(index.read(obj))
     except Exception as error:  # noqa: BLE001 - user code, or a body that does not fit the path
         index.failures += 1
         index.last_failure = f"{type(error).__name__} for {obj.key!r}"
@@ -104,6 +100,6 @@ def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
 def read_again(index: Index[V], obj: KubeObject[V]) -> Placement:
     """Return the placement of an object that was read before: what failed then fails now."""
     try:
-        return index.read(obj)
+        return placement_of(index.read(obj))
     except Exception:  # noqa: BLE001 - user code; counted when the object arrived
         return None
