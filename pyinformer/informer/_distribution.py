@@ -44,14 +44,23 @@ class Distribution(Generic[V]):
     Args:
         indexer: the cache.
         on_synced: is called when the first list is in the cache.
+        on_crash: is told when the cache or a receiver fails, which no user's code can cause. The
+            error goes on to the reflector, which would retry; those behind a failed receiver
+            were not told, so there is nothing to go on with.
         selective: a selector is in force: who leaves by a list may still exist.
     """
 
     def __init__(
-        self, indexer: Indexer[V], *, on_synced: Callable[[], None], selective: bool = False
+        self,
+        indexer: Indexer[V],
+        *,
+        on_synced: Callable[[], None],
+        on_crash: Callable[[Exception], None],
+        selective: bool = False,
     ) -> None:
         self._indexer = indexer
         self._on_synced = on_synced
+        self._on_crash = on_crash
         self._selective = selective
         self._receivers: tuple[Receiver[V], ...] = ()
         self._puts: tuple[Callable[[Event[V]], None], ...] = ()
@@ -63,8 +72,7 @@ class Distribution(Generic[V]):
         """Tell somebody from now on; what is cached already comes first."""
         self._set((*self._receivers, receiver))
         if self.has_synced:
-            receiver.preload_nowait(self._indexer.list())
-            receiver.initial_list_complete_nowait()
+            self._preload(receiver)
 
     def detach(self, receiver: Receiver[V]) -> None:
         """Tell somebody nothing any more."""
@@ -77,9 +85,13 @@ class Distribution(Generic[V]):
 
     def apply_nowait(self, event: Event[V]) -> None:
         """Take one change: the cache holds it before any receiver hears of it."""
-        self._indexer.apply_nowait(event)
-        for put in self._puts:
-            put(event)
+        try:
+            self._indexer.apply_nowait(event)
+            for put in self._puts:
+                put(event)
+        except Exception as error:
+            self._on_crash(error)
+            raise
 
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that nothing changed up to this resource version."""
@@ -90,11 +102,14 @@ class Distribution(Generic[V]):
     ) -> Iterator[None]:
         """Take a complete list, in short steps: prepare, swap, tell the differences."""
         before = self._indexer.snapshot()
-        yield from self._indexer.replace_nowait(objects, resource_version)
-        if self.has_synced:
-            yield from self._tell(before, objects)
-        else:
-            self.complete_nowait(resource_version)
+        try:
+            yield from self._indexer.replace_nowait(objects, resource_version)
+            if self.has_synced:
+                yield from self._tell(before, objects)
+        except Exception as error:
+            self._on_crash(error)
+            raise
+        self.complete_nowait(resource_version)
 
     def complete_nowait(self, resource_version: str) -> None:
         """Take note that the cache is complete; the first time, tell everybody what is in it."""
@@ -104,9 +119,16 @@ class Distribution(Generic[V]):
         self.has_synced = True
         self._on_synced()
         self._set(self._receivers)
-        for receiver in self._receivers:
-            receiver.preload_nowait(self._indexer.list())
-            receiver.initial_list_complete_nowait()
+        try:
+            for receiver in self._receivers:
+                self._preload(receiver)
+        except Exception as error:
+            self._on_crash(error)
+            raise
+
+    def _preload(self, receiver: Receiver[V]) -> None:
+        receiver.preload_nowait(self._indexer.list())
+        receiver.initial_list_complete_nowait()
 
     def _tell(
         self, before: Mapping[str, KubeObject[V]], after: Mapping[str, KubeObject[V]]

@@ -11,6 +11,7 @@ import anyio
 from pyinformer.apimachinery import (
     FieldSelector,
     InformerError,
+    InvalidArgumentError,
     LabelSelector,
     LifecycleError,
     Transform,
@@ -74,12 +75,14 @@ class SharedInformerFactory:
         self._grace_seconds = grace_seconds
         self._shared: dict[Scope, tuple[SharedInformer[Any], str]] = {}
         self._informers: list[SharedInformer[Any]] = []
+        self._removed: list[SharedInformer[Any]] = []  # whose abandoned handlers still run
         self._watchdog = Watchdog()
         self._host = Host(
             "informer factory", self._main, grace_seconds=grace_seconds + _HOST_GRACE_SECONDS
         )
         self._is_started = False
         self._is_closed = False
+        self._ended = anyio.Event()
 
     @overload
     def informer(
@@ -154,8 +157,8 @@ class SharedInformerFactory:
             projection=projection, memory=memory, transform=transform, queue=queue
         )
         site = call_site()
-        if not private and scope in self._shared:
-            known, first_site = self._shared[scope]
+        known, first_site = self._shared.get(scope, (None, ""))
+        if not private and known is not None and not known.is_closed:
             check_same_settings(scope, (known.settings, first_site), (settings, site))
             return known
         informer = self._make(scope, settings)
@@ -180,9 +183,10 @@ class SharedInformerFactory:
             metrics=self._metrics,
             grace_seconds=self._grace_seconds,
         )
+        informer.on_crash = self._ended.set
         self._informers.append(informer)
-        if self._is_started:
-            self._host.task_group.start_soon(informer.start)
+        if self._host.is_running:
+            informer.start_nowait(self._host.task_group)
         return informer
 
     async def start(self) -> None:
@@ -197,19 +201,25 @@ class SharedInformerFactory:
             What was started is stopped when the factory is closed.
         """
         self._refuse_if_closed()
-        if not self._host.is_running:
+        if not self._is_started:
+            self._is_started = True
             await self._host.start()
-        self._is_started = True
-        self._watchdog.start_nowait()
-        for informer in tuple(self._informers):
-            await informer.start()
+            self._refuse_if_closed()  # somebody closed it meanwhile
+            self._watchdog.start_nowait()
+            for informer in self._open_informers():
+                informer.start_nowait(self._host.task_group)
+
+    def _open_informers(self) -> list[SharedInformer[Any]]:
+        return [informer for informer in self._informers if not informer.is_closed]
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until every cache has held everything at least once.
 
         Raises:
-            CacheSyncTimeoutError: some did not in time; it says why for each of them.
-            LifecycleError: the factory was not started.
+            CacheSyncTimeoutError: some did not in time, or one gave up, which ends the wait at
+                once; it says why for each of them.
+            LifecycleError: the factory was not started, or is closed.
+            InternalError: something inside of an informer crashed.
             InvalidArgumentError: the timeout is negative or no number.
 
         Cancellation:
@@ -217,14 +227,16 @@ class SharedInformerFactory:
         """
         if not self._is_started:
             raise LifecycleError("the factory is not started: await factory.start() first")
-        for informer in tuple(self._informers):
-            await informer.start()  # one that was asked for a moment ago
-        await wait_for_cache_sync(*self._informers, timeout_seconds=timeout_seconds)
+        self._refuse_if_closed()
+        await wait_for_cache_sync(*self._open_informers(), timeout_seconds=timeout_seconds)
 
     async def remove_informer(self, informer: SharedInformer[Any]) -> None:
         """Stop one informer and forget it; asked for again, it is made anew.
 
+        A second call only waits.
+
         Raises:
+            InvalidArgumentError: the informer is not one of this factory.
             InternalError: something inside of it had crashed.
 
         Cancellation:
@@ -232,19 +244,26 @@ class SharedInformerFactory:
         """
         if informer in self._informers:
             self._informers.remove(informer)
+            self._removed = [known for known in self._removed if known.abandoned_handlers]
+            self._removed.append(informer)
+        elif not informer.is_closed:
+            raise InvalidArgumentError("informer", f"{informer!r} is not one of this factory")
         for scope, (known, _) in tuple(self._shared.items()):
             if known is informer:
                 del self._shared[scope]
         await informer.aclose()
 
     def status(self) -> FactoryStatus:
-        """Return how everything is doing: a frozen record without object content."""
+        """Return how everything is doing: a frozen record without object content.
+
+        Call it from any thread, such as that of a health endpoint.
+        """
+        informers = tuple(self._informers)
+        abandoned = [one.abandoned_handlers for one in (*informers, *self._removed)]
         return FactoryStatus(
-            informers=tuple(informer.status() for informer in self._informers),
+            informers=tuple(informer.status() for informer in informers),
             watchdog=self._watchdog.statistics(),
-            abandoned_handlers=tuple(
-                name for informer in self._informers for name in informer.abandoned_handlers
-            ),
+            abandoned_handlers=tuple(name for names in abandoned for name in names),
         )
 
     async def aclose(self) -> None:
@@ -259,13 +278,19 @@ class SharedInformerFactory:
             Takes effect when everything has ended, which the grace bounds.
         """
         self._is_closed = True
+        self._ended.set()
         self._watchdog.stop_nowait()
+        for informer in self._informers:
+            await informer.step_out()  # in this task: else the host would wait for a handler
         await self._host.aclose()
         for informer in self._informers:  # those of a factory that was never started
             await informer.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, say so, and stay until cancelled: `await task_group.start(factory.run)`.
+        """Start, say so, and stay until it is closed: `await task_group.start(factory.run)`.
+
+        Raises:
+            InternalError: something inside crashed; everything is closed then.
 
         Cancellation:
             The way to stop it: closes as aclose() does.
@@ -273,7 +298,7 @@ class SharedInformerFactory:
         async with self:
             await self.start()
             task_status.started()
-            await anyio.sleep_forever()
+            await self._ended.wait()
 
     async def __aenter__(self) -> Self:
         self._refuse_if_closed()

@@ -22,11 +22,24 @@ if TYPE_CHECKING:
 
 @final
 class QueuedSink(Generic[V]):
-    """Queues what arrives, and applies it in the queue's order."""
+    """Queues what arrives, and applies it in the queue's order.
 
-    def __init__(self, queue: RealFIFO[V] | DeltaFIFO[V], distribution: Distribution[V]) -> None:
+    Args:
+        queue: what it passes through.
+        distribution: where it is applied.
+        selective: a selector is in force: who leaves may still exist.
+    """
+
+    def __init__(
+        self,
+        queue: RealFIFO[V] | DeltaFIFO[V],
+        distribution: Distribution[V],
+        *,
+        selective: bool = False,
+    ) -> None:
         self._queue = queue
         self._distribution = distribution
+        self._selective = selective
         self.get = distribution.get
         self.keys = distribution.keys
 
@@ -56,15 +69,18 @@ class QueuedSink(Generic[V]):
             if delta.type is DeltaType.REPLACED_ALL:
                 yield from self._distribution.replace_nowait(delta.objects, delta.resource_version)
                 continue
-            for event in events_of(delta, self._distribution):
+            for event in events_of(delta, self._distribution, may_still_exist=self._selective):
                 self._distribution.apply_nowait(event)
                 yield
 
 
-def sink_of(kind: QueueKind, distribution: Distribution[V]) -> Sink[V]:
+def sink_of(kind: QueueKind, distribution: Distribution[V], *, selective: bool = False) -> Sink[V]:
     """Return what a reflector feeds."""
-    if kind == "real_fifo":
-        return QueuedSink(RealFIFO(known_objects=distribution), distribution)
-    if kind == "delta_fifo":
-        return QueuedSink(DeltaFIFO(known_objects=distribution), distribution)
-    return distribution
+    if kind == "direct":
+        return distribution
+    queue: RealFIFO[V] | DeltaFIFO[V] = (
+        RealFIFO(known_objects=distribution)
+        if kind == "real_fifo"
+        else DeltaFIFO(known_objects=distribution)
+    )
+    return QueuedSink(queue, distribution, selective=selective)

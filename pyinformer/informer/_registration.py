@@ -8,15 +8,19 @@ from typing import Generic, final
 from pyinformer.apimachinery import V
 from pyinformer.informer._listener import Listener
 from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS
+from pyinformer.informer._waiting import check_seconds
 
 
 @final
 class Registration(Generic[V]):
     """Made by `add_event_handler`."""
 
-    def __init__(self, listener: Listener[V], detach: Callable[[Listener[V]], None]) -> None:
+    def __init__(
+        self, listener: Listener[V], detach: Callable[[Listener[V]], None], *, owner: object
+    ) -> None:
         self._listener = listener
         self._detach = detach
+        self._owner = owner
 
     @property
     def name(self) -> str:
@@ -28,6 +32,10 @@ class Registration(Generic[V]):
         """Whether the handler has been told of everything that existed when it was added."""
         return self._listener.has_synced
 
+    def is_of(self, owner: object) -> bool:
+        """Tell whether it was made by this owner."""
+        return self._owner is owner
+
     async def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the handler has been told of everything that existed.
 
@@ -37,10 +45,12 @@ class Registration(Generic[V]):
         Raises:
             CacheSyncTimeoutError: it took longer.
             LifecycleError: the handler was removed before.
+            InvalidArgumentError: the timeout is negative or no number.
 
         Cancellation:
             Safe.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         await self._listener.wait_synced(timeout_seconds=timeout_seconds)
 
     async def remove(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
@@ -52,9 +62,13 @@ class Registration(Generic[V]):
         Args:
             grace_seconds: how long to wait.
 
+        Raises:
+            InvalidArgumentError: the grace is negative or no number; nothing was removed.
+
         Cancellation:
             Takes effect when the wait is over; the handler is removed in any case.
         """
+        check_seconds("grace_seconds", grace_seconds)
         self._detach(self._listener)
         await self._listener.remove(grace_seconds)
 

@@ -6,8 +6,10 @@ both places, since silently handing out the first would be worse.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, TypeAlias, final
@@ -31,7 +33,9 @@ QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
 
 Selector: TypeAlias = str | Mapping[str, JSONValue] | None
 
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; others look empty
 
 
 @final
@@ -83,23 +87,26 @@ class Scope:
 
 
 def _one_namespace(namespaces: str | Sequence[str] | None) -> str | None:
-    if namespaces is None or isinstance(namespaces, str):
-        given = [] if namespaces is None else [namespaces]
-    else:
-        given = list(dict.fromkeys(namespaces))
-        if not given:
-            reason = "an empty list follows nothing; None follows all namespaces"
-            raise InvalidArgumentError("namespaces", reason)
+    if namespaces is None:
+        return None
+    if not isinstance(namespaces, str | Iterable):
+        reason = f"a {type(namespaces).__name__} is no namespace; None follows all of them"
+        raise InvalidArgumentError("namespaces", reason)
+    given = [namespaces] if isinstance(namespaces, str) else list(dict.fromkeys(namespaces))
+    if not given:
+        reason = "an empty list follows nothing; None follows all namespaces"
+        raise InvalidArgumentError("namespaces", reason)
     if len(given) > 1:
         reason = (
             f"{len(given)} were given, and an informer follows one or all for now; use an"
             " informer for each"
         )
         raise InvalidArgumentError("namespaces", reason)
-    if given and (not given[0] or "/" in given[0]):
+    # A server answers for any text with an empty list, so a slip would look like an empty cache.
+    if not (isinstance(given[0], str) and _NAMESPACE.fullmatch(given[0])):
         reason = f"{given[0]!r} is no namespace; None follows all of them"
         raise InvalidArgumentError("namespaces", reason)
-    return given[0] if given else None
+    return given[0]
 
 
 @final

@@ -19,6 +19,7 @@ from pyinformer.apimachinery import (
     V,
     View,
 )
+from pyinformer.informer._audience import Audience
 from pyinformer.informer._distribution import Distribution
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._handlers import (
@@ -29,7 +30,6 @@ from pyinformer.informer._handlers import (
     UpdateFunction,
 )
 from pyinformer.informer._host import Host
-from pyinformer.informer._listener import Listener
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._registration import Registration
@@ -41,7 +41,7 @@ from pyinformer.informer._scope import (
     Selector,
 )
 from pyinformer.informer._status import InformerStatus
-from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, UserTasks
+from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS
 from pyinformer.informer._waiting import check_seconds, wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
@@ -149,10 +149,17 @@ class SharedInformer(Generic[V]):
             projection=projection, memory=memory, transform=transform, queue=queue
         )
         view = cast("type[V] | None", projection)
+        selective = self.scope.is_selective
         self._grace_seconds = grace_seconds
         self._indexer: Indexer[V] = Indexer(view)
         self._distribution = Distribution(
-            self._indexer, on_synced=self._synced, selective=self.scope.is_selective
+            self._indexer,
+            on_synced=self._synced,
+            on_crash=self._break_nowait,
+            selective=selective,
+        )
+        self._audience: Audience[V] = Audience(
+            str(self.scope), self._distribution, self._indexer.list, on_crash=self._break_nowait
         )
         self._reflector: Reflector[V] = Reflector(
             cluster.list_watch(
@@ -161,7 +168,7 @@ class SharedInformer(Generic[V]):
                 label_selector=self.scope.label_selector,
                 field_selector=self.scope.field_selector,
             ),
-            sink_of(queue, self._distribution),
+            sink_of(queue, self._distribution, selective=selective),
             projection=view,
             strip_managed_fields=memory == "strip_managed_fields",
             transform=transform,
@@ -173,20 +180,26 @@ class SharedInformer(Generic[V]):
         self.lister: Lister[V] = Lister(
             self._indexer, resource=str(self.scope.resource), readiness=CacheReadiness(self)
         )
+        """Reads the cache, from any thread."""
         self.settled: anyio.Event = anyio.Event()
-        self._listeners: list[Listener[V]] = []
-        self._streams: list[EventStream[V]] = []
-        self._tasks = UserTasks()
+        """Is set when the cache has synced, or never will."""
+        self.crash: InformerError | None = None
+        """What went wrong inside, which would be a bug of ours; None unless that happened."""
+        self.on_crash: Callable[[], None] | None = None
+        """Is called when `crash` is set; for the factory."""
         self._host = Host(
             f"informer of {self.scope}",
             self._main,
             grace_seconds=grace_seconds + _HOST_GRACE_SECONDS,
             on_crash=self._crashed,
         )
+        self._now: Callable[[], float] = float  # the loop's, once started: any thread may ask it
         self._started_at = 0.0
         self._is_started = False
-        self.crash: InformerError | None = None
         self._is_closed = False
+        self._ended = anyio.Event()
+        self._broken = anyio.Event()
+        self._breakage: BaseException | None = None
 
     @property
     def has_synced(self) -> bool:
@@ -195,8 +208,13 @@ class SharedInformer(Generic[V]):
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and not closed."""
-        return self._is_started and not self._is_closed
+        """Whether it was started, and neither closed nor broken since."""
+        return self._is_started and not self._is_closed and self.crash is None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed; it cannot be started again."""
+        return self._is_closed
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index to the cache, at any time; what is cached is indexed at once.
@@ -246,27 +264,27 @@ class SharedInformer(Generic[V]):
         check_seconds("resync_period_seconds", resync_period_seconds)
         if mailbox_size < 1:
             raise InvalidArgumentError("mailbox_size", f"{mailbox_size}; 1 is the least")
-        listener = Listener(
-            Handler.of(handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name),
-            tasks=self._tasks,
-            informer=str(self.scope),
-            mailbox_size=mailbox_size,
-            resync_period_seconds=resync_period_seconds,
+        checked = Handler.of(
+            handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
         )
-        self._listeners.append(listener)
-        self._distribution.attach(listener)
-        if self._host.is_running:
-            self._start_listener(listener)
-        return Registration(listener, self._detach_listener)
+        return self._audience.add(
+            checked, mailbox_size=mailbox_size, resync_period_seconds=resync_period_seconds
+        )
 
     async def remove_event_handler(
         self, registration: Registration[V], *, grace_seconds: float = DEFAULT_GRACE_SECONDS
     ) -> None:
         """Tell a handler nothing any more; the same as `registration.remove()`.
 
+        Raises:
+            InvalidArgumentError: the registration is another informer's, or the grace is negative.
+
         Cancellation:
             Takes effect when the wait is over; the handler is removed in any case.
         """
+        if not registration.is_of(self._audience):
+            reason = f"that of {registration.name} is not one of {self.scope}"
+            raise InvalidArgumentError("registration", reason)
         await registration.remove(grace_seconds=grace_seconds)
 
     def events(self, *, max_events: int = 1024) -> EventStream[V]:
@@ -280,12 +298,7 @@ class SharedInformer(Generic[V]):
             LifecycleError: the informer is closed; or at entering the stream.
         """
         self._refuse_if_closed()
-        return EventStream(
-            str(self.scope),
-            max_events=max_events,
-            attach=self._attach_stream,
-            detach=self._detach_stream,
-        )
+        return self._audience.stream(max_events)
 
     async def start(self) -> None:
         """Begin to list and watch; a second call does nothing.
@@ -294,20 +307,44 @@ class SharedInformer(Generic[V]):
             LifecycleError: the informer was closed; it cannot be started again.
 
         Cancellation:
-            What was started is stopped.
+            What was started is stopped, and the informer is closed.
         """
         self._refuse_if_closed()
-        if not self._is_started:
-            self._is_started = True
-            self._started_at = asyncio.get_running_loop().time()
+        if self._take_start():
+            await self._open()
+            self._refuse_if_closed()  # somebody closed it meanwhile
+
+    def start_nowait(self, group: TaskGroup) -> None:
+        """Begin in a task of this group; from now on it counts as started. For the factory."""
+        if self._take_start():
+            group.start_soon(self._open)
+
+    def _take_start(self) -> bool:
+        if self._is_started:
+            return False
+        self._now = asyncio.get_running_loop().time
+        self._started_at = self._now()
+        self._is_started = True
+        return True
+
+    async def _open(self) -> None:
+        if self._is_closed:  # before its task had a chance to run
+            return
+        try:
             await self._host.start()
+        except BaseException:
+            self._is_closed = True
+            self._end()
+            raise
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the cache has held everything at least once.
 
         Raises:
-            CacheSyncTimeoutError: it did not in time; the error says why.
+            CacheSyncTimeoutError: it did not in time, or gave up; the error says why.
             LifecycleError: it was not started, or was closed.
+            InternalError: something inside crashed.
+            InvalidArgumentError: the timeout is negative or no number.
 
         Cancellation:
             Safe; the informer goes on.
@@ -327,23 +364,35 @@ class SharedInformer(Generic[V]):
         """
         self._is_closed = True
         self.settled.set()
+        await self.step_out()
         try:
             await self._host.aclose()
+            await self._audience.aclose(self._grace_seconds)  # of an informer that never ran
         finally:
-            for stream in self._streams:
-                stream.end_nowait()
-            for listener in self._listeners:  # those of an informer that never ran
-                await listener.aclose(self._grace_seconds)
+            self._end()
+
+    async def step_out(self) -> None:
+        """Let go of the handler that this is called from: nobody may wait for its call.
+
+        Whoever closes from inside of a handler does so first, in the handler's own task.
+
+        Cancellation:
+            It never waits.
+        """
+        await self._audience.step_out()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, say so, and stay until cancelled: `await task_group.start(informer.run)`.
+        """Start, say so, and stay until it ends: `await task_group.start(informer.run)`.
+
+        Raises:
+            InternalError: something inside crashed.
 
         Cancellation:
             The way to stop it: closes as aclose() does.
         """
         async with self:
             task_status.started()
-            await anyio.sleep_forever()
+            await self._ended.wait()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -363,8 +412,8 @@ class SharedInformer(Generic[V]):
             exc.add_note(f"meanwhile: {error}")
 
     def status(self) -> InformerStatus:
-        """Return how it is doing: a frozen record without object content."""
-        now = asyncio.get_running_loop().time()
+        """Return how it is doing: a frozen record without object content; from any thread."""
+        now = self._now()
         return InformerStatus(
             informer=str(self.scope),
             has_synced=self.has_synced,
@@ -373,7 +422,8 @@ class SharedInformer(Generic[V]):
             running_seconds=now - self._started_at if self._is_started else 0.0,
             reflector=self._reflector.status(),
             indexes=self._indexer.indexes(),
-            handlers=tuple(listener.status(now) for listener in self._listeners),
+            handlers=self._audience.status(now),
+            crash=None if self.crash is None else str(self.crash),
         )
 
     def reflector_state(self) -> tuple[str, str | None]:
@@ -384,46 +434,24 @@ class SharedInformer(Generic[V]):
     @property
     def abandoned_handlers(self) -> tuple[str, ...]:
         """The handlers that were told to end, did not, and still run."""
-        return self._tasks.abandoned
+        return self._audience.abandoned
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
-        for listener in self._listeners:
-            self._start_listener(listener, group)
+        self._audience.start_nowait(group)
         try:
             await group.start(self._reflector.run)
             ready()
-            await anyio.sleep_forever()
+            await self._broken.wait()
+            group.cancel_scope.cancel()
+            if self._breakage is not None:
+                raise self._breakage
         finally:
-            with anyio.CancelScope(shield=True):
-                async with anyio.create_task_group() as closing:
-                    for listener in self._listeners:
-                        closing.start_soon(listener.aclose, self._grace_seconds)
+            await self._audience.aclose(self._grace_seconds)
 
-    def _start_listener(self, listener: Listener[V], group: TaskGroup | None = None) -> None:
-        listener.start_nowait()
-        if listener.resync_period_seconds > 0:
-            (group or self._host.task_group).start_soon(self._resync, listener)
-
-    async def _resync(self, listener: Listener[V]) -> None:
-        while not listener.is_removed:
-            await anyio.sleep(listener.resync_period_seconds)
-            if self.has_synced:
-                listener.resync_nowait(self._indexer.list())
-
-    def _detach_listener(self, listener: Listener[V]) -> None:
-        self._distribution.detach(listener)
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-
-    def _attach_stream(self, stream: EventStream[V]) -> None:
-        self._refuse_if_closed()
-        self._streams.append(stream)
-        self._distribution.attach(stream)
-
-    def _detach_stream(self, stream: EventStream[V]) -> None:
-        self._distribution.detach(stream)
-        if stream in self._streams:
-            self._streams.remove(stream)
+    def _break_nowait(self, error: BaseException) -> None:
+        """Take note of a bug of ours: the cache or a handler's mailbox cannot be trusted."""
+        self._breakage = self._breakage or error
+        self._broken.set()
 
     def _synced(self) -> None:
         self.settled.set()
@@ -434,11 +462,19 @@ class SharedInformer(Generic[V]):
 
     def _crashed(self, error: InformerError) -> None:
         self.crash = error
+        self._end(error)
+        if self.on_crash is not None:
+            self.on_crash()
+
+    def _end(self, error: InformerError | None = None) -> None:
         self.settled.set()
+        self._audience.end_streams_nowait(error)
+        self._ended.set()
 
     def _refuse_if_closed(self) -> None:
-        if self._is_closed:
-            raise LifecycleError(f"the informer of {self.scope} is closed: make a new one")
+        if self._is_closed or self.crash is not None:
+            what = "closed" if self._is_closed else "crashed"
+            raise LifecycleError(f"the informer of {self.scope} is {what}: make a new one")
 
     def __repr__(self) -> str:
         return f"<SharedInformer of {self.scope}>"

@@ -29,8 +29,12 @@ class InformerStatus:
     reflector: ReflectorStatus
     indexes: tuple[IndexStatistics, ...]
     handlers: tuple[HandlerStatus, ...]
+    crash: str | None = None
+    """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
 
     def __str__(self) -> str:
+        if self.crash is not None:
+            return f"{self.informer}: crashed after {self.running_seconds:.1f} s: {self.crash}"
         error = f", last error: {self.reflector.last_error}" if self.reflector.last_error else ""
         reason = f" ({self.reflector.reason})" if self.reflector.reason and not error else ""
         return (

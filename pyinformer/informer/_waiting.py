@@ -8,7 +8,12 @@ from typing import Protocol
 
 import anyio
 
-from pyinformer.apimachinery import CacheSyncTimeoutError, InvalidArgumentError, LifecycleError
+from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
+    InformerError,
+    InvalidArgumentError,
+    LifecycleError,
+)
 from pyinformer.informer._status import InformerStatus
 
 
@@ -23,6 +28,11 @@ class Syncing(Protocol):
     @property
     def is_running(self) -> bool:
         """Whether there is any hope."""
+        ...
+
+    @property
+    def crash(self) -> InformerError | None:
+        """What went wrong inside of it."""
         ...
 
     @property
@@ -43,9 +53,10 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
         timeout_seconds: how long to wait for all of them together.
 
     Raises:
-        CacheSyncTimeoutError: some did not sync in time, or gave up; it says for each its state,
-            its attempts and its last error.
-        LifecycleError: one was not started, or was closed.
+        CacheSyncTimeoutError: some did not sync in time, or one gave up, which ends the wait at
+            once; it says for each its state, its attempts, its last error and its seconds.
+        LifecycleError: one was not started, or was closed before it had synced.
+        InternalError: something inside of one crashed.
         InvalidArgumentError: the timeout is negative or no number.
 
     Cancellation:
@@ -56,21 +67,37 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
     """
     check_seconds("timeout_seconds", timeout_seconds)
     for informer in informers:
-        if not informer.is_running:
-            reason = f"{informer.status().informer} is not running: start it before waiting"
-            raise LifecycleError(reason)
+        _check_running(informer, "is not running: start it before waiting")
     began_at = anyio.current_time()
     with anyio.move_on_after(timeout_seconds):
-        for informer in informers:
-            await informer.settled.wait()
+        await _all_settled(informers)
     pending = [informer for informer in informers if not informer.has_synced]
+    for informer in pending:
+        _check_running(informer, "was closed before it had synced")
     if pending:
         waited = anyio.current_time() - began_at
-        raise CacheSyncTimeoutError(waited_seconds=waited, pending=_lines(pending))
+        lines = tuple(str(informer.status()) for informer in pending)
+        raise CacheSyncTimeoutError(waited_seconds=waited, pending=lines)
 
 
-def _lines(pending: Sequence[Syncing]) -> tuple[str, ...]:
-    return tuple(str(informer.status()) for informer in pending)
+async def _all_settled(informers: Sequence[Syncing]) -> None:
+    """Wait for all of them, or for the first that will never sync."""
+    async with anyio.create_task_group() as group:
+
+        async def wait(informer: Syncing) -> None:
+            await informer.settled.wait()
+            if not informer.has_synced:
+                group.cancel_scope.cancel()
+
+        for informer in informers:
+            group.start_soon(wait, informer)
+
+
+def _check_running(informer: Syncing, otherwise: str) -> None:
+    if informer.crash is not None:
+        raise informer.crash
+    if not informer.is_running:
+        raise LifecycleError(f"{informer.status().informer} {otherwise}")
 
 
 def check_seconds(name: str, seconds: float) -> None:
@@ -79,6 +106,7 @@ def check_seconds(name: str, seconds: float) -> None:
     Raises:
         InvalidArgumentError: naming the argument.
     """
-    if not (seconds >= 0 and math.isfinite(seconds)):
+    usable = isinstance(seconds, int | float) and seconds >= 0 and math.isfinite(seconds)
+    if not usable:
         reason = f"{seconds!r} is no duration; give seconds, 0 or more"
         raise InvalidArgumentError(name, reason)

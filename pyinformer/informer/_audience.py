@@ -1,0 +1,194 @@
+"""Everybody an informer tells: handlers and streams, from their registration to their end.
+
+What enters are the user's handlers and requests for streams; what leaves are listeners attached to
+the distribution and started with the informer. Whoever is removed hears nothing more from that
+moment, and nothing of what was started here outlives `aclose` by more than the grace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, final
+
+import anyio
+
+from pyinformer.apimachinery import InformerError, LifecycleError, V
+from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._listener import HandlerStatus, Listener
+from pyinformer.informer._registration import Registration
+from pyinformer.informer._user_tasks import UserTasks
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from pyinformer.apimachinery import KubeObject
+    from pyinformer.informer._distribution import Distribution
+    from pyinformer.informer._handlers import Handler
+
+
+@final
+class Audience(Generic[V]):
+    """The handlers and streams of one informer.
+
+    Args:
+        informer: names the informer in errors and in the names of tasks.
+        distribution: tells them.
+        objects: returns what is cached, for reminders.
+        on_crash: is told if a handler's task ends by an error, which would be one of ours.
+    """
+
+    def __init__(
+        self,
+        informer: str,
+        distribution: Distribution[V],
+        objects: Callable[[], list[KubeObject[V]]],
+        *,
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
+        self._informer = informer
+        self._distribution = distribution
+        self._objects = objects
+        self._tasks = UserTasks(on_crash=on_crash)
+        self._listeners: list[Listener[V]] = []
+        self._leaving: list[Listener[V]] = []  # removed from inside of their own calls
+        self._streams: list[EventStream[V]] = []
+        self._reminders: dict[Listener[V], anyio.CancelScope] = {}
+        self._group: TaskGroup | None = None
+        self._is_closed = False
+
+    @property
+    def abandoned(self) -> tuple[str, ...]:
+        """The handlers that were told to end, did not, and still run."""
+        return self._tasks.abandoned
+
+    def add(
+        self, handler: Handler[V], *, mailbox_size: int, resync_period_seconds: float
+    ) -> Registration[V]:
+        """Tell a handler of what exists, and of every change from now on.
+
+        Raises:
+            LifecycleError: the informer is closed.
+        """
+        self._refuse_if_closed()
+        listener = Listener(
+            handler,
+            tasks=self._tasks,
+            informer=self._informer,
+            mailbox_size=mailbox_size,
+            resync_period_seconds=resync_period_seconds,
+        )
+        self._listeners.append(listener)
+        self._distribution.attach(listener)
+        if self._group is not None:
+            self._start(listener, self._group)
+        return Registration(listener, self._detach_listener, owner=self)
+
+    def stream(self, max_events: int) -> EventStream[V]:
+        """Return a stream that is told from the moment it is entered.
+
+        Raises:
+            InvalidArgumentError: max_events is less than 1.
+        """
+        return EventStream(
+            self._informer,
+            max_events=max_events,
+            attach=self._attach_stream,
+            detach=self._detach_stream,
+        )
+
+    def start_nowait(self, group: TaskGroup) -> None:
+        """Start telling, on the running loop; whoever is added later is started at once.
+
+        Args:
+            group: where the reminders run.
+        """
+        self._group = group
+        for listener in self._listeners:
+            self._start(listener, group)
+
+    async def step_out(self) -> None:
+        """Let go of the handler that this is called from: nobody may wait for its call.
+
+        Cancellation:
+            It never waits.
+        """
+        for listener in (*self._listeners, *self._leaving):
+            if listener.is_inside:
+                await listener.aclose()
+
+    async def aclose(self, grace_seconds: float) -> None:
+        """Tell nobody anything more; cancel every call in flight once, and wait for its end.
+
+        A second call does nothing. The streams are left to `end_streams_nowait`.
+
+        Cancellation:
+            Takes effect when the wait is over, which the grace bounds.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._group = None
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as closing:
+                for listener in self._listeners:
+                    closing.start_soon(listener.aclose, grace_seconds)
+                closing.start_soon(self._tasks.stop, grace_seconds)  # of handlers removed before
+
+    def end_streams_nowait(self, error: InformerError | None = None) -> None:
+        """End every stream after what is buffered.
+
+        Args:
+            error: is raised there instead.
+        """
+        for stream in self._streams:
+            stream.end_nowait(error)
+
+    def status(self, now: float) -> tuple[HandlerStatus, ...]:
+        """Return how each handler is doing; from any thread.
+
+        Args:
+            now: the loop's time.
+        """
+        return tuple(listener.status(now) for listener in tuple(self._listeners))
+
+    def _start(self, listener: Listener[V], group: TaskGroup) -> None:
+        listener.start_nowait()
+        if listener.resync_period_seconds > 0:
+            self._reminders[listener] = scope = anyio.CancelScope()
+            group.start_soon(self._remind, listener, scope)
+
+    async def _remind(self, listener: Listener[V], scope: anyio.CancelScope) -> None:
+        with scope:
+            while True:
+                await anyio.sleep(listener.resync_period_seconds)
+                if self._distribution.has_synced:
+                    listener.resync_nowait(self._objects())
+
+    def _detach_listener(self, listener: Listener[V]) -> None:
+        self._distribution.detach(listener)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+        scope = self._reminders.pop(listener, None)
+        if scope is not None:
+            scope.cancel()
+        self._leaving = [known for known in self._leaving if _is_busy(known)]
+        if listener.is_inside and listener not in self._leaving:
+            self._leaving.append(listener)
+
+    def _attach_stream(self, stream: EventStream[V]) -> None:
+        self._refuse_if_closed()
+        self._streams.append(stream)
+        self._distribution.attach(stream)
+
+    def _detach_stream(self, stream: EventStream[V]) -> None:
+        self._distribution.detach(stream)
+        if stream in self._streams:
+            self._streams.remove(stream)
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise LifecycleError(f"the informer of {self._informer} is closed: make a new one")
+
+
+def _is_busy(listener: Listener[V]) -> bool:
+    return listener.status(0.0).in_flight_key is not None
