@@ -160,6 +160,7 @@ PUBLIC: dict[str, list[str]] = {
         "resource_version_is_well_formed",
         "status_error_class",
     ],
+    "pyinformer.cli": ["main"],
     "pyinformer.deltas": [
         "DeletedFinalStateUnknown",
         "Delta",
