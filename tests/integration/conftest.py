@@ -1,0 +1,73 @@
+"""Each test of this folder runs twice: on the embedded server, and on a real kube-apiserver.
+
+A test asks for `server`, or for one of its variants, and gets an EmbeddedServer of its own or a
+RealServer that it shares with others; so it uses a namespace of its own. Only the real half is
+marked `real`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.testing import APIServer, KubeAPIServer, Token
+from tests.integration.servers import ADMIN, EmbeddedServer, RealServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.servers import Server
+
+# A real watch cache grows while its events are fresh; this one has a fixed size.
+_HISTORY = 100_000
+_EMBEDDED_TTL_SECONDS = 2.0
+_REAL_TTL_SECONDS = 20.0  # with less, etcd would end the leases of Events while they are made
+
+_BOTH = [
+    pytest.param("embedded", id="embedded"),
+    pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
+]
+
+
+def _embedded(*, watch_list: bool = True, event_ttl_seconds: float | None = None) -> APIServer:
+    return APIServer(
+        tls=True,
+        tokens=[Token(value=ADMIN)],
+        strict_namespaces=True,
+        watch_cache_size=_HISTORY,
+        history_size=_HISTORY,
+        watch_list=watch_list,
+        event_ttl_seconds=event_ttl_seconds,
+    )
+
+
+@pytest.fixture(scope="session")
+def other_kube_apiserver(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
+    """A second real server for the session: it refuses watch-lists, and its Events live shortly."""
+    with KubeAPIServer(
+        build=kube_apiserver_build, watch_list=False, event_ttl_seconds=_REAL_TTL_SECONDS
+    ) as server:
+        yield server
+
+
+@pytest.fixture(params=_BOTH)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The server under test, as it comes."""
+    if request.param == "embedded":
+        with _embedded() as api:
+            yield EmbeddedServer(api)
+    else:
+        yield RealServer(request.getfixturevalue("kube_apiserver"))
+
+
+@pytest.fixture(params=_BOTH)
+def other_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server under test that refuses watch-lists, and whose Events live only seconds."""
+    if request.param == "embedded":
+        with _embedded(watch_list=False, event_ttl_seconds=_EMBEDDED_TTL_SECONDS) as api:
+            yield EmbeddedServer(api)
+    else:
+        api_of_session: KubeAPIServer = request.getfixturevalue("other_kube_apiserver")
+        yield RealServer(api_of_session)
+        api_of_session.close_connections()

@@ -1,0 +1,143 @@
+"""An informer with a witness beside it, and the comparison of both with the server.
+
+In goes what `factory.informer` takes; out comes an informer whose every handler call is recorded.
+At rest its cache, the mirror of its handler and the server's own list have to be one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.integration.history import History, content, contents, positions
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer import Registration, SharedInformer, SharedInformerFactory
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.history import Versions
+    from tests.integration.servers import Server
+
+
+
+@dataclass
+class Followed:
+    """An informer, what its handler was told, and where the truth is to be asked for."""
+
+    informer: SharedInformer[Any]
+    history: History
+    registration: Registration[Any]
+    api_version: str
+    plural: str
+    namespace: str | None
+    label_selector: str | None
+    field_selector: str | None
+
+    @property
+    def loads(self) -> int:
+        """How many complete lists it took."""
+        return self.informer.status().reflector.loads
+
+    def names(self) -> list[str]:
+        """Return the names in the cache, in order."""
+        return sorted(obj.metadata.name for obj in self.informer.lister.list())
+
+    def truth(self, server: Server) -> dict[str, JSONObject]:
+        """Ask the server."""
+        return contents(
+            server.api.list(
+                self.api_version,
+                self.plural,
+                self.namespace,
+                self.label_selector,
+                self.field_selector,
+            )
+        )
+
+    async def settle(
+        self,
+        server: Server,
+        *,
+        versions: Versions | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> dict[str, JSONObject]:
+        """Wait until cache and mirror are what the server lists, then compare content and lives.
+
+        Nobody may write meanwhile.
+
+        Returns:
+            What the server lists, by key.
+        """
+        truth = await asyncio.to_thread(self.truth, server)
+        wanted = {
+            key: (obj["metadata"]["uid"], obj["metadata"]["resourceVersion"])
+            for key, obj in truth.items()
+        }
+
+        def is_there() -> bool:
+            # Sizes first: comparing thousands of objects at every look would slow what it awaits.
+            return (
+                len(self.history.mirror) == len(wanted)
+                and positions(self.informer.lister.list()) == wanted
+                and self.history.positions() == wanted
+            )
+
+        await until(is_there, timeout_seconds=timeout_seconds, what=_Difference(self, wanted))
+        cached = {obj.key: content(obj.to_dict()) for obj in self.informer.lister.list()}
+        assert cached == truth
+        self.history.check(versions)
+        return truth
+
+
+@dataclass
+class _Difference:
+    followed: Followed
+    wanted: dict[str, tuple[str, str]]
+
+    def __str__(self) -> str:
+        cached = positions(self.followed.informer.lister.list(allow_unsynced=True))
+        mirrored = self.followed.history.positions()
+        parts = [str(self.followed.informer.status())]
+        for name, found in (("cache", cached), ("mirror", mirrored)):
+            missing, phantoms = self.wanted.keys() - found.keys(), found.keys() - self.wanted.keys()
+            stale = [k for k in found.keys() & self.wanted.keys() if found[k] != self.wanted[k]]
+            parts.append(
+                f"{name}: {len(missing)} missing, {len(phantoms)} phantoms, {len(stale)} stale"
+                f" {sorted([*missing, *phantoms, *stale])[:3]}"
+            )
+        return "; ".join(parts)
+
+
+def follow(
+    factory: SharedInformerFactory,
+    api_version: str,
+    plural: str,
+    *,
+    namespaces: str | None = None,
+    label_selector: str | None = None,
+    field_selector: str | None = None,
+    mailbox_size: int = 1024,
+    **options: Any,
+) -> Followed:
+    """Ask for an informer, and watch what its handler is told."""
+    informer: SharedInformer[Any] = factory.informer(
+        api_version,
+        plural,
+        namespaces=namespaces,
+        label_selector=label_selector,
+        field_selector=field_selector,
+        **options,
+    )
+    history = History(selective=bool(label_selector or field_selector))
+    registration = informer.add_event_handler(history, mailbox_size=mailbox_size)
+    return Followed(
+        informer,
+        history,
+        registration,
+        api_version,
+        plural,
+        namespaces,
+        label_selector,
+        field_selector,
+    )

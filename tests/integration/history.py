@@ -1,0 +1,135 @@
+"""What handlers were told, and whether it could have been so.
+
+In go the events of one handler, and the versions that writers know to have existed; out come a
+mirror built from the events alone, and every violation of the promise that each key lives
+`add (update)* delete`, with one uid and growing resource versions, again and again.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyinformer import Added, Deleted, KubeObject, Updated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyinformer import Event
+    from pyinformer.apimachinery import JSONObject
+
+
+def content(obj: JSONObject) -> JSONObject:
+    """Return an object without its managedFields, which informers leave out."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def key_of(obj: JSONObject) -> str:
+    """Return `namespace/name`, or `name`."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+def contents(objects: Iterable[JSONObject]) -> dict[str, JSONObject]:
+    """Return what a list says, by key."""
+    return {key_of(obj): content(obj) for obj in objects}
+
+
+class Versions:
+    """Every version that a writer was told to have made; any thread may add one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], JSONObject] = {}
+
+    def note(self, obj: JSONObject) -> JSONObject:
+        """Take the answer to a write, and return it."""
+        metadata = obj["metadata"]
+        with self._lock:
+            self._known[metadata["uid"], metadata["resourceVersion"]] = content(obj)
+        return obj
+
+    def find(self, obj: KubeObject[Any]) -> JSONObject | None:
+        """Return what the server said of a version, or None if no writer made it."""
+        with self._lock:
+            return self._known.get((obj.metadata.uid, obj.metadata.resource_version))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+@dataclass
+class History:
+    """The events of one handler, in order.
+
+    Args:
+        selective: objects leave and enter by changing, so a uid may come again.
+    """
+
+    selective: bool = False
+    mirror: dict[str, KubeObject[Any]] = field(default_factory=dict)
+    events: list[Event[Any]] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    _ended: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def __call__(self, event: Event[Any]) -> None:
+        """Take an event: this is the handler."""
+        self.events.append(event)
+        known = self.mirror.get(event.key)
+        match event:
+            case Added(new):
+                self._check(known is None, event, "is added while it lives")
+                self._check(self._may_begin(event.key, new), event, "is added after its end")
+                self.mirror[event.key] = new
+            case Updated(old, new, is_resync):
+                self._check(known == old, event, "is updated from what was never told")
+                self._check(old.metadata.uid == new.metadata.uid, event, "changes its uid")
+                grows = _version(new) > _version(old) or is_resync
+                self._check(grows, event, "goes back in its resource version")
+                self.mirror[event.key] = new
+            case Deleted(last_known):
+                same = known is not None and known.metadata.uid == last_known.metadata.uid
+                self._check(same, event, "is deleted without living")
+                grows = known is None or _version(last_known) >= _version(known)
+                self._check(grows, event, "is deleted in an older state")
+                self.mirror.pop(event.key, None)
+                self._ended[event.key] = last_known.metadata.uid, _version(last_known)
+
+    def _may_begin(self, key: str, new: KubeObject[Any]) -> bool:
+        uid, version = self._ended.get(key, ("", 0))
+        if self.selective and uid == new.metadata.uid:
+            return _version(new) > version
+        return uid != new.metadata.uid
+
+    def _check(self, holds: bool, event: Event[Any], claim: str) -> None:
+        if not holds:
+            self.violations.append(f"{event.key} {claim}: {event}")
+
+    def of(self, key: str) -> list[Event[Any]]:
+        """Return the events of one key."""
+        return [event for event in self.events if event.key == key]
+
+    def positions(self) -> dict[str, tuple[str, str]]:
+        """Return uid and resource version by key, as the handler knows them."""
+        return positions(self.mirror.values())
+
+    def check(self, versions: Versions | None = None) -> None:
+        """Fail unless every life was valid and every version seen is known, word for word."""
+        assert not self.violations, "\n".join(self.violations[:10])
+        for event in self.events if versions is not None else ():
+            match event:
+                case Added(new) | Updated(_, new):
+                    assert versions is not None
+                    assert versions.find(new) == content(new.to_dict()), f"never existed: {event}"
+
+
+def positions(objects: Iterable[KubeObject[Any]]) -> dict[str, tuple[str, str]]:
+    """Return uid and resource version by key."""
+    return {obj.key: (obj.metadata.uid, obj.metadata.resource_version) for obj in objects}
+
+
+def _version(obj: KubeObject[Any]) -> int:
+    return int(obj.metadata.resource_version)

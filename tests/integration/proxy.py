@@ -1,0 +1,148 @@
+"""A TCP proxy between client and server that breaks connections as a network does.
+
+In go bytes, which it passes on and never reads, TLS included; out comes the same, until it is told
+to cut: after a number of bytes of each connection, or all at once, with RST.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+_CHUNK_BYTES = 16 * 1024
+
+
+@dataclass(eq=False)
+class _Link:
+    """One connection through the proxy."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    left: int | None
+    """How many bytes of the server may still pass; None is all."""
+
+    def cut(self) -> None:
+        """Break both halves at once."""
+        self.client.transport.abort()
+        self.server.transport.abort()
+
+
+@dataclass(eq=False)
+class Proxy:
+    """A running proxy.
+
+    Attributes:
+        cut_after: draws after how many bytes of the server a new connection breaks; None never.
+        cuts: how many connections it has broken.
+        connections: how many it has accepted.
+    """
+
+    target_port: int
+    cut_after: Callable[[], int] | None = None
+    port: int = 0
+    cuts: int = 0
+    connections: int = 0
+    _open: set[_Link] = field(default_factory=set)
+    _refuses: bool = False
+
+    @property
+    def url(self) -> str:
+        """The server's address by way of this proxy."""
+        return f"https://127.0.0.1:{self.port}"
+
+    def cut_now(self) -> None:
+        """Break every open connection."""
+        for link in tuple(self._open):
+            link.cut()
+            self.cuts += 1
+
+    def refuse(self) -> None:
+        """Break every open connection, and every new one, until `accept`."""
+        self._refuses = True
+        self.cut_now()
+
+    def accept(self) -> None:
+        """Let connections through again."""
+        self._refuses = False
+
+    def cut_open_after(self, size: int) -> None:
+        """Break each open connection after so many more bytes of the server."""
+        for link in self._open:
+            link.left = size
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass one connection on until either half ends."""
+        self.connections += 1
+        if self._refuses:
+            writer.transport.abort()
+            return
+        try:
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target_port)
+        except OSError:
+            writer.transport.abort()
+            return
+        link = _Link(writer, to_server, self.cut_after() if self.cut_after else None)
+        self._open.add(link)
+        ways = [
+            asyncio.create_task(_pass_on(reader, to_server)),
+            asyncio.create_task(self._pass_back(link, from_server)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._open.discard(link)
+            link.cut()
+            for way in ways:
+                way.cancel()
+            await asyncio.wait(ways)
+
+    async def _pass_back(self, link: _Link, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(_CHUNK_BYTES):
+                passed = data if link.left is None else data[: link.left]
+                link.client.write(passed)
+                await link.client.drain()
+                if link.left is None:
+                    continue
+                link.left -= len(passed)
+                if not link.left:
+                    self.cuts += 1
+                    return
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+
+
+@asynccontextmanager
+async def proxying(
+    target_port: int, *, cut_after: Callable[[], int] | None = None
+) -> AsyncIterator[Proxy]:
+    """Run a proxy in front of a port on loopback until the block is left."""
+    proxy = Proxy(target_port, cut_after)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(proxy.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    listener = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    proxy.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        listener.close()
+        left = tuple(tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

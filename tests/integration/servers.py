@@ -1,0 +1,200 @@
+"""The two servers behind one face, so that a test cannot tell which it got.
+
+In goes an embedded or a real API server; out come the few things that both do in ways of their own:
+namespaces, users, connections, and dying. Everything else is asked of `api`, whose calls are the
+same for both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+from abc import ABC, abstractmethod
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pyinformer
+from pyinformer.apimachinery import APIStatusError, UnauthorizedError
+from pyinformer.testing import Token
+from pyinformer.testing._polling import poll
+from pyinformer.transport import StaticCredentials
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer, KubeAPIServer
+
+ADMIN = "the-administrators-token"
+WIDGETS = "suite.example.com/v1"
+_numbers = itertools.count()
+
+
+class Server(ABC):
+    """A server under test."""
+
+    name: str
+    api: APIServer | KubeAPIServer
+    token: str
+
+    def namespace(self) -> str:
+        """Make a namespace that no other test knows."""
+        name = f"suite-{secrets.token_hex(4)}-{next(_numbers)}"
+        self.api.ensure_namespace(name)
+        return name
+
+    def serve_widgets(self) -> None:
+        """Serve custom resources of both scopes."""
+        self.api.register(WIDGETS, "Widget", "widgets")
+        self.api.register(WIDGETS, "Planet", "planets", namespaced=False)
+
+    @property
+    def port(self) -> int:
+        """Where it listens on loopback."""
+        port = urlsplit(self.api.url).port
+        assert port
+        return port
+
+    def config(self, *, token: str | None = None, url: str | None = None) -> pyinformer.ClusterConfig:
+        """Describe the way to it, perhaps as another user, perhaps through a proxy."""
+        return pyinformer.ClusterConfig(
+            server=url or self.api.url,
+            ca_file=str(self.api.ca_file),
+            credentials=StaticCredentials.bearer(token or self.token),
+        )
+
+    @asynccontextmanager
+    async def connect(
+        self, *, token: str | None = None, url: str | None = None
+    ) -> AsyncIterator[pyinformer.Cluster]:
+        """Connect a cluster."""
+        async with pyinformer.connect(config=self.config(token=token, url=url)) as cluster:
+            yield cluster
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Kill it without a farewell, and start it again; its watch history is gone."""
+
+    @abstractmethod
+    def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
+        """Return the token of a user who may do just that, on one core resource."""
+
+    @abstractmethod
+    def ended_user(self, namespace: str) -> str:
+        """Return a token that was good and is no more."""
+
+
+class EmbeddedServer(Server):
+    """The server in a thread of this process."""
+
+    name = "embedded"
+    token = ADMIN
+
+    def __init__(self, api: APIServer) -> None:
+        self.api: APIServer = api
+
+    def restart(self) -> None:
+        """Cut every connection and forget the watch windows."""
+        self.api.restart(keep_history=False)
+
+    def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
+        """Add a token."""
+        value = secrets.token_hex(8)
+        self.api.add_token(
+            Token(value=value, verbs=verbs, resources=(plural,), namespaces=(namespace,))
+        )
+        return value
+
+    def ended_user(self, namespace: str) -> str:
+        """Add a token and let it expire."""
+        value = self.user(namespace, "pods", ("*",))
+        self.api.expire_token(value)
+        return value
+
+
+class RealServer(Server):
+    """kube-apiserver; users are service accounts with a Role."""
+
+    name = "real"
+
+    def __init__(self, api: KubeAPIServer) -> None:
+        self.api: KubeAPIServer = api
+        self.token = api.token
+
+    def restart(self) -> None:
+        """SIGKILL, and a new process with the same etcd."""
+        self.api.restart()
+
+    def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
+        """Bind a service account to a Role, and wait until the authorizer has heard of it."""
+        account, token = self._account(namespace)
+        rules = [{"apiGroups": [""], "resources": [plural], "verbs": list(verbs)}]
+        for kind, extra in (
+            ("Role", {"rules": rules}),
+            (
+                "RoleBinding",
+                {
+                    "roleRef": {
+                        "apiGroup": "rbac.authorization.k8s.io",
+                        "kind": "Role",
+                        "name": account,
+                    },
+                    "subjects": [
+                        {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+                    ],
+                },
+            ),
+        ):
+            metadata = {"name": account, "namespace": namespace}
+            api_version = "rbac.authorization.k8s.io/v1"
+            self.api.create(
+                {"apiVersion": api_version, "kind": kind, "metadata": metadata, **extra}
+            )
+        attributes = {"namespace": namespace, "resource": plural, "verb": verbs[0]}
+        assert poll(lambda: self._may(token, attributes), timeout_seconds=30)
+        return token
+
+    def ended_user(self, namespace: str) -> str:
+        """Delete the account behind a token, and wait until the authenticator has heard of it."""
+        account, token = self._account(namespace)
+        self.api.delete("v1", "serviceaccounts", account, namespace)
+        assert poll(lambda: self._is_refused(token), timeout_seconds=30)
+        return token
+
+    def _account(self, namespace: str) -> tuple[str, str]:
+        account = f"user-{next(_numbers)}"
+        metadata = {"name": account, "namespace": namespace}
+        self.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        answer = self.api.request("POST", path, body=_TOKEN_REQUEST)
+        return account, str(answer["status"]["token"])
+
+    def _may(self, token: str, attributes: JSONObject) -> bool:
+        review: JSONObject = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        with contextlib.suppress(APIStatusError):
+            answer = self.api.client(token).request("POST", path, body=review)
+            return bool(answer["status"]["allowed"])
+        return False
+
+    def _is_refused(self, token: str) -> bool:
+        try:
+            self.api.client(token).request("GET", "/api/v1/pods")
+        except UnauthorizedError:
+            return True
+        except APIStatusError:
+            return False
+        return False
+
+
+_TOKEN_REQUEST: JSONObject = {
+    "apiVersion": "authentication.k8s.io/v1",
+    "kind": "TokenRequest",
+    "spec": {"expirationSeconds": 3600},
+}
