@@ -8,6 +8,7 @@ pass; everything it cannot prove goes to the slow path, which rebuilds the objec
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, final
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from pyinformer.apimachinery._errors import InvalidObjectError
 from pyinformer.apimachinery._intern import InternStatistics, InternTable
 from pyinformer.apimachinery._json import DECODE_FAILURES
-from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource
+from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource, object_key
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._transform import Transform, apply_transform
@@ -37,12 +38,18 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from pyinformer.apimachinery._view import View
+
 _Fields: TypeAlias = "dict[str, Raw]"
 
-_MANAGED_FIELDS = b',"managedFields":'
+_MANAGED_FIELDS = b',"managedFields":['  # a list, so that no longer value begins with a shorter one
+_BEFORE_LIST = len(_MANAGED_FIELDS) - 1
 _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
 _MAX_NAMESPACES = 65_536
+
+_METADATA = b'"metadata":'
+_NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
 
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -56,6 +63,7 @@ class ObjectCodec(Generic[V]):
         view: the projection, checked by `check_view`, or None.
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
         transform: the user's change to each object before it is kept.
+        on_problem: is told of each object that can be identified and not read as asked.
     """
 
     def __init__(
@@ -65,18 +73,24 @@ class ObjectCodec(Generic[V]):
         view: type[V] | None = None,
         strip_managed_fields: bool = True,
         transform: Transform | None = None,
+        on_problem: Callable[[str], None] | None = None,
     ) -> None:
         self.resource = resource
         self.gvk: GroupVersionKind | None = None
         self._strip = strip_managed_fields
         self._transform = transform
-        self._decode_wire = wire_decoder(cast("Any", view))
+        self._on_problem = on_problem
+        self._view = cast("type[View] | None", view)
+        self._is_settled = False  # gvk is what objects say, no longer what their list's name hints
+        self._decode_any = wire_decoder(self._view)
+        self._decode_wire = self._decode_any
         self._build_view = None if view is None else view_builder(cast("Any", view))
         self._labels: InternTable[Labels] = InternTable(decode_labels)
         self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners)
         self._namespaces: dict[str, str] = {}
         self._head = _IMPOSSIBLE_HEAD
         self._fill = b""
+        self._cut_offset = 0
 
     def decode(self, data: bytes, start: int, end: int) -> KubeObject[V]:
         """Decode the object that `data[start:end]` is.
@@ -93,27 +107,27 @@ class ObjectCodec(Generic[V]):
         else:
             return self._decode_slowly(data[start:end])
         try:
-            cut = data.find(_MANAGED_FIELDS, inner, end) if self._strip else -1
+            # The search starts where the cut was in the leanest object so far; whatever it finds
+            # is proven below, and an object with an earlier cut takes the slow path once.
+            cut = data.find(_MANAGED_FIELDS, start + self._cut_offset, end) if self._strip else -1
+            text = memoryview(data)
+            wire = self._decode_wire(text[start:end])
+            managed = wire.metadata.managed_fields
             if cut < 0:
-                raw = data[body:end]
-                wire = self._decode_wire(raw if body == start else memoryview(data)[start:end])
-                if self._strip and wire.metadata.managed_fields:
+                if self._strip and managed:
                     return self._decode_slowly(data[start:end])
+                raw = fill + data[body:end]
             else:
-                wire = self._decode_wire(memoryview(data)[start:end])
-                value = cut + len(_MANAGED_FIELDS)
-                managed = bytes(wire.metadata.managed_fields)
-                if not managed or not data.startswith(managed, value):
+                rest = cut + _BEFORE_LIST + len(managed)
+                if not managed or not data.startswith(managed, cut + _BEFORE_LIST):
                     return self._decode_slowly(data[start:end])
                 # What precedes the cut is one object if closed here, so the cut is a field of
                 # metadata itself and of nothing nested in it.
                 skip_object(data[inner - 1 : cut] + b"}")
-                raw = data[body:cut] + data[value + len(managed) : end]
-            if fill:
-                raw = fill + raw
+                raw = b"".join((fill, text[body:cut], text[rest:end]))
             if not raw.isascii():
                 raw.decode()  # a skipping decoder does not look at the text it skips
-            return self._record(wire, raw, cast("GroupVersionKind", self.gvk), "")
+            return self._record(wire, raw, self.gvk, "")  # type: ignore[arg-type] # a head is known
         except DECODE_FAILURES:
             return self._decode_slowly(data[start:end])
 
@@ -162,13 +176,21 @@ class ObjectCodec(Generic[V]):
     def learn_kind(self, kind: str) -> None:
         """Take note of what objects without a kind of their own are, from their list's kind.
 
+        It holds until an object names another: the kind of a custom resource's list is free.
+
         Args:
             kind: the kind of the items, `Pod` for a `PodList`.
         """
-        api_version = self.resource.api_version
-        self.gvk = GroupVersionKind(self.resource.group, self.resource.version, kind)
+        if not self._is_settled:
+            self.gvk = GroupVersionKind(self.resource.group, self.resource.version, kind)
+
+    def _settle(self, gvk: GroupVersionKind) -> None:
+        """Expect this kind from now on, and no other, wherever in an object it is named."""
+        self.gvk, self._is_settled = gvk, True
+        self._decode_wire = wire_decoder(self._view, gvk)
         if self._transform is None:
-            self._fill = b'{"kind":%s,"apiVersion":%s,' % (encode(kind), encode(api_version))
+            named = encode(gvk.kind), encode(gvk.api_version)
+            self._fill = b'{"kind":%s,"apiVersion":%s,' % named
 
     def _learn_head(self, text: bytes) -> None:
         """Recognise from now on the order in which this server writes kind and apiVersion."""
@@ -181,10 +203,19 @@ class ObjectCodec(Generic[V]):
         ):
             if text.startswith(head):
                 self._head = head
+        cut = text.find(_MANAGED_FIELDS)
+        if cut > 0:
+            self._cut_offset = min(cut, self._cut_offset or cut)
 
     def _decode_slowly(self, text: bytes) -> KubeObject[V]:
-        fields, meta = self._identify(text)
-        gvk = self._kind_of(fields)
+        try:
+            fields = decode_fields(text)
+        except DECODE_FAILURES as error:
+            raise self._unreadable(text, f"cannot be decoded: {error}") from error
+        gvk = self._kind_of(fields, text)
+        meta = self._metadata_of(fields, text)
+        if not self._is_settled:
+            self._settle(gvk)
         self._learn_head(text)
         raw = text
         stripped = self._strip and meta.pop("managedFields", None) is not None
@@ -193,36 +224,41 @@ class ObjectCodec(Generic[V]):
         problem = ""
         if self._transform is not None:
             raw, problem = apply_transform(self._transform, raw)
-        return self._record_or_problem(raw, gvk, meta, problem)
+        record = self._record_or_problem(raw, gvk, meta, problem)
+        if record.problem and self._on_problem is not None:
+            self._on_problem(record.problem)
+        return record
 
-    def _identify(self, text: bytes) -> tuple[_Fields, _Fields]:
+    def _metadata_of(self, fields: _Fields, text: bytes) -> _Fields:
         try:
-            fields = decode_fields(text)
             meta = decode_fields(fields["metadata"])
             if not _decode_text(meta["name"]):
                 raise KeyError("name")
         except KeyError as error:
-            raise InvalidObjectError(str(self.resource), f"an object without {error}") from error
+            raise self._unreadable(text, f"has no {error.args[0]}") from error
         except DECODE_FAILURES as error:
-            reason = f"an object that cannot be decoded: {error}"
-            raise InvalidObjectError(str(self.resource), reason) from error
-        return fields, meta
+            raise self._unreadable(text, f"has metadata that cannot be decoded: {error}") from error
+        return meta
 
-    def _kind_of(self, fields: _Fields) -> GroupVersionKind:
-        expected = self.resource.api_version
+    def _kind_of(self, fields: _Fields, text: bytes) -> GroupVersionKind:
+        expected, known = self.resource.api_version, self.gvk
         try:
             kind = _decode_text(fields["kind"]) if "kind" in fields else ""
             found = _decode_text(fields["apiVersion"]) if "apiVersion" in fields else expected
         except DECODE_FAILURES as error:
-            reason = f"an object whose kind cannot be decoded: {error}"
-            raise InvalidObjectError(str(self.resource), reason) from error
-        if self.gvk is None and kind and found == expected:
-            self.learn_kind(kind)
-        if self.gvk is None or found != expected or kind not in {"", self.gvk.kind}:
-            wanted = f"{expected}/{self.gvk.kind}" if self.gvk else f"an object of {expected}"
-            reason = f"the server sent {found}/{kind or '(no kind)'} where {wanted} was expected"
-            raise InvalidObjectError(str(self.resource), reason)
-        return self.gvk
+            raise self._unreadable(text, f"has a kind that cannot be decoded: {error}") from error
+        if found == expected and kind and not self._is_settled:
+            return GroupVersionKind(self.resource.group, self.resource.version, kind)
+        if found == expected and known is not None and kind in {"", known.kind}:
+            return known
+        wanted = f"{expected}/{known.kind}" if known else f"an object of {expected}"
+        reason = f"is {found}/{kind or '(no kind)'} where {wanted} was expected"
+        raise self._unreadable(text, reason)
+
+    def _unreadable(self, text: bytes, reason: str) -> InvalidObjectError:
+        named = _name_in(text)
+        what = f"{self.resource} {named!r}" if named else str(self.resource)
+        return InvalidObjectError(what, f"an object that {reason}")
 
     @staticmethod
     def _rebuild(gvk: GroupVersionKind, fields: _Fields, meta: _Fields) -> bytes:
@@ -235,7 +271,7 @@ class ObjectCodec(Generic[V]):
     ) -> KubeObject[V]:
         """Build the record from as much of the object as can be read."""
         identity: Callable[[bytes], object] = lambda _: _identity_only(self.resource, meta)  # noqa: E731
-        for decode in (self._decode_wire, decode_wire_object, identity):
+        for decode in (self._decode_any, decode_wire_object, identity):
             try:
                 wire = decode(raw)
                 record = self._record(wire, raw, gvk, problem)
@@ -265,3 +301,15 @@ def _identity_only(resource: GroupVersionResource, meta: _Fields) -> WireObject:
         raise InvalidObjectError(str(resource), reason) from error
     namespace, name, uid, resource_version = values
     return WireObject(WireMeta(namespace, name, uid, resource_version))
+
+
+def _name_in(text: bytes) -> str:
+    """Return the key of an object that cannot be decoded, if its metadata alone can; or nothing."""
+    start = text.find(_METADATA)
+    try:
+        near = text[start + len(_METADATA) :][:_NEAR_BYTES]
+        words = near.decode("utf-8", "replace").lstrip()
+        meta, _ = json.JSONDecoder().raw_decode(words)
+        return object_key(meta.get("namespace") or "", meta["name"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""

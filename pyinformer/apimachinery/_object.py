@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from typing_extensions import TypeVar
 
+from pyinformer.apimachinery._diff import diff
 from pyinformer.apimachinery._errors import (
     FieldNotFoundError,
     FrozenObjectError,
@@ -104,6 +105,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
     @overload
     def at(self, path: str) -> JSONValue: ...
     @overload
+    def at(self, path: str, *, default: object) -> JSONValue: ...
+    @overload
     def at(self, path: str, kind: type[_T]) -> _T: ...
     @overload
     def at(self, path: str, kind: type[_T], *, default: _D) -> _T | _D: ...
@@ -120,8 +123,14 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             FieldNotFoundError: the value is absent and there is no default.
             InvalidPathError: the path cannot be read.
             InvalidObjectError: the value is of another type.
+            InvalidTypeError: `kind` is no type.
         """
-        value = compile_path(path, kind).read(self.raw, self._key)
+        try:
+            compiled = compile_path(path, kind)
+        except TypeError as error:  # they cannot be hashed
+            reason = f"cannot read {path!r} as {kind!r}: {error}"
+            raise InvalidTypeError("kind", reason) from error
+        value = compiled.read(self.raw, self._key)
         if value is not UNSET:
             return value
         if default is _MISSING:
@@ -141,16 +150,17 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             InvalidObjectError: the object does not fit the model.
             InvalidTypeError: nothing can be decoded into such a model.
         """
-        decode = _model_decoder(cast("Hashable", model))
+        decode = _decoder_of(model)
         try:
             return cast("_T", decode(self.raw))
-        except (ValueError, TypeError, RecursionError) as error:
-            reason = f"does not fit {model.__name__}: {error}"
+        except Exception as error:  # validators and generated models raise what they like
+            name = getattr(model, "__name__", repr(model))
+            reason = f"does not fit {name}: {_reason_of(error)}"
             raise InvalidObjectError(self._what, reason) from error
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
         """Return whether both bodies say the same, whatever their resource versions."""
-        return self.raw == other.raw or _content(self) == _content(other)
+        return self.raw == other.raw or not diff(self, other)
 
     @property
     def _what(self) -> str:
@@ -158,7 +168,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
     @property
     def _identity(self) -> tuple[GroupVersionKind, str, str]:
-        return self.gvk, self.metadata.uid, self.metadata.resource_version
+        meta = self.metadata
+        # What is computed on request (metrics, for one) has no uid; its key tells it apart.
+        return self.gvk, meta.uid or self._key, meta.resource_version
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, KubeObject):
@@ -172,6 +184,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         meta = self.metadata
         return f"<{self.gvk} {self._key} uid={meta.uid} resource_version={meta.resource_version}>"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("_key", self._key), ("metadata", self.metadata)]  # a Struct's own has the body
+
     if not TYPE_CHECKING:
         # Type checkers refuse these already; at run time the error says what to call instead.
         def __getitem__(self, item: object) -> NoReturn:
@@ -180,18 +195,38 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         def __setitem__(self, item: object, value: object) -> NoReturn:
             raise FrozenObjectError(key=self._key, operation=f"object[{item!r}] = ...")
 
-        def __setattr__(self, name: str, value: object) -> NoReturn:
-            raise FrozenObjectError(key=self._key, operation=f"object.{name} = ...")
-
-        def __delattr__(self, name: str) -> NoReturn:
-            raise FrozenObjectError(key=self._key, operation=f"del object.{name}")
+        def __delitem__(self, item: object) -> NoReturn:
+            raise FrozenObjectError(key=self._key, operation=f"del object[{item!r}]")
 
 
-def _content(obj: KubeObject[Any]) -> JSONObject:
-    body = obj.to_dict()
-    for volatile in ("resourceVersion", "managedFields"):
-        body["metadata"].pop(volatile, None)
-    return body
+def _refuse_assignment(obj: KubeObject[Any], name: str, _value: object) -> NoReturn:
+    raise FrozenObjectError(key=obj._key, operation=f"object.{name} = ...")
+
+
+def _refuse_deletion(obj: KubeObject[Any], name: str) -> NoReturn:
+    raise FrozenObjectError(key=obj._key, operation=f"del object.{name}")
+
+
+# A frozen Struct puts refusals of its own in the place of these two when its class is made.
+type.__setattr__(KubeObject, "__setattr__", _refuse_assignment)
+type.__setattr__(KubeObject, "__delattr__", _refuse_deletion)
+
+
+def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model
+    try:
+        return _model_decoder(cast("Hashable", model))
+    except TypeError as error:
+        reason = f"nothing can be decoded into {model!r}: {error}"
+        raise InvalidTypeError("model", reason) from error
+
+
+def _reason_of(error: Exception) -> str:
+    """Return a model's complaint in one line, without the values that it complains about."""
+    problems: Any = getattr(error, "errors", None)  # pydantic's
+    if callable(problems):
+        found = problems(include_url=False, include_context=False, include_input=False)
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+    return " ".join(str(error).split())
 
 
 @lru_cache(maxsize=256)  # models are classes of the program; bounded for those made on the fly
@@ -200,12 +235,7 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
         return cast("Callable[[bytes], object]", model.model_validate_json)
     if hasattr(model, "openapi_types"):
         return _client_decoder(model)
-    try:
-        return msgspec.json.Decoder(model).decode
-    except TypeError as error:
-        raise InvalidTypeError(
-            "model", f"nothing can be decoded into {model!r}: {error}"
-        ) from error
+    return msgspec.json.Decoder(model).decode
 
 
 def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class

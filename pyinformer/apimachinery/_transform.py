@@ -59,6 +59,9 @@ def _impose_identity(original: JSONObject, changed: JSONObject) -> None:
     """A transform cannot make an object look like another one."""
     changed["apiVersion"], changed["kind"] = original["apiVersion"], original["kind"]
     metadata = changed.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        reason = f"must leave metadata a dict, not {type(metadata).__name__}"
+        raise InvalidTypeError("transform", reason)
     for field in _IDENTITY:
         if field in original["metadata"]:
             metadata[field] = original["metadata"][field]

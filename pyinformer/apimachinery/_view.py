@@ -49,6 +49,12 @@ else:
         """Base class of projections; declare fields as in a dataclass."""
 
 
+_ALREADY_THERE = {
+    "metadata": "obj.metadata and obj.annotations",
+    "kind": "obj.gvk",
+    "apiVersion": "obj.gvk",
+}
+
 _IMMUTABLE = (
     msginspect.NoneType,
     msginspect.BoolType,
@@ -81,9 +87,10 @@ def check_view(view: type[View]) -> None:
     except (TypeError, NameError) as error:
         raise InvalidViewError(name, f"its types cannot be decoded: {error}") from error
     struct = _as_struct(info)
-    if any(field.encode_name == "metadata" for field in struct.fields):
-        reason = "metadata is on every object already: use obj.metadata and obj.annotations"
-        raise InvalidViewError(name, reason)
+    for field in struct.fields:
+        for taken in {field.name, field.encode_name} & _ALREADY_THERE.keys():
+            reason = f"{taken} is on every object already: use {_ALREADY_THERE[taken]}"
+            raise InvalidViewError(name, reason)
     mutable = _mutable(info, name, frozenset())
     if mutable is not None:
         raise InvalidViewError(name, mutable)
@@ -120,7 +127,20 @@ def _mutable_struct(info: msginspect.StructType, where: str, seen: frozenset[typ
     if info.cls in seen:
         return None
     inner = seen | {info.cls}
-    return _first(_mutable(f.type, f"{where}.{f.name}", inner) for f in info.fields)
+    return _first(
+        _mutable(f.type, f"{where}.{f.name}", inner) or _mutable_default(f, f"{where}.{f.name}")
+        for f in info.fields
+    )
+
+
+def _mutable_default(field: msginspect.Field, where: str) -> str | None:
+    default = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    if isinstance(default, list | dict | set | bytearray):
+        kind = type(default).__name__
+        return f"{where} has a {kind} as its default, which readers could change; use ()"
+    return None
 
 
 def _first(reasons: Any) -> str | None:  # noqa: ANN401 - a generator of str | None
