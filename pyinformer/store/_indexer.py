@@ -144,19 +144,20 @@ class Indexer(Generic[V]):
     def apply_nowait(self, event: Event[V]) -> None:
         """Take one change over into the cache."""
         if isinstance(event, Updated):
-            self._update(event.old._key, event.old, event.new)
+            self._update(event.old, event.new)
         elif isinstance(event, Added):
             self._add(event.object._key, event.object)
         else:
             self._remove(event.last_known._key)
 
-    def _update(self, key: str, old: KubeObject[V], new: KubeObject[V]) -> None:
-        state = self._state
+    def _update(self, old: KubeObject[V], new: KubeObject[V]) -> None:
+        state, key = self._state, old._key
         moved: list[tuple[Index[V], Placement, Placement]] | None = None
         for index in state.ordered:
+            read = index.read
             try:
-                value = index.read(new)
-                if value.__class__ is str and value == index.read(old):
+                value = read(new)
+                if value.__class__ is str and value == read(old):
                     index.buckets[value][key] = new
                     continue
             except Exception:  # noqa: BLE001, S110 - user code; read again below, within the fence
