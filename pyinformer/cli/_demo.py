@@ -191,7 +191,8 @@ class Show:
             self.say("interrupted: nothing was compared")
             return _SIGNALLED + self.signalled
         if wrong:
-            self.say(f"NOT EQUAL to what the server lists, {len(wrong)} differences:")
+            total = f"{len(wrong)} difference{'s' if len(wrong) > 1 else ''}"
+            self.say(f"NOT EQUAL to what the server lists, {total}:")
             for difference in wrong[:_NAMED]:
                 self.say(f"  {difference}")
             return 1

@@ -1,0 +1,107 @@
+"""The command line itself: its options, its extra, and `serve` in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pyinformer
+from pyinformer.cli import main
+
+_COMMAND = (sys.executable, "-m", "pyinformer")
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules['{missing}'] = None\n"
+        "sys.argv = ['pyinformer', 'serve', '--help']\n"
+        "from pyinformer.cli import main; sys.exit(main())"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == f"{missing} is not installed: install 'pyinformer[cli]'\n"
+
+
+def test_importing_the_command_line_loads_nothing_of_it() -> None:
+    code = "import sys, pyinformer.cli; print({'typer', 'rich', 'aiohttp'} & set(sys.modules))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        pytest.param(["demo", "--seconds", "1"], "equal to what the server lists", id="demo"),
+        pytest.param(["serve", "--kubeconfig", __file__], "is not overwritten", id="serve"),
+    ],
+)
+def test_each_command_reaches_its_function(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    printed: str,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pyinformer", *arguments])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == (0 if arguments[0] == "demo" else 1)
+    assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        pytest.param(["demo", "--seconds", "0"], "--seconds", id="too-short"),
+        pytest.param(["serve", "--build"], "--real", id="build-without-real"),
+        pytest.param(["serve", "--port", "70000"], "--port", id="no-port"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_by_name(arguments: list[str], named: str) -> None:
+    done = subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def _serves_the_default_namespace(kubeconfig: Path) -> bool:
+    async with (
+        pyinformer.connect(kubeconfig) as cluster,
+        pyinformer.SharedInformer(cluster, "v1", "namespaces") as namespaces,
+    ):
+        await namespaces.wait_for_cache_sync(timeout_seconds=10)
+        return "default" in namespaces.lister
+
+
+def test_serve_writes_a_usable_kubeconfig_and_stops_at_ctrl_c(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    with subprocess.Popen(
+        [*_COMMAND, "serve", "--kubeconfig", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert f"the kubeconfig is {path}" in process.stdout.readline()
+            assert asyncio.run(_serves_the_default_namespace(path))
+        finally:
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=10)
+
+    assert (process.returncode, errors) == (0, "")
+    assert output.endswith("stopped\n")
+    assert not path.exists()

@@ -1,0 +1,188 @@
+"""`pyinformer demo` as its users meet it: by its lines, its exit status and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from pyinformer.apimachinery import Added, KubeObject
+from pyinformer.cli._demo import Show, demo
+from pyinformer.cli._screens import PlainScreen
+from pyinformer.cli._world import World
+from pyinformer.testing import APIServer
+from tests.cli.cluster_objects import hold, pod
+
+_COMMAND = (sys.executable, "-m", "pyinformer")
+_SOON_SECONDS = 3.0  # a second is promised; the machine may be busy
+
+
+def _plain() -> dict[str, str]:
+    return {**os.environ, "TERM": "xterm-256color", "PYTHONUNBUFFERED": "1"}
+
+
+def test_on_a_pipe_it_prints_plain_lines_and_succeeds() -> None:
+    done = subprocess.run(
+        [*_COMMAND, "demo", "--seconds", "3"],
+        capture_output=True,
+        text=True,
+        env=_plain(),
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "\r" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert [line[:7] for line in lines if "pods (" in line] == ["  0.0 s", "  1.0 s", "  2.0 s"]
+    assert any("is being drained" in line for line in lines)
+    assert any("replicas on image v7" in line for line in lines)
+    assert lines[-2:] == [
+        "equal to what the server lists, by key, uid, resource version and body:",
+        "  every cache, and a mirror of each built from handler calls alone",
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_soon_with_the_summary_so_far(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [*_COMMAND, "demo", "--seconds", "60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=_plain(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("  0.0 s")
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=_SOON_SECONDS)
+
+    assert (process.returncode, errors) == (128 + number, "")
+    assert "events told to handlers" in output
+    assert output.endswith("interrupted: nothing was compared\n")
+
+
+def test_it_ends_with_success_in_the_process_of_a_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    output = io.StringIO()
+
+    assert demo(seconds=1.0, seed=3, output=output) == 0
+
+    assert "equal to what the server lists" in output.getvalue()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class _Saboteur:
+    """A world that lives, and does something else once."""
+
+    def __init__(self, server: APIServer, sabotage: Callable[[], object]) -> None:
+        self._world = World(server)
+        self._world.populate()
+        self._sabotage: Callable[[], object] | None = sabotage
+
+    def step(self) -> None:
+        """Live, and strike as soon as it is possible."""
+        self._world.step()
+        if self._sabotage is not None and self._sabotage():
+            self._sabotage = None
+
+
+def _run(sabotage: Callable[[Show], object]) -> tuple[int, str]:
+    output = io.StringIO()
+    show = Show(1.0, output, PlainScreen(output))
+    with APIServer() as server:
+        status = asyncio.run(show.run(server, _Saboteur(server, lambda: sabotage(show))))
+    return status, output.getvalue()
+
+
+def _ghost() -> KubeObject:
+    return hold(pod("ghost"))
+
+
+def _haunt_the_mirror(show: Show) -> bool:
+    show.watched[0].mirror.objects["default/ghost"] = _ghost()
+    return True
+
+
+def _haunt_the_cache(show: Show) -> bool:
+    indexer = show.watched[0].informer._indexer
+    indexer.apply_nowait(Added(_ghost()))
+    return indexer.get("default/ghost") is not None
+
+
+def _contradict(show: Show) -> bool:
+    show.watched[0].mirror.on_delete(_ghost())
+    return True
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "named"),
+    [
+        pytest.param(
+            _haunt_the_mirror,
+            "the mirror of pods has default/ghost, which the server does not have",
+            id="mirror",
+        ),
+        pytest.param(
+            _haunt_the_cache,
+            "the cache of pods has default/ghost, which the server does not have",
+            id="cache",
+        ),
+        pytest.param(
+            _contradict,
+            "the mirror of pods was told: default/ghost was deleted and was not there",
+            id="handler-calls",
+        ),
+    ],
+)
+def test_what_differs_from_the_server_fails_the_demo_by_name(
+    sabotage: Callable[[Show], object], named: str
+) -> None:
+    status, output = _run(sabotage)
+
+    assert status == 1
+    assert "NOT EQUAL to what the server lists, 1 difference:" in output
+    assert f"  {named}\n" in output
+
+
+def test_a_handler_that_raises_fails_the_demo() -> None:
+    output = io.StringIO()
+    show = Show(1.0, output, PlainScreen(output))
+
+    def break_the_diary(_show: Show) -> bool:
+        show.diary.note = None  # type: ignore[method-assign,assignment]  # any failure
+        return True
+
+    with APIServer() as server:
+        status = asyncio.run(show.run(server, _Saboteur(server, lambda: break_the_diary(show))))
+
+    assert status == 1
+    assert re.search(r"words about pods raised \d+ times, last TypeError", output.getvalue())
+
+
+def test_a_cluster_that_stands_still_fails_the_demo() -> None:
+    def stand_still(_show: Show) -> bool:
+        raise RuntimeError("no power")
+
+    status, output = _run(stand_still)
+
+    assert status == 1
+    assert "the cluster stood still: RuntimeError('no power')" in output
+
+
+def test_a_port_that_cannot_be_had_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_server: APIServer) -> None:
+        raise OSError("address already in use")
+
+    monkeypatch.setattr(APIServer, "start", refuse)
+    output = io.StringIO()
+
+    assert demo(seconds=1.0, seed=0, output=output) == 1
+    assert output.getvalue() == "the demo failed: address already in use\n"
