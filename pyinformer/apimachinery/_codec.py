@@ -300,7 +300,9 @@ def _identity_only(resource: GroupVersionResource, meta: _Fields) -> WireObject:
         reason = f"an object whose identity cannot be decoded: {error}"
         raise InvalidObjectError(str(resource), reason) from error
     namespace, name, uid, resource_version = values
-    return WireObject(WireMeta(namespace, name, uid, resource_version))
+    return WireObject(
+        WireMeta(name=name, namespace=namespace, uid=uid, resource_version=resource_version)
+    )
 
 
 def _name_in(text: bytes) -> str:

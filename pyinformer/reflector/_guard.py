@@ -94,7 +94,8 @@ class Guard:
         self._previous = ""
         self._resume_before = resume_before
         self._regressions = 0
-        self._tombstones: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._tombstones: OrderedDict[tuple[str, str], str] = OrderedDict()
+        # By key and uid: a name can have been deleted more than once, each time another object.
         self._counts: dict[str, int] = {}
         self._metrics = metrics
         self._resource = resource
@@ -129,11 +130,15 @@ class Guard:
         if not resource_version_is_well_formed(version):
             return self._malformed()
         stale = cached is not None and not _newer(version, cached.resource_version)
-        if older(version, self.position):
-            return self._judge_regression(key, new, cached, stale=stale)
+        is_known = cached is not None and (cached.uid, cached.resource_version) == (
+            new.uid,
+            version,
+        )
+        if older(version, self.position) and not is_known:
+            return self._judge_regression(key, new, stale=stale)
         if stale or self._is_buried(key, new):
             self._count("duplicate_events")
-            self._advance(version)
+            self._advance_if_newer(version)
             return Verdict.SKIP
         if version == self.position:
             self._note_equal()
@@ -142,12 +147,11 @@ class Guard:
         if cached.uid == new.uid:
             return Verdict.UPDATE
         self._count("uid_replacements")
+        self._bury(key, cached.uid, version)
         return Verdict.REPLACE
 
-    def _judge_regression(
-        self, key: str, new: ObjectMeta, cached: ObjectMeta | None, *, stale: bool
-    ) -> Verdict:
-        if (cached is not None and stale) or self._is_buried(key, new):
+    def _judge_regression(self, key: str, new: ObjectMeta, *, stale: bool) -> Verdict:
+        if stale or self._is_buried(key, new):
             return self._ignore_regression()
         return self._suspect(Suspicion.UNPROVEN)
 
@@ -175,16 +179,22 @@ class Guard:
             self._count("delete_old_rv")
 
     def _judge_deletion_of_unknown(self, key: str, gone: ObjectMeta) -> Verdict:
-        self._bury(key, gone.uid, gone.resource_version)
-        if older(gone.resource_version, self.position):
+        version = gone.resource_version
+        is_replay = self._is_buried(key, gone)
+        self._bury(key, gone.uid, version)
+        if older(version, self.position):
             return self._ignore_regression()
-        self._advance(gone.resource_version)
+        if version == self.position and not is_replay:
+            self._note_equal()
+        self._advance(version)
         return Verdict.SKIP
 
     def _judge_deletion_of_other(self, key: str, gone: ObjectMeta, cached: ObjectMeta) -> Verdict:
-        if not _newer(gone.resource_version, cached.resource_version):
-            self._bury(key, gone.uid, gone.resource_version)
+        version = gone.resource_version
+        self._bury(key, gone.uid, version)
+        if not _newer(version, cached.resource_version):
             return self._ignore_regression()
+        self._bury(key, cached.uid, version)
         self._suspect(Suspicion.UNPROVEN)
         return Verdict.REMOVE_UNSEEN
 
@@ -227,9 +237,9 @@ class Guard:
         self._settle(resource_version)
         return new_epoch
 
-    def count(self, name: str, action: str = "") -> None:
+    def count(self, name: str, value: str = "", *, label: str = "action") -> None:
         """Count something that happened beside the table."""
-        self._count(name, action)
+        self._count(name, value, label)
 
     def statistics(self) -> GuardStatistics:
         """Return where the guard stands."""
@@ -270,19 +280,19 @@ class Guard:
         return Verdict.SKIP
 
     def _bury(self, key: str, uid: str, version: str) -> None:
-        self._tombstones[key] = (uid, version)
-        self._tombstones.move_to_end(key)
+        known = self._tombstones.pop((key, uid), version)
+        self._tombstones[key, uid] = known if older(version, known) else version
         if len(self._tombstones) > _MAX_TOMBSTONES:
             self._tombstones.popitem(last=False)
 
-    def _is_buried(self, key: str, new: ObjectMeta) -> bool:
-        uid, version = self._tombstones.get(key, ("", ""))
-        return bool(version) and uid == new.uid and not older(version, new.resource_version)
+    def _is_buried(self, key: str, meta: ObjectMeta) -> bool:
+        version = self._tombstones.get((key, meta.uid))
+        return version is not None and not older(version, meta.resource_version)
 
-    def _count(self, name: str, action: str = "") -> None:
-        label = f"{name}:{action}" if action else name
-        self._counts[label] = self._counts.get(label, 0) + 1
-        labels = {"resource": self._resource, "action": action}
+    def _count(self, name: str, value: str = "", label: str = "action") -> None:
+        counted = f"{name}:{value}" if value else name
+        self._counts[counted] = self._counts.get(counted, 0) + 1
+        labels = {"resource": self._resource, label: value}
         self._metrics.increment(f"informer_{name}_total", labels)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.transport import Body, ListWatch
 
 _log = logging.getLogger(__name__)
-_RESCHEDULE_SECONDS = 1.0  # moving a deadline costs more than an event; once a second is enough
+_RESCHEDULE_SHARE = 1 / 30  # moving a deadline costs more than an event: once a second at 30 s
 
 
 @final
@@ -141,6 +141,7 @@ class Loader(Generic[V]):
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter, idle: anyio.CancelScope
     ) -> None:
         budget = TimeBudget()
+        idle_seconds = self._options.initial_events_idle_seconds
         extended = budget.now()
         while snapshot.resource_version is None:
             chunk = await body.read()
@@ -149,9 +150,9 @@ class Loader(Generic[V]):
                 raise ProtocolError(what, "it ended before it was complete")
             started = budget.now()
             splitter.feed(chunk)
-            if started - extended > _RESCHEDULE_SECONDS:
+            if started - extended > idle_seconds * _RESCHEDULE_SHARE:
                 extended = started
-                idle.deadline = started + self._options.initial_events_idle_seconds
+                idle.deadline = started + idle_seconds
             if budget.spend_since(started):
                 await budget.yield_now()
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, final
 
 from pyinformer.apimachinery import (
     APIStatusError,
-    ExponentialBackoff,
     InformerError,
     InternalError,
     InvalidResourceVersionError,
     ListInconsistentError,
     NotFoundError,
+    RequestTimeoutError,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
+    ServerError,
 )
 from pyinformer.reflector._state import (
     Breach,
@@ -38,9 +39,10 @@ from pyinformer.reflector._state import (
     WatchFailed,
     Woke,
 )
+from pyinformer.reflector._watch_list_memory import WatchListMemory
 
 if TYPE_CHECKING:
-    from pyinformer.reflector._watch_list_memory import WatchListMemory
+    from pyinformer.apimachinery import ExponentialBackoff
 
 _REFUSALS = frozenset({400, 403, 405, 415, 422})  # all of them have been seen from some server
 _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at once
@@ -50,7 +52,7 @@ _EXPIRED_AFTER_LOAD = 2  # twice running: paging takes longer than the server re
 _TOO_LARGE = 3  # a lagging server catches up within three attempts
 _BROKEN_WATCH_LISTS = 2
 _FRAME_RELIST_SECONDS = 600.0  # one frame must not cause a list more often than this
-_MALFORMED_AGAIN_SECONDS = 600.0  # a list was no cure if it happens again within this time
+_MALFORMED_AGAIN_SECONDS = 600.0  # a list was no cure if it happens again so soon after it
 
 
 @final
@@ -79,6 +81,7 @@ class ReflectorMachine:
         self.loads = 0
         self._backoff = backoff
         self._watch_list = watch_list
+        self._own_watch_list = WatchListMemory()  # what only this resource's server gets wrong
         self._use_watch_list = use_watch_list
         self._next: Command = Watch()
         self._expired_after_load = 0
@@ -86,14 +89,15 @@ class ReflectorMachine:
         self._empty_watches = 0
         self._too_large = 0
         self._broken_watch_lists = 0
-        self._malformed_at = float("-inf")
+        self._is_curing = False
+        self._cured_at = float("-inf")
         self._bad_frame = b""
         self._frame_relist_at = float("-inf")
         self._prefer_whole = False
 
     def start(self, now: float) -> Command:
         """Return the first command."""
-        return self._load(now)
+        return self._perform(self._load(now))
 
     def step(self, happened: Input, now: float) -> Command:
         """Take how the last command ended, and return the next one."""
@@ -101,7 +105,7 @@ class ReflectorMachine:
             case Woke():
                 return self._perform(self._next)
             case Loaded():
-                return self._on_loaded(happened)
+                return self._on_loaded(happened, now)
             case LoadFailed():
                 return self._on_load_failed(happened, now)
             case WatchEnded():
@@ -125,13 +129,15 @@ class ReflectorMachine:
         """Take note that the server accepted a watch."""
         self.reason = ""
 
-    def _on_loaded(self, happened: Loaded) -> Command:
+    def _on_loaded(self, happened: Loaded, now: float) -> Command:
         self.loads += 1
         self.attempts = 0
         self.last_error = None
         self.reason = ""
         self._watches_since_load = 0
         self._broken_watch_lists = 0
+        if self._is_curing:
+            self._is_curing, self._cured_at = False, now
         if happened.mode is LoadMode.WATCH_LIST:
             self.state = ReflectorState.WATCHING
             return Follow()
@@ -142,21 +148,24 @@ class ReflectorMachine:
         if isinstance(error, InvalidResourceVersionError):
             return self._on_malformed(error, now)
         if happened.mode is LoadMode.WATCH_LIST:
-            return self._on_watch_list_failed(error, now)
-        if isinstance(error, ResourceExpiredError) and happened.pages:
+            return self._on_watch_list_failed(happened, now)
+        is_paged = happened.mode is LoadMode.PAGED and happened.pages
+        if is_paged and isinstance(error, ResourceExpiredError):
             # The continue token expired: the pages read so far are of no use, one body is.
             return self._perform(Load(LoadMode.WHOLE))
         return self._retry_load(error, now)
 
-    def _on_watch_list_failed(self, error: InformerError, now: float) -> Command:
+    def _on_watch_list_failed(self, happened: LoadFailed, now: float) -> Command:
+        error = happened.error
         refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
         if refused or isinstance(error, ListInconsistentError):
-            self._watch_list.refused(now)
+            memory = self._watch_list if refused else self._own_watch_list
+            memory.refused(now)
             return self._perform(Load(self._list_mode()))
-        self._broken_watch_lists += 1
+        self._broken_watch_lists += happened.established or _may_spare_lists(error)
         if self._broken_watch_lists >= _BROKEN_WATCH_LISTS:
             self._broken_watch_lists = 0
-            self._watch_list.refused(now)
+            self._own_watch_list.refused(now)
         return self._retry_load(error, now)
 
     def _retry_load(self, error: InformerError, now: float) -> Command:
@@ -164,9 +173,9 @@ class ReflectorMachine:
 
     def _on_watch_ended(self, happened: WatchEnded, now: float) -> Command:
         self._watches_since_load += 1
-        if happened.events:
+        if happened.events or happened.seconds >= _EMPTY_WATCH_SECONDS:
             self.progressed()
-        elif happened.seconds < _EMPTY_WATCH_SECONDS:
+        else:
             self._empty_watches += 1
         if self._empty_watches >= _EMPTY_WATCHES:
             self._empty_watches = 0
@@ -178,9 +187,11 @@ class ReflectorMachine:
 
     def _on_watch_failed(self, happened: WatchFailed, now: float) -> Command:
         error = happened.error
+        if happened.established:
+            self._watches_since_load += 1
+            self.progressed()
         if isinstance(error, ResourceExpiredError):
             return self._on_expired(error, now, first=not self._watches_since_load)
-        self._watches_since_load += happened.established
         if isinstance(error, NotFoundError):
             return self._retry_load(error, now)
         if isinstance(error, ResourceVersionTooLargeError):
@@ -192,10 +203,10 @@ class ReflectorMachine:
 
     def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
-        if self._expired_after_load >= _EXPIRED_AFTER_LOAD:
-            self._prefer_whole = True
+        again = self._expired_after_load >= _EXPIRED_AFTER_LOAD
+        self._prefer_whole = self._prefer_whole or again
         command = self._retry_load(error, now)
-        if self._prefer_whole:
+        if again:
             self.reason += "; the list takes longer than the server's watch history, so the next"
             self.reason += " load is a watch-list or one unpaged list"
         return command
@@ -211,12 +222,12 @@ class ReflectorMachine:
         return self._retry_load(error, now)
 
     def _on_malformed(self, error: InformerError, now: float) -> Command:
-        before, self._malformed_at = self._malformed_at, now
-        if now - before < _MALFORMED_AGAIN_SECONDS:
+        if self._is_curing or now - self._cured_at < _MALFORMED_AGAIN_SECONDS:
             self.state = ReflectorState.FAILED
             self.last_error = error
             self.reason = "resource versions cannot be compared; the cache is kept as it is"
             return Halt(error)
+        self._is_curing = True
         return self._retry_load(error, now)
 
     def _on_unreadable(self, happened: WatchBroken, now: float) -> Command:
@@ -228,7 +239,8 @@ class ReflectorMachine:
         return self._wait(happened.error, now, Watch())
 
     def _load(self, now: float) -> Load:
-        if self._use_watch_list and self._watch_list.may_try(now):
+        memories = (self._watch_list, self._own_watch_list)
+        if self._use_watch_list and all(memory.may_try(now) for memory in memories):
             return Load(LoadMode.WATCH_LIST)
         return Load(self._list_mode())
 
@@ -256,3 +268,13 @@ class ReflectorMachine:
         self.reason = reason
         self._next = then
         return Sleep(max(self._backoff.next(now), at_least))
+
+
+def _may_spare_lists(error: InformerError) -> bool:
+    """Return whether a server that fails a watch-list like this may answer a list all the same.
+
+    A server that cannot be reached, asks for patience or wants other credentials fails both.
+    """
+    if isinstance(error, ServerError):
+        return error.retry_after_seconds is None
+    return isinstance(error, RequestTimeoutError)

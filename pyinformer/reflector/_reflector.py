@@ -15,6 +15,7 @@ from anyio import TASK_STATUS_IGNORED
 from msgspec import Struct
 
 from pyinformer.apimachinery import (
+    APIStatusError,
     ExponentialBackoff,
     InformerError,
     InternalError,
@@ -119,15 +120,16 @@ class Reflector(Generic[V]):
         self._options = options or ReflectorOptions()
         self._on_change = on_change
         self._now: Callable[[], float] = float  # the loop's, once it runs
+        # Events expire together: etcd deletes all keys of a lease in one revision.
+        expiring = resource.resource == "events" and resource.group in {"", "events.k8s.io"}
+        self._guard = guard = Guard(metrics=metrics, resource=str(resource), resume_before=expiring)
         self._codec: ObjectCodec[V] = ObjectCodec(
             resource,
             view=projection,
             strip_managed_fields=strip_managed_fields,
             transform=transform,
+            on_problem=lambda _: guard.count("undecodable", "kept"),
         )
-        # Events expire together: etcd deletes all keys of a lease in one revision.
-        expiring = resource.resource == "events" and resource.group in {"", "events.k8s.io"}
-        self._guard = Guard(metrics=metrics, resource=str(resource), resume_before=expiring)
         self._machine = ReflectorMachine(
             backoff=ExponentialBackoff(rng=self._options.rng),
             watch_list=watch_list_memory or WatchListMemory(),
@@ -204,11 +206,12 @@ class Reflector(Generic[V]):
         return Loaded(mode)
 
     async def _watch_list(self) -> Input:
-        loaded = False
+        opened = loaded = False
         try:
             async with self._list_watch.watch(
                 resource_version="", timeout_seconds=self._timeout(), send_initial_events=True
             ) as body:
+                opened = True
                 splitter, rest = await self._loader.load_initial_events(body)
                 loaded = True
                 self._machine.step(Loaded(LoadMode.WATCH_LIST), self._now())
@@ -217,7 +220,7 @@ class Reflector(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop goes on
             if loaded:
                 return WatchFailed(self._named(error), established=True)
-            return LoadFailed(LoadMode.WATCH_LIST, self._named(error))
+            return LoadFailed(LoadMode.WATCH_LIST, self._named(error), established=opened)
 
     async def _watch(self) -> Input:
         position = self._guard.resume_position
@@ -252,6 +255,8 @@ class Reflector(Generic[V]):
         except LineTooLongError as error:
             return WatchBroken(Breach.UNREADABLE, error, b"too long")
         except InformerError as error:
+            if isinstance(error, APIStatusError):
+                self._guard.count("watch_errors", str(error.status), label="code")
             return WatchFailed(error, established=follower.frames > 0)
         return WatchEnded(follower.frames, self._now() - started)
 

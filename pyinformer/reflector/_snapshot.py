@@ -52,14 +52,15 @@ class Snapshot(Generic[V]):
 
     __slots__ = (
         "_codec",
+        "_deleted",
         "_guard",
         "_malformed",
         "_newest",
+        "_rewound",
         "_sink",
         "objects",
         "resource_version",
         "rest",
-        "rewound",
         "skipped",
     )
 
@@ -69,15 +70,20 @@ class Snapshot(Generic[V]):
         self._guard = guard
         self._newest = "0"
         self._malformed = ""
+        self._deleted: dict[str, str] = {}
+        self._rewound: set[str] = set()
         self.objects: dict[str, KubeObject[V]] = {}
         self.resource_version: str | None = None
         """The list's version once it is complete."""
-        self.rewound = False
-        """An object is older here than in the cache: the server went back in time."""
         self.skipped = 0
         """Items that could not be read; what they were is unknown, so nothing may be deleted."""
         self.rest: list[bytes] = []
         """Lines behind the end bookmark; they belong to the watch that follows."""
+
+    @property
+    def rewound(self) -> bool:
+        """Whether an object is older here than in the cache: the server went back in time."""
+        return bool(self._rewound)
 
     def on_item(self, data: bytes, start: int, end: int) -> None:
         """Take one item of a list.
@@ -125,31 +131,52 @@ class Snapshot(Generic[V]):
                 obj = self._codec.decode(body, first, last)
             except InvalidObjectError:
                 obj = decode_any(self._codec, line)
-        except InvalidObjectError as error:
+        except (InvalidObjectError, ProtocolError) as error:
             self._skip(error)
             return
         if kind == DELETED:
-            self.objects.pop(obj._key, None)
+            self._remove(obj)
         else:
             self._add(obj)
 
     def _add(self, obj: KubeObject[V]) -> None:
         key, meta = obj._key, obj.metadata
         version = meta.resource_version
-        if not resource_version_is_well_formed(version):
-            self._malformed = self._malformed or version or "(none)"
-        elif older(self._newest, version):
-            self._newest = version
+        self._note(version)
+        before = self.objects.get(key)
+        if before is not None and older(version, before.metadata.resource_version):
+            return
+        if self._deleted and not older(self._deleted.get(key, ""), version):
+            return
         cached = self._sink.get(key)
         if cached is not None and cached.metadata.uid == meta.uid:
             known = cached.metadata.resource_version
             if known == version:
                 obj = cached
             elif older(version, known):
-                self.rewound = True
+                self._rewound.add(key)
+                self.objects[key] = obj
+                return
+        if self._rewound:
+            self._rewound.discard(key)
+        self.objects[key] = obj
+
+    def _remove(self, obj: KubeObject[V]) -> None:
+        # Before its end bookmark a stream has no order: the larger version of a key wins.
+        key, version = obj._key, obj.metadata.resource_version
+        self._note(version)
         before = self.objects.get(key)
-        if before is None or not older(version, before.metadata.resource_version):
-            self.objects[key] = obj
+        if before is not None and older(version, before.metadata.resource_version):
+            return
+        self._deleted[key] = version
+        self._rewound.discard(key)
+        self.objects.pop(key, None)
+
+    def _note(self, version: str) -> None:
+        if not resource_version_is_well_formed(version):
+            self._malformed = self._malformed or version or "(none)"
+        elif older(self._newest, version):
+            self._newest = version
 
     def _skip(self, error: Exception) -> None:
         self.skipped += 1

@@ -80,6 +80,8 @@ class LoadFailed(Struct, frozen=True):
     error: InformerError
     pages: int = 0
     """Pages that had been read completely."""
+    established: bool = False
+    """The server had accepted the request before it failed."""
 
 
 @final

@@ -1,0 +1,336 @@
+"""Lines of a watch into a sink: frames of any shape, and what ends a stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    Event,
+    ForbiddenError,
+    ResourceExpiredError,
+    ResourceVersionTooLargeError,
+    ServerError,
+    TooManyRequestsError,
+)
+from pyinformer.reflector import Guard
+from pyinformer.reflector._follower import Follower
+from pyinformer.reflector._frames import StreamBroken
+from pyinformer.reflector._state import Breach
+from tests.reflector.samples import (
+    DictSink,
+    bookmark,
+    codec,
+    line,
+    pod,
+    pod_bytes,
+    status_bytes,
+)
+
+
+class Bench:
+    """A follower behind a list at 100 that has `a` in it."""
+
+    def __init__(self, *, selective: bool = False, sink: type[DictSink] = DictSink) -> None:
+        self.sink = sink(pod("a", "90"))
+        self.guard = Guard()
+        self.guard.loaded("100")
+        self.follower = Follower(codec(), self.guard, self.sink, selective=selective)
+
+    def feed(self, *lines: bytes) -> None:
+        for one in lines:
+            # In the middle of a buffer, as lines stand there.
+            data = b"before\n" + one + b"\nbehind"
+            self.follower.on_line(data, len(b"before\n"), len(b"before\n") + len(one))
+
+    def broken(self, one: bytes) -> StreamBroken:
+        with pytest.raises(StreamBroken) as caught:
+            self.feed(one)
+        return caught.value
+
+    def untouched(self) -> bool:
+        return (
+            self.guard.position == "100"
+            and self.sink.versions() == {"a": "90"}
+            and not self.sink.history
+        )
+
+
+def test_a_life_is_followed() -> None:
+    bench = Bench()
+    bench.feed(
+        line("ADDED", "b", "101", "uid-b"),
+        line("MODIFIED", "b", "102", "uid-b"),
+        line("MODIFIED", "a", "103"),
+        bookmark("110"),
+        line("DELETED", "b", "111", "uid-b"),
+    )
+    assert bench.sink.history == {
+        "b": ["add 101", "update 101 102", "delete 111"],
+        "a": ["update 90 103"],
+    }
+    assert bench.sink.bookmarks == ["110"]
+    assert bench.guard.position == "111"
+    assert bench.follower.frames == 5
+
+
+def test_a_type_that_does_not_fit_the_cache_is_taken_by_what_is_cached() -> None:
+    bench = Bench()
+    bench.feed(line("ADDED", "a", "101"), line("MODIFIED", "b", "102", "uid-b"))
+    assert bench.sink.history == {"a": ["update 90 101"], "b": ["add 102"]}
+
+
+def test_a_recreated_object_is_a_deletion_and_an_addition() -> None:
+    bench = Bench()
+    bench.feed(line("MODIFIED", "a", "101", "uid-2"))
+    assert bench.sink.history == {"a": ["delete? 90", "add 101"]}
+
+
+def test_a_deletion_of_another_uid_removes_the_cached_object_and_ends_the_stream() -> None:
+    bench = Bench()
+    broken = bench.broken(line("DELETED", "a", "101", "uid-2"))
+    assert broken.breach is Breach.SUSPECT
+    assert bench.sink.history == {"a": ["delete? 90"]}
+    assert bench.guard.position == "101"
+
+
+@pytest.mark.parametrize("selective", [False, True])
+def test_a_deletion_says_whether_the_object_may_still_exist(selective: bool) -> None:
+    seen: list[Event[None]] = []
+
+    class Listening(DictSink):
+        def apply_nowait(self, event: Event[None]) -> None:
+            seen.append(event)
+
+    bench = Bench(selective=selective, sink=Listening)
+    bench.feed(line("DELETED", "a", "101"))
+    assert [getattr(event, "may_still_exist", None) for event in seen] == [selective]
+
+
+def test_a_recreation_replayed_from_before_is_ignored() -> None:
+    """kubernetes#58545, as a whole."""
+    bench = Bench()
+    bench.feed(
+        line("DELETED", "a", "120"),
+        line("ADDED", "a", "130", "uid-2"),
+        line("ADDED", "c", "150", "uid-c"),
+    )
+    before = dict(bench.sink.history)
+    bench.feed(
+        line("ADDED", "a", "90"), line("DELETED", "a", "90"), line("ADDED", "a", "130", "uid-2")
+    )
+    assert bench.sink.history == before
+    assert bench.sink.versions() == {"a": "130", "c": "150"}
+
+
+POD = pod_bytes("b", "101", "uid-b")
+ODD_SHAPES = [
+    pytest.param(b'{ "type" : "%s" , "object" : ' + POD + b" } ", id="white-space"),
+    pytest.param(b"  \t" + b'{"type":"%s","object":' + POD + b"}", id="leading-white-space"),
+    pytest.param(b'{"type":"%s","object":' + POD + b"}\r", id="carriage-return"),
+    pytest.param(b'{"object":' + POD + b',"type":"%s"}', id="other-order"),
+    pytest.param(b'{"type":"%s","object":' + POD + b',"more":{"a":[1]}}', id="more-behind"),
+    pytest.param(b'{"kind":"WatchEvent","type":"%s","object":' + POD + b"}", id="more-before"),
+    pytest.param(b'{"type":"%s","object": ' + POD + b"}", id="space-before-object"),
+]
+
+
+@pytest.mark.parametrize("shape", ODD_SHAPES)
+@pytest.mark.parametrize("kind", [b"ADDED", b"MODIFIED"])
+def test_an_event_of_an_unusual_shape_is_applied(shape: bytes, kind: bytes) -> None:
+    bench = Bench()
+    bench.feed(shape.replace(b"%s", kind))
+    assert bench.sink.history == {"b": ["add 101"]}
+    bench.feed(shape.replace(b"%s", b"DELETED").replace(b'"101"', b'"102"'))
+    assert bench.sink.history == {"b": ["add 101", "delete 102"]}
+
+
+@pytest.mark.parametrize("shape", ODD_SHAPES)
+def test_a_bookmark_of_an_unusual_shape_is_taken(shape: bytes) -> None:
+    bench = Bench()
+    bench.feed(shape.replace(b"%s", b"BOOKMARK"))
+    assert bench.guard.position == "101"
+
+
+@pytest.mark.parametrize("shape", ODD_SHAPES)
+def test_an_error_of_an_unusual_shape_is_raised(shape: bytes) -> None:
+    bench = Bench()
+    with pytest.raises(ResourceExpiredError):
+        bench.feed(shape.replace(b"%s", b"ERROR").replace(POD, status_bytes(410)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"metadata":{"resourceVersion":"120"}}', id="nothing-else"),
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"","resourceVersion":"120",'
+            b'"creationTimestamp":null},"spec":{"containers":null},"status":{}}',
+            id="as-servers-send-it",
+        ),
+        pytest.param(
+            b'{"kind":"PartialObjectMetadata","metadata":{"resourceVersion":"120"}}',
+            id="of-another-kind",
+        ),
+    ],
+)
+def test_a_bookmark_needs_no_more_than_a_version(body: bytes) -> None:
+    bench = Bench()
+    bench.feed(b'{"type":"BOOKMARK","object":' + body + b"}")
+    assert bench.guard.position == "120"
+    assert bench.sink.bookmarks == ["120"]
+
+
+TABLE = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"101"}}'
+UNREADABLE = [
+    pytest.param(b"nonsense", id="no-json"),
+    pytest.param(b"[1]", id="no-object"),
+    pytest.param(b"{}", id="empty"),
+    pytest.param(b'{"type":"ADDED"}', id="no-object-in-it"),
+    pytest.param(b'{"object":' + POD + b"}", id="no-type"),
+    pytest.param(b'{"type":7,"object":' + POD + b"}", id="type-is-a-number"),
+    pytest.param(b'{"type":"UPSERTED","object":' + POD + b"}", id="unknown-type"),
+    pytest.param(b'{"type":"added","object":' + POD + b"}", id="type-in-lower-case"),
+    pytest.param(b'{"type":"MODIFIED","object":null}', id="null"),
+    pytest.param(b'{"type":"MODIFIED","object":[]}', id="array"),
+    pytest.param(b'{"type":"MODIFIED","object":"text"}', id="text"),
+    pytest.param(b'{"type":"MODIFIED","object":{}}', id="no-metadata"),
+    pytest.param(b'{"type":"MODIFIED","object":{"metadata":{}}}', id="no-name"),
+    pytest.param(line("MODIFIED", "b", "101")[:-20], id="truncated"),
+    pytest.param(line("MODIFIED", "b", "101")[:-1], id="last-brace-missing"),
+    pytest.param(line("MODIFIED", "b", "101") + b"}", id="one-brace-too-many"),
+    pytest.param(line("MODIFIED", "b", "101") * 2, id="two-events-in-a-line"),
+    pytest.param(b'{"type":"ADDED","object":' + TABLE + b"}", id="table"),
+    pytest.param(line("ADDED", "b", "101").replace(b'"Pod"', b'"Node"'), id="other-kind"),
+    pytest.param(line("ADDED", "b", "101").replace(b'"v1"', b'"v2"'), id="other-version"),
+    pytest.param(b'{"type":"BOOKMARK","object":{"metadata":7}}', id="bookmark-without-metadata"),
+    pytest.param(b'{"type":"BOOKMARK","object":null}', id="bookmark-without-object"),
+    pytest.param(b'{"type":"ERROR","object":null}', id="error-without-object"),
+    pytest.param(
+        b'{"type":"ADDED","object":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, id="deep"
+    ),
+]
+
+
+@pytest.mark.parametrize("frame", UNREADABLE)
+def test_a_frame_that_cannot_be_read_ends_the_stream_and_moves_nothing(frame: bytes) -> None:
+    bench = Bench()
+    broken = bench.broken(frame)
+    assert broken.breach is Breach.UNREADABLE
+    assert bench.untouched()
+    assert bench.guard.statistics().counts == {"unknown_events": 1}
+
+
+def test_the_same_unreadable_frame_is_recognised() -> None:
+    bench = Bench()
+    first, again, other = (bench.broken(frame) for frame in (b"xyz", b"xyz", b"xyy"))
+    assert first.digest == again.digest != other.digest
+
+
+def test_invalid_text_in_what_is_kept_ends_the_stream_or_marks_the_object() -> None:
+    bench = Bench()
+    bench.feed(
+        line("ADDED", "b", "101", "uid-b").replace(b'"nodeName":"101"', b'"nodeName":"\xff"')
+    )
+    assert bench.sink.objects["b"].problem
+    assert bench.guard.position == "101", "what can be identified counts as applied"
+
+
+@pytest.mark.parametrize("version", [None, "", "0", "007", "1e3", "x"])
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_an_event_without_a_comparable_version_ends_the_stream(
+    version: str | None, kind: str, name: str
+) -> None:
+    bench = Bench()
+    broken = bench.broken(line(kind, name, version))
+    assert broken.breach is Breach.MALFORMED
+    assert bench.untouched()
+
+
+def test_a_bookmark_without_a_version_ends_the_stream() -> None:
+    bench = Bench()
+    broken = bench.broken(b'{"type":"BOOKMARK","object":{"metadata":{}}}')
+    assert broken.breach is Breach.MALFORMED
+    assert bench.untouched()
+
+
+def test_a_bookmark_from_the_past_ends_the_stream() -> None:
+    bench = Bench()
+    broken = bench.broken(bookmark("99"))
+    assert broken.breach is Breach.SUSPECT
+    assert "a bookmark older than the position" in str(broken)
+    assert bench.untouched()
+
+
+def test_an_event_that_cannot_be_proven_stale_ends_the_stream() -> None:
+    bench = Bench()
+    broken = bench.broken(line("ADDED", "b", "95", "uid-b"))
+    assert broken.breach is Breach.SUSPECT
+    assert "'b' at '95'" in str(broken)
+    assert bench.untouched()
+
+
+def test_three_regressions_end_the_stream() -> None:
+    bench = Bench()
+    stale = line("MODIFIED", "a", "80")
+    bench.feed(stale, stale)
+    assert bench.broken(stale).breach is Breach.SUSPECT
+    assert bench.untouched()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(status_bytes(410, "Expired"), ResourceExpiredError, id="410"),
+        pytest.param(status_bytes(429), TooManyRequestsError, id="429"),
+        pytest.param(status_bytes(403), ForbiddenError, id="403"),
+        pytest.param(status_bytes(500), ServerError, id="500"),
+        pytest.param(b'{"kind":"Status"}', ServerError, id="no-code"),
+        pytest.param(b"{}", ServerError, id="nothing"),
+        pytest.param(
+            b'{"code":504,"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}',
+            ResourceVersionTooLargeError,
+            id="too-large",
+        ),
+    ],
+)
+def test_an_error_event_is_raised_by_its_code_and_moves_nothing(
+    body: bytes, expected: type[APIStatusError]
+) -> None:
+    bench = Bench()
+    with pytest.raises(expected) as caught:
+        bench.feed(b'{"type":"ERROR","object":' + body + b"}")
+    assert type(caught.value) is expected
+    assert bench.untouched()
+
+
+def test_a_status_in_place_of_a_watch_is_an_error() -> None:
+    bench = Bench()
+    with pytest.raises(ResourceExpiredError):
+        bench.feed(status_bytes(410, "Gone"))
+    assert bench.untouched()
+
+
+def test_the_position_moves_only_after_the_sink_has_taken_the_event() -> None:
+    positions: list[str] = []
+
+    class Listening(DictSink):
+        def apply_nowait(self, event: Event[None]) -> None:
+            super().apply_nowait(event)
+            positions.append(bench.guard.position)
+
+    bench = Bench(sink=Listening)
+    bench.feed(line("ADDED", "b", "101"), line("MODIFIED", "a", "102"))
+    assert positions == ["100", "101"]
+
+
+def test_an_event_that_the_sink_does_not_take_moves_nothing() -> None:
+    class Failing(DictSink):
+        def apply_nowait(self, event: Event[None]) -> None:
+            raise MemoryError
+
+    bench = Bench(sink=Failing)
+    with pytest.raises(MemoryError):
+        bench.feed(line("MODIFIED", "a", "102"))
+    assert bench.guard.position == "100"

@@ -1,0 +1,446 @@
+"""What a reflector does next: every transition, with the times passed in.
+
+A delay is a Sleep; after it comes `Woke`, and the command that had been planned.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ExponentialBackoff,
+    InformerError,
+    InvalidResourceVersionError,
+    ListInconsistentError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+    status_error_class,
+)
+from pyinformer.reflector import ReflectorState, WatchListMemory
+from pyinformer.reflector._machine import ReflectorMachine
+from pyinformer.reflector._state import (
+    Breach,
+    Command,
+    Follow,
+    Halt,
+    Input,
+    Load,
+    Loaded,
+    LoadFailed,
+    LoadMode,
+    Sleep,
+    Watch,
+    WatchBroken,
+    WatchEnded,
+    WatchFailed,
+    Woke,
+)
+
+WATCH_LIST, PAGED, WHOLE = Load(LoadMode.WATCH_LIST), Load(LoadMode.PAGED), Load(LoadMode.WHOLE)
+LOST = TransportError("https://server", "the connection was lost")
+HANGING = RequestTimeoutError("https://server", "no answer", waited_seconds=30)
+BAD = ProtocolError("watch", "nonsense")
+MALFORMED = InvalidResourceVersionError("x")
+NO_END = ListInconsistentError("watch-list pods.v1", "the server never said that it is complete")
+
+
+def status(code: int, retry_after_seconds: float | None = None, *causes: str) -> APIStatusError:
+    error_class = status_error_class(code, causes)
+    return error_class(status=code, retry_after_seconds=retry_after_seconds, causes=causes)
+
+
+TOO_LARGE = status(504, None, "ResourceVersionTooLarge")
+EXPIRED = status(410)
+
+
+class Bench:
+    """A machine and a clock."""
+
+    def __init__(
+        self, *, memory: WatchListMemory | None = None, use_watch_list: bool = True, seed: int = 0
+    ) -> None:
+        self.memory = memory or WatchListMemory()
+        self.now = 1000.0
+        self.machine = ReflectorMachine(
+            backoff=ExponentialBackoff(rng=random.Random(seed)),
+            watch_list=self.memory,
+            use_watch_list=use_watch_list,
+        )
+
+    def start(self) -> Command:
+        return self.machine.start(self.now)
+
+    def state(self) -> ReflectorState:
+        return self.machine.state
+
+    @property
+    def troubles(self) -> tuple[int, InformerError | None]:
+        return self.machine.attempts, self.machine.last_error
+
+    def step(self, happened: Input) -> Command:
+        return self.machine.step(happened, self.now)
+
+    def after_delay(
+        self, happened: Input, *, at_least: float = 0.2, below: float = 60.0
+    ) -> Command:
+        """Take what happened, be told to wait, wait, and return what is to be done then."""
+        command = self.step(happened)
+        assert isinstance(command, Sleep)
+        assert at_least <= command.seconds <= below
+        assert self.machine.state is ReflectorState.WAITING
+        self.now += command.seconds
+        return self.step(Woke())
+
+    def watching(self) -> Bench:
+        """Load by pages and watch."""
+        self.start()
+        assert self.step(Loaded(LoadMode.PAGED)) == Watch()
+        return self
+
+
+def test_a_watch_list_comes_first_and_is_followed() -> None:
+    bench = Bench()
+    assert bench.start() == WATCH_LIST
+    assert bench.state() is ReflectorState.LOADING
+    assert bench.step(Loaded(LoadMode.WATCH_LIST)) == Follow()
+    assert bench.state() is ReflectorState.WATCHING
+    assert bench.machine.loads == 1
+
+
+def test_without_watch_list_a_paged_list_comes_first_and_a_watch_follows() -> None:
+    bench = Bench(use_watch_list=False)
+    assert bench.start() == PAGED
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+    assert bench.state() is ReflectorState.WATCHING
+
+
+@pytest.mark.parametrize("code", [400, 403, 405, 415, 422])
+def test_a_refused_watch_list_becomes_a_paged_list_at_once(code: int) -> None:
+    bench = Bench()
+    bench.start()
+    assert bench.step(LoadFailed(LoadMode.WATCH_LIST, status(code))) == PAGED
+    assert bench.state() is ReflectorState.LOADING
+
+
+def test_a_refused_watch_list_is_remembered_for_ten_minutes_by_all() -> None:
+    first = Bench()
+    first.start()
+    first.step(LoadFailed(LoadMode.WATCH_LIST, status(422)))
+    second = Bench(memory=first.memory)
+    second.now += 599.9
+    assert second.start() == PAGED
+    third = Bench(memory=first.memory)
+    third.now += 600.0
+    assert third.start() == WATCH_LIST
+
+
+def test_a_watch_list_without_an_end_falls_back_at_once_for_this_resource_only() -> None:
+    bench = Bench()
+    bench.start()
+    assert bench.step(LoadFailed(LoadMode.WATCH_LIST, NO_END, established=True)) == PAGED
+    bench.step(Loaded(LoadMode.PAGED))
+    bench.now += 500
+    assert bench.after_delay(WatchFailed(EXPIRED, established=True)) == PAGED
+    assert Bench(memory=bench.memory).start() == WATCH_LIST
+    bench.now += 600
+    assert bench.after_delay(WatchFailed(EXPIRED, established=True)) == WATCH_LIST
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        pytest.param(LoadFailed(LoadMode.WATCH_LIST, BAD, established=True), id="ended-early"),
+        pytest.param(LoadFailed(LoadMode.WATCH_LIST, LOST, established=True), id="cut"),
+        pytest.param(LoadFailed(LoadMode.WATCH_LIST, HANGING), id="no-answer"),
+        pytest.param(LoadFailed(LoadMode.WATCH_LIST, status(500)), id="500"),
+    ],
+)
+def test_a_watch_list_that_breaks_twice_gives_way_to_a_list(failed: LoadFailed) -> None:
+    bench = Bench()
+    bench.start()
+    assert bench.after_delay(failed) == WATCH_LIST
+    assert bench.after_delay(failed) == PAGED
+    assert Bench(memory=bench.memory).start() == WATCH_LIST, "others may still try"
+
+
+@pytest.mark.parametrize(
+    "error", [LOST, status(401), status(404), status(429), status(429, 1), status(503, 1)]
+)
+def test_a_server_that_would_fail_a_list_too_is_asked_for_a_watch_list_again(
+    error: InformerError,
+) -> None:
+    bench = Bench()
+    bench.start()
+    for _ in range(10):
+        assert bench.after_delay(LoadFailed(LoadMode.WATCH_LIST, error)) == WATCH_LIST
+    assert bench.machine.attempts == 10
+    assert bench.machine.last_error is error
+
+
+def test_an_expired_continue_token_makes_one_whole_list_at_once() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    assert bench.step(LoadFailed(LoadMode.PAGED, EXPIRED, pages=2)) == WHOLE
+    assert bench.after_delay(LoadFailed(LoadMode.WHOLE, EXPIRED, pages=2)) == PAGED
+
+
+def test_an_expired_first_page_is_repeated_under_backoff() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, EXPIRED)) == PAGED
+
+
+@pytest.mark.parametrize("error", [LOST, HANGING, BAD, NO_END, status(401), status(403), EXPIRED])
+def test_a_list_that_fails_is_repeated_under_backoff(error: InformerError) -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    for attempt in range(1, 6):
+        assert bench.after_delay(LoadFailed(LoadMode.PAGED, error)) == PAGED
+        assert bench.machine.attempts == attempt
+    assert bench.machine.last_error is error
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+    assert bench.troubles == (0, None)
+
+
+def test_a_list_waits_as_long_as_the_server_asks_for() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(429, 17)), at_least=17) == PAGED
+
+
+def test_a_watch_waits_as_long_as_the_server_asks_for_and_resumes_without_a_list() -> None:
+    bench = Bench().watching()
+    for _ in range(5):
+        failed = WatchFailed(status(429, 17), established=False)
+        assert bench.after_delay(failed, at_least=17) == Watch()
+    assert bench.machine.loads == 1
+
+
+@pytest.mark.parametrize("error", [LOST, HANGING, status(401), status(403), status(429)])
+@pytest.mark.parametrize("code", [500, 502, 503, 504])
+@pytest.mark.parametrize("established", [False, True])
+def test_a_watch_that_fails_resumes_without_a_list(
+    error: InformerError, code: int, established: bool
+) -> None:
+    bench = Bench().watching()
+    for failure in (error, status(code), error, status(code)):
+        assert bench.after_delay(WatchFailed(failure, established=established)) == Watch()
+        assert bench.state() is ReflectorState.WATCHING
+        assert bench.machine.last_error is failure
+    assert bench.machine.loads == 1
+
+
+def test_a_resource_that_is_gone_is_loaded_again() -> None:
+    bench = Bench().watching()
+    assert bench.after_delay(WatchFailed(status(404), established=False)) == WATCH_LIST
+
+
+@pytest.mark.parametrize("established", [False, True])
+def test_an_expired_position_is_loaded_again_under_backoff(established: bool) -> None:
+    bench = Bench().watching()
+    assert bench.after_delay(WatchFailed(EXPIRED, established=established)) == WATCH_LIST
+
+
+def expire_twice_after_load(bench: Bench, mode: LoadMode) -> Command:
+    bench.start()
+    bench.step(Loaded(mode))
+    bench.after_delay(WatchFailed(EXPIRED, established=False))
+    assert "history" not in bench.machine.reason
+    bench.step(Loaded(mode))
+    command = bench.after_delay(WatchFailed(EXPIRED, established=False))
+    assert "the list takes longer than the server's watch history" in bench.machine.reason
+    return command
+
+
+def test_two_expired_first_watches_running_ask_for_one_unpaged_list() -> None:
+    assert expire_twice_after_load(Bench(use_watch_list=False), LoadMode.PAGED) == WHOLE
+
+
+def test_two_expired_first_watches_running_ask_for_a_watch_list_if_there_is_one() -> None:
+    assert expire_twice_after_load(Bench(), LoadMode.PAGED) == WATCH_LIST
+
+
+def test_a_first_watch_that_works_breaks_the_row_of_expired_ones() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    for _ in range(4):
+        assert bench.after_delay(WatchFailed(EXPIRED, established=False)) == PAGED
+        bench.step(Loaded(LoadMode.PAGED))
+        bench.step(WatchEnded(5, 200.0))
+        assert bench.after_delay(WatchFailed(EXPIRED, established=False)) == PAGED
+        assert "history" not in bench.machine.reason
+        bench.step(Loaded(LoadMode.PAGED))
+        bench.machine.progressed()
+
+
+def test_a_watch_that_expires_after_its_first_events_is_no_first_watch() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    for _ in range(4):
+        assert bench.after_delay(WatchFailed(EXPIRED, established=True)) == PAGED
+        assert "history" not in bench.machine.reason
+        bench.step(Loaded(LoadMode.PAGED))
+
+
+def test_a_watch_that_ends_properly_is_reopened_at_once() -> None:
+    bench = Bench().watching()
+    for events in (0, 7):
+        assert bench.step(WatchEnded(events, 200.0)) == Watch()
+        assert bench.state() is ReflectorState.WATCHING
+
+
+def test_a_quiet_watch_that_lasts_is_a_success() -> None:
+    bench = Bench().watching()
+    bench.after_delay(WatchFailed(LOST, established=False))
+    bench.step(WatchEnded(0, 200.0))
+    assert bench.troubles == (0, None)
+
+
+def test_a_very_short_watch_is_reopened_after_a_delay() -> None:
+    bench = Bench().watching()
+    for _ in range(20):
+        assert bench.after_delay(WatchEnded(1, 0.01)) == Watch()
+    assert bench.machine.loads == 1
+
+
+def test_three_short_and_empty_watches_running_load_again() -> None:
+    """kubernetes#104171: a dead position of an uncached resource gives no 410."""
+    bench = Bench().watching()
+    assert bench.after_delay(WatchEnded(0, 0.01)) == Watch()
+    assert bench.step(WatchEnded(0, 1.5)) == Watch()
+    assert bench.after_delay(WatchEnded(0, 0.01)) == WATCH_LIST
+
+
+def test_an_event_or_a_longer_watch_breaks_the_row_of_empty_ones() -> None:
+    bench = Bench().watching()
+    for between in (WatchEnded(1, 200.0), WatchEnded(0, 2.0)):
+        for _ in range(2):
+            assert bench.after_delay(WatchEnded(0, 0.01)) == Watch()
+        assert bench.step(between) == Watch()
+    assert bench.machine.loads == 1
+
+
+def test_a_server_that_lags_three_times_is_listed() -> None:
+    bench = Bench().watching()
+    failed = WatchFailed(TOO_LARGE, established=False)
+    assert [bench.after_delay(failed) for _ in range(3)] == [Watch(), Watch(), WATCH_LIST]
+
+
+def test_a_malformed_version_costs_one_list() -> None:
+    bench = Bench().watching()
+    assert bench.after_delay(WatchBroken(Breach.MALFORMED, BAD)) == WATCH_LIST
+
+
+@pytest.mark.parametrize("seconds", [0.0, 599.0])
+def test_a_malformed_version_again_after_that_list_is_final(seconds: float) -> None:
+    bench = Bench().watching()
+    bench.after_delay(WatchBroken(Breach.MALFORMED, BAD))
+    bench.now += 10_000  # the list takes its time
+    bench.step(Loaded(LoadMode.WATCH_LIST))
+    bench.now += seconds
+    assert bench.step(WatchBroken(Breach.MALFORMED, BAD)) == Halt(BAD)
+    assert bench.state() is ReflectorState.FAILED
+    assert "the cache is kept" in bench.machine.reason
+    assert bench.machine.last_error is BAD
+
+
+def test_a_malformed_version_long_after_that_list_costs_another_list() -> None:
+    bench = Bench().watching()
+    for _ in range(3):
+        assert bench.after_delay(WatchBroken(Breach.MALFORMED, BAD)) == WATCH_LIST
+        bench.step(Loaded(LoadMode.WATCH_LIST))
+        bench.now += 601
+
+
+@pytest.mark.parametrize("mode", [LoadMode.WATCH_LIST, LoadMode.PAGED])
+def test_a_list_with_malformed_versions_twice_is_final(mode: LoadMode) -> None:
+    bench = Bench()
+    bench.start()
+    assert bench.after_delay(LoadFailed(mode, MALFORMED)) == WATCH_LIST
+    bench.now += 10_000
+    assert bench.step(LoadFailed(mode, MALFORMED)) == Halt(MALFORMED)
+
+
+def test_a_suspect_stream_is_loaded_again_under_backoff() -> None:
+    bench = Bench().watching()
+    assert bench.after_delay(WatchBroken(Breach.SUSPECT, BAD)) == WATCH_LIST
+
+
+def test_an_unreadable_frame_resumes_and_the_same_again_costs_one_list_in_ten_minutes() -> None:
+    bench = Bench().watching()
+    unreadable = WatchBroken(Breach.UNREADABLE, BAD, b"frame")
+    assert bench.after_delay(unreadable) == Watch()
+    assert bench.after_delay(unreadable) == WATCH_LIST
+    bench.step(Loaded(LoadMode.PAGED))
+    for _ in range(5):
+        assert bench.after_delay(unreadable) == Watch()
+    bench.now += 600
+    assert bench.after_delay(unreadable) == WATCH_LIST
+
+
+def test_different_unreadable_frames_never_cost_a_list() -> None:
+    bench = Bench().watching()
+    for number in range(10):
+        unreadable = WatchBroken(Breach.UNREADABLE, BAD, b"%d" % number)
+        assert bench.after_delay(unreadable) == Watch()
+
+
+def test_delays_grow_through_an_outage() -> None:
+    bench = Bench().watching()
+    delays = []
+    for _ in range(30):
+        command = bench.step(WatchFailed(LOST, established=False))
+        assert isinstance(command, Sleep)
+        delays.append(command.seconds)
+        bench.now += command.seconds + 100
+        bench.step(Woke())
+    assert delays[0] <= 0.8
+    assert max(delays) > 15
+    assert max(delays) <= 30
+
+
+ERRORS = st.sampled_from(
+    [
+        *(LOST, HANGING, BAD, MALFORMED, NO_END, EXPIRED, TOO_LARGE),
+        *(status(code) for code in (400, 401, 403, 404, 422, 429, 500, 503)),
+    ]
+)
+
+
+def answers(data: st.DataObject, command: Command) -> Input:
+    """Draw how a command ends, with no time spent on it."""
+    if isinstance(command, Load):
+        failed = st.builds(
+            LoadFailed, st.just(command.mode), ERRORS, st.integers(0, 2), st.booleans()
+        )
+        return data.draw(st.one_of(failed, st.just(Loaded(command.mode))))
+    broken = st.builds(WatchBroken, st.sampled_from(Breach), ERRORS, st.sampled_from([b"a", b"b"]))
+    failed_watch = st.builds(WatchFailed, ERRORS, established=st.booleans())
+    return data.draw(
+        st.one_of(broken, failed_watch, st.builds(WatchEnded, st.integers(0, 2), st.just(0.0)))
+    )
+
+
+@given(st.data())
+def test_no_answers_of_a_server_make_a_hot_loop(data: st.DataObject) -> None:
+    """Commands that follow each other without a delay are few, whatever fails at once."""
+    bench = Bench(use_watch_list=data.draw(st.booleans()))
+    command = bench.start()
+    in_a_row = 1
+    for _ in range(data.draw(st.integers(1, 60))):
+        if isinstance(command, Halt):
+            assert bench.state() is ReflectorState.FAILED
+            return
+        if isinstance(command, Sleep):
+            assert command.seconds >= 0.2
+            in_a_row = 0
+            bench.now += command.seconds
+            command = bench.step(Woke())
+        else:
+            command = bench.step(answers(data, command))
+        in_a_row += not isinstance(command, Sleep)
+        assert in_a_row <= 4, "watch-list, pages, one body, watch: then a delay"
