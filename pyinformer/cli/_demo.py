@@ -90,7 +90,11 @@ class Show:
         print(line, file=self.output, flush=True)
 
     async def run(self, server: APIServer, world: Living) -> int:
-        """Watch the world live, judge what was seen of it, and say both."""
+        """Watch the world live, judge what was seen of it, and say both.
+
+        Cancellation:
+            Closes the informers and says nothing.
+        """
         wrong: list[str] = []
         async with connect(server=server.url) as cluster, SharedInformerFactory(cluster) as factory:
             self._add_informers(factory)

@@ -81,20 +81,22 @@ class Door:
         answered = partial(backend.journal.answer, number)
         response = Response(request, fault, backend.faults, answered)
         try:
-            faulty = await response.begin_faulty()
-            return faulty or await self._answer(request, route, query, response)
-        except Failure as failure:
-            return await self._refuse(response, failure)
+            return await self._answer_or_refuse(request, route, query, response)
         except ResponseCut as cut:
             return cut.response or web.Response(status=500)
+        except ConnectionResetError:  # the client went while its answer was being written
+            return response.begun or web.Response(status=500)
         finally:
             backend.journal.finish(number)
 
-    async def _refuse(self, response: Response, failure: Failure) -> web.StreamResponse:
+    async def _answer_or_refuse(
+        self, request: web.Request, route: Route, query: dict[str, str], response: Response
+    ) -> web.StreamResponse:
         try:
+            faulty = await response.begin_faulty()
+            return faulty or await self._answer(request, route, query, response)
+        except Failure as failure:
             return await response.fail(failure)
-        except ResponseCut as cut:
-            return cut.response or web.Response(status=500)
 
     async def _answer(
         self, request: web.Request, route: Route, query: dict[str, str], response: Response

@@ -184,6 +184,11 @@ class Response:
             self._break(self._fault.cut)
         await self._write_plainly(data)
 
+    @property
+    def begun(self) -> web.StreamResponse | None:
+        """The response, as soon as its head is on the way."""
+        return self._stream
+
     async def finish(self) -> web.StreamResponse:
         """End the body properly.
 
