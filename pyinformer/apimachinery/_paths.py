@@ -104,9 +104,10 @@ def compile_path(path: str, kind: Any) -> CompiledPath:  # noqa: ANN401 - any ty
 class PathSet:
     """Reads several paths of an object in one narrow pass, for indexes."""
 
-    __slots__ = ("_decode", "_walks")
+    __slots__ = ("_decode", "_paths", "_walks")
 
     def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = tuple(paths)
         tree: _Tree = {}
         for path in paths:
             _plant(tree, parse_path(path))
@@ -116,10 +117,15 @@ class PathSet:
     def read(self, raw: bytes) -> tuple[JSONValue, ...]:
         """Return the values in the order of the paths, None where there is none.
 
-        Raises:
-            msgspec.DecodeError: something on the way to a value is no object.
+        What cannot be read, because something on the way is no object, harms no other path: the
+        error stands in the value's place.
         """
-        root = self._decode(raw)
+        try:
+            root = self._decode(raw)
+        except DECODE_FAILURES as error:
+            if len(self._paths) == 1:
+                return (error.with_traceback(None),)  # kept for a while, frames are not
+            return tuple(PathSet((path,)).read(raw)[0] for path in self._paths)
         return tuple(_follow(root, walk) for walk in self._walks)
 
 

@@ -6,10 +6,11 @@ managed fields) stays raw in them, to be looked up by its text or cut out by its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec import inspect as msginspect
 
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, OwnerReference
 
@@ -20,13 +21,22 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery._view import View
 
 _NO_RAW = Raw(b"")
+_AS_WRITTEN = (
+    msginspect.StrType,
+    msginspect.IntType,
+    msginspect.BoolType,
+    msginspect.NoneType,
+    msginspect.LiteralType,
+    msginspect.EnumType,
+)
 
 
 class WireMeta(Struct, frozen=True, gc=False, rename="camel"):
     """`metadata` as it stands in an object."""
 
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    """Without one an object has no key: the slow way says so."""
     namespace: str = ""
-    name: str = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
@@ -140,7 +150,16 @@ def view_path(view: type[View], steps: tuple[str, ...]) -> str | None:
             return None
         names.append(field.name)
         current = field.type
-    return None if _is_struct(current) else ".".join(names)
+    return ".".join(names) if _reads_as_written(msginspect.type_info(current)) else None
+
+
+def _reads_as_written(info: msginspect.Type) -> bool:
+    """Return whether a value of this type is the JSON value itself, and no date or number of it."""
+    if isinstance(info, msginspect.UnionType):
+        return all(map(_reads_as_written, info.types))
+    if isinstance(info, msginspect.VarTupleType):
+        return _reads_as_written(info.item_type)
+    return isinstance(info, _AS_WRITTEN)
 
 
 def _is_struct(kind: Any) -> bool:  # noqa: ANN401 - any type expression

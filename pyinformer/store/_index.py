@@ -7,7 +7,8 @@ no second look-up. Index values are text; numbers and booleans become text, None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, Generic, TypeAlias
 
 from msgspec import Struct
@@ -37,8 +38,10 @@ class IndexStatistics(Struct, frozen=True, gc=False):
 
 def text_of(value: IndexValue) -> str:
     """Return an index value as text, as JSON writes it."""
+    if isinstance(value, Enum):
+        value = value.value
     if isinstance(value, str):
-        return value
+        return str.__str__(value)  # of a subclass too: buckets are found by plain text
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -51,9 +54,7 @@ def placement_of(values: JSONValue) -> Placement:
     """Normalise what an index function or a path gave."""
     if values is None or values.__class__ is str:
         return values
-    if isinstance(values, str):
-        return str.__str__(values)  # an enum's member is indexed by its text
-    if isinstance(values, list | tuple | set | frozenset):
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
         return tuple(dict.fromkeys(text_of(value) for value in values if value is not None))
     return text_of(values)
 

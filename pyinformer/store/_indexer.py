@@ -69,7 +69,8 @@ class Indexer(Generic[V]):
         Args:
             name: the name to read it by.
             by: a field path such as `"spec.nodeName"`, or a pure function of an object that
-                returns a value, several, or None.
+                returns a value, several, or None. A path that the projection has is read from
+                there, so the default of its field counts as a value.
 
         Raises:
             InvalidArgumentError: the name is taken.
@@ -142,7 +143,11 @@ class Indexer(Generic[V]):
         return tuple(index.statistics() for index in list(self._state.indexes.values()))
 
     def apply_nowait(self, event: Event[V]) -> None:
-        """Take one change over into the cache."""
+        """Take one change over into the cache.
+
+        Args:
+            event: the change; the `old` of an update is the object that the cache holds.
+        """
         if isinstance(event, Updated):
             self._update(event.old, event.new)
         elif isinstance(event, Added):
@@ -173,6 +178,10 @@ class Indexer(Generic[V]):
 
     def _add(self, key: str, new: KubeObject[V]) -> None:
         state = self._state
+        old = state.items.get(key)
+        if old is not None:  # added twice: its old values must not stay behind
+            self._update(old, new)
+            return
         for index in state.ordered:
             index.place(key, read_fenced(index, new), new)
         state.items[key] = new

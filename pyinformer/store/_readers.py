@@ -36,7 +36,7 @@ class SharedPaths:
 
     def __init__(self) -> None:
         self._paths: list[str] = []
-        self._set = PathSet([])
+        self._set = PathSet(())
         # The newest two: an update asks about the old and the new object, index by index.
         self._recent: tuple[tuple[KubeObject[Any], tuple[JSONValue, ...]], ...] = ()
 
@@ -45,18 +45,22 @@ class SharedPaths:
         if path not in self._paths:
             self._paths.append(path)
             self._set = PathSet(self._paths)
-            self._recent = ()
         position = self._paths.index(path)
-        return lambda obj: self._read(obj)[position]
+        return lambda obj: self._read(obj, position)
 
-    def _read(self, obj: KubeObject[Any]) -> tuple[JSONValue, ...]:
+    def _read(self, obj: KubeObject[Any], position: int) -> JSONValue:
         recent = self._recent  # one read: another thread may replace it at any moment
         for known, values in recent:
-            if known is obj:
-                return values
-        values = self._set.read(obj.raw)
-        self._recent = ((obj, values), *recent[:1])
-        return values
+            # What a thread read before a path was added, it may leave behind after that.
+            if known is obj and position < len(values):
+                break
+        else:
+            values = self._set.read(obj.raw)
+            self._recent = ((obj, values), *recent[:1])
+        value = values[position]
+        if isinstance(value, Exception):
+            raise value
+        return value
 
 
 def reader_of(

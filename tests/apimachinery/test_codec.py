@@ -1,0 +1,612 @@
+"""From bytes to records: every shape a server may write gives the same object.
+
+The truth is Python's own json module: whatever the order, the spaces, the escapes or the
+duplicates, `to_dict()` is what it reads, with kind and apiVersion, and without
+`metadata.managedFields` if those are stripped.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import (
+    BytesTransform,
+    GroupVersionKind,
+    GroupVersionResource,
+    InvalidObjectError,
+    JSONObject,
+    KubeObject,
+    ObjectCodec,
+    View,
+)
+from pyinformer.apimachinery import _codec as codec_module
+from tests.apimachinery.samples import POD, PODS, decode, meta, pod, text_of
+
+HEAD = '{"kind":"Pod","apiVersion":"v1","metadata":{'
+MANAGED = [{"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {}}}}]
+
+
+class Spec(View):
+    node_name: str = ""
+
+
+class SpecView(View):
+    spec: Spec = Spec()
+
+
+def without_managed_fields(body: JSONObject) -> JSONObject:
+    """Return a body as it is kept when managed fields are stripped."""
+    kept = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return {**body, "metadata": kept}
+
+
+def taught(**options: Any) -> ObjectCodec[Any]:
+    """Return a codec that knows its kind and both ways of writing it: it takes the fast path."""
+    codec: ObjectCodec[Any] = ObjectCodec(PODS, **options)
+    decode(codec, meta())
+    decode(codec, '{"metadata":{"name":"a"}}')
+    return codec
+
+
+GO = text_of(POD).decode()
+SORTED = json.dumps(POD, sort_keys=True, separators=(",", ":"))
+ITEM = text_of({name: POD[name] for name in ("metadata", "spec", "status")}).decode()
+LATE = text_of({name: POD[name] for name in ("spec", "status", "metadata", "kind", "apiVersion")})
+SHAPES = [
+    pytest.param(GO, id="go"),
+    pytest.param(SORTED, id="sorted"),
+    pytest.param(ITEM, id="list-item"),
+    pytest.param(LATE.decode(), id="metadata-late"),
+    pytest.param(json.dumps(POD), id="spaces"),
+    pytest.param(json.dumps(POD, indent="\t"), id="lines"),
+    pytest.param(f" \n{GO}\t ", id="space-around"),
+    pytest.param(GO.replace('"managedFields"', '"managed\\u0046ields"'), id="escaped-key"),
+    pytest.param(GO.replace('"metadata"', '"m\\u0065tadata"'), id="escaped-metadata"),
+    pytest.param(GO.replace('"kind":"Pod"', '"kind":"\\u0050od"', 1), id="escaped-kind"),
+]
+
+
+OWNERS = POD["metadata"]["ownerReferences"]
+
+
+@pytest.mark.parametrize("text", SHAPES)
+@pytest.mark.parametrize("strip", [True, False], ids=["strip", "raw"])
+@pytest.mark.parametrize("view", [None, SpecView], ids=["plain", "view"])
+def test_every_shape_gives_the_same_object(text: str, strip: bool, view: type[View] | None) -> None:
+    first: ObjectCodec[Any] = ObjectCodec(PODS, strip_managed_fields=strip, view=view)
+    first.learn_kind("Pod")
+    for codec in (first, taught(strip_managed_fields=strip, view=view)):
+        obj = decode(codec, text)
+        assert obj.to_dict() == (without_managed_fields(POD) if strip else POD)
+        assert (obj.metadata, obj.gvk) == (pod().metadata, GroupVersionKind("", "v1", "Pod"))
+        assert obj.problem == ""
+        if view is not None:
+            assert obj.view.spec.node_name == "node-1"
+
+
+def test_what_a_go_server_writes_is_kept_byte_for_byte() -> None:
+    managed = text_of({"x": POD["metadata"]["managedFields"]}).decode()[5:-1]
+    kept = GO.replace(f',"managedFields":{managed}', "")
+    assert decode(taught(), GO).raw.decode() == kept
+    assert decode(taught(strip_managed_fields=False), GO).raw.decode() == GO
+    assert decode(taught(), ITEM).raw.decode() == kept
+    assert decode(taught(strip_managed_fields=False), ITEM).raw.decode() == GO
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(meta(labels={"a": "b"}), id="none"),
+        pytest.param({**meta(), "spec": {"managedFields": MANAGED}}, id="in-spec"),
+        pytest.param({**meta(), "spec": {"a": 1, "managedFields": [1]}}, id="late-in-spec"),
+        pytest.param({**meta(), "managedFields": MANAGED}, id="at-the-root"),
+        pytest.param(meta(annotations={"a": ',"managedFields":['}), id="in-an-annotation"),
+        pytest.param(
+            meta(annotations={"last": '{"metadata":{"name":"x","managedFields":[1]}}'}),
+            id="json-in-an-annotation",
+        ),
+        pytest.param(
+            {**meta(), "spec": {"template": {"metadata": {"a": 1, "managedFields": MANAGED}}}},
+            id="in-a-template",
+        ),
+    ],
+)
+@pytest.mark.parametrize("managed", [None, MANAGED, [], ["]}", '"'], [1] * 50_000, "null"])
+@pytest.mark.parametrize("first", [True, False])
+def test_only_metadatas_own_managed_fields_are_stripped(
+    body: JSONObject, managed: Any, first: bool
+) -> None:
+    expected = body
+    if managed is not None:
+        field = {"managedFields": None if managed == "null" else managed}
+        fields = {**field, **body["metadata"]} if first else {**body["metadata"], **field}
+        body = {**body, "metadata": fields}
+    for codec in (taught(), taught(view=SpecView)):
+        assert decode(codec, body).to_dict() == expected
+    assert decode(taught(strip_managed_fields=False), body).to_dict() == body
+
+
+@pytest.mark.parametrize(
+    ("members", "leftover"),
+    [
+        pytest.param('"managedFields":12,"managedFields":1', False, id="number-begins-alike"),
+        pytest.param('"managedFields":1,"managedFields":12', False, id="number-ends-alike"),
+        pytest.param('"managedFields":[1],"managedFields":[2]', False, id="differ"),
+        pytest.param('"managedFields":[1],"managedFields":[1]', True, id="equal"),
+    ],
+)
+def test_duplicate_managed_fields_corrupt_nothing(members: str, leftover: bool) -> None:
+    """Of two equal ones the second may stay: no server writes two, and it harms nobody."""
+    text = f'{HEAD}"name":"web",{members},"uid":"u"}},"spec":{{}}}}'
+    body = decode(taught(), text).to_dict()
+    assert ("managedFields" in body["metadata"]) is leftover
+    assert without_managed_fields(body) == {**meta(uid="u"), "spec": {}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f'{HEAD}"name":"a","name":"web","uid":"u"}}}}', id="name"),
+        pytest.param(f'{HEAD}"name":"a"}},"metadata":{{"name":"web","uid":"u"}}}}', id="metadata"),
+        pytest.param(f'{HEAD}"name":"web","uid":"u","uid":"u"}},"kind":"Pod"}}', id="kind"),
+        pytest.param('{"metadata":{},"metadata":{"name":"web","uid":"u"}}', id="item"),
+    ],
+)
+def test_of_duplicate_keys_the_last_wins_for_every_reader(text: str) -> None:
+    for codec in (taught(), taught(strip_managed_fields=False)):
+        obj = decode(codec, text)
+        assert obj.to_dict() == meta(uid="u")
+        assert (obj.metadata.name, obj.metadata.uid, obj.key) == ("web", "u", "web")
+        assert obj.at("metadata.name", str) == "web"
+
+
+class Hostile:
+    """Writes pods as no server should: any order, spaces, escapes, duplicates, look-alikes."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def pod(self) -> str:
+        """Return the text of one object; it can be identified and is valid JSON."""
+        chance = self._random
+        members = [("metadata", self._metadata())]
+        named = [("kind", '"Pod"'), ("apiVersion", '"v1"')]
+        style = chance.choice(("go", "go", "sorted", "item", "item", "late", "behind"))
+        if style == "go":
+            members = [*named, *members]
+        elif style == "sorted":
+            members = [*reversed(named), *members]
+        elif style == "behind":
+            members = [*members, *named]
+        keys = {self._key() for _ in range(chance.randrange(4))} - {"metadata"}
+        rest = [(key, self._value(2)) for key in sorted(keys)]
+        members = [*rest, *members] if style == "late" else [*members, *rest]
+        if chance.random() < 0.04:
+            members.append(("metadata", self._metadata()))
+        if chance.random() < 0.04:
+            members.append(("kind", '"Pod"'))
+        return self._object(members, spaces=style == "late" or chance.random() < 0.1)
+
+    def _metadata(self) -> str:
+        chance = self._random
+        members = [("name", '"web"'), ("uid", f'"u{chance.randrange(9)}"')]
+        members.extend(self._field() for _ in range(chance.randrange(5)))
+        chance.shuffle(members)
+        return self._object(members, spaces=chance.random() < 0.1)
+
+    def _field(self) -> tuple[str, str]:
+        chance = self._random
+        fields = (
+            ("managedFields", self._managed()),
+            ("managedFields", self._managed()),
+            ("labels", self._texts()),
+            ("annotations", self._texts()),
+            ("generation", str(chance.randrange(99))),
+            ("namespace", '"default"'),
+            ("finalizers", '["a","managedFields"]'),
+            (self._key(), self._value(2)),
+        )
+        return chance.choice(fields)
+
+    def _managed(self) -> str:
+        return self._random.choice(
+            ("[]", '[{"manager":"a"}]', '["]}"]', "null", "1", "12", '[{"managedFields":[1]}]')
+        )
+
+    def _texts(self) -> str:
+        members = [
+            (self._key(), json.dumps(self._random.choice(_TEXTS)))
+            for _ in range(self._random.randrange(4))
+        ]
+        return self._object(members)
+
+    def _value(self, depth: int) -> str:
+        chance = self._random
+        if depth and chance.random() < 0.5:
+            members = [(self._key(), self._value(depth - 1)) for _ in range(chance.randrange(4))]
+            return self._object(members)
+        if depth and chance.random() < 0.3:
+            return f"[{','.join(self._value(depth - 1) for _ in range(chance.randrange(3)))}]"
+        return chance.choice((*_SCALARS, json.dumps(chance.choice(_TEXTS)), self._managed()))
+
+    def _key(self) -> str:
+        return self._random.choice(
+            ("managedFields", "metadata", "spec", "a", "é", 'qu"ote', "back\\slash", "labels")
+        )
+
+    def _object(self, members: list[tuple[str, str]], *, spaces: bool = False) -> str:
+        colon, comma = (" : ", ",\n") if spaces else (":", ",")
+        return f"{{{comma.join(f'{self._quoted(key)}{colon}{value}' for key, value in members)}}}"
+
+    def _quoted(self, key: str) -> str:
+        if self._random.random() < 0.03:
+            return '"' + "".join(f"\\u{ord(letter):04x}" for letter in key) + '"'
+        return json.dumps(key, ensure_ascii=self._random.random() < 0.5)
+
+
+_TEXTS = (
+    "",
+    "web",
+    ',"managedFields":[',
+    '{"metadata":{"managedFields":[]}}',
+    "]}",
+    "日本",
+    '"',
+    "\\",
+    "\n",
+)
+_SCALARS = ("0", "-1.5", "1e3", "true", "false", "null", "12345678901234567890", '"\\ud83d\\ude00"')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_objects_read_as_json_reads_them(seed: int) -> None:
+    """3,000 objects, by four codecs each, of which not one may differ."""
+    hostile = Hostile(seed)
+    codecs = [taught(strip_managed_fields=strip, view=v) for strip in (True, False) for v in VIEWS]
+    for _ in range(3_000):
+        text = hostile.pod()
+        body = {"kind": "Pod", "apiVersion": "v1", **json.loads(text)}
+        for codec in codecs:
+            _compare(decode(codec, text), body, text, stripped=codec in codecs[: len(VIEWS)])
+
+
+class AnyView(View):
+    status: tuple[str, ...] = ()
+
+
+VIEWS: tuple[type[View] | None, ...] = (None, AnyView)
+
+
+def _compare(obj: KubeObject[Any], body: JSONObject, text: str, *, stripped: bool) -> None:
+    found, expected = obj.to_dict(), body
+    if stripped:
+        twice = text.count("anaged") > 1 or text.count("\\u006d") > 0
+        kept = "managedFields" in found["metadata"]
+        assert not kept or twice, text
+        found, expected = without_managed_fields(found), without_managed_fields(body)
+    assert found == expected, text
+    assert json.loads(obj.raw) == obj.to_dict(), text
+    metadata = body["metadata"]
+    assert obj.metadata.uid == metadata["uid"] == obj.at("metadata.uid", str), text
+    assert obj.metadata.namespace == metadata.get("namespace", ""), text
+    if not obj.problem:
+        assert obj.metadata.labels == (metadata.get("labels") or {}), text
+        assert obj.metadata.generation == metadata.get("generation", 0), text
+
+
+@pytest.mark.parametrize("strip", [True, False])
+def test_text_that_is_no_utf8_is_a_problem_of_its_object_alone(strip: bool) -> None:
+    codec = taught(strip_managed_fields=strip)
+    bad = decode(codec, f'{HEAD}"name":"bad","uid":"u"}},"spec":"'.encode() + b'\xff\xfe"}')
+
+    assert (bad.key, bad.metadata.uid) == ("bad", "u")
+    assert "utf-8" in bad.problem
+    with pytest.raises(InvalidObjectError, match="Pod 'bad': cannot be decoded"):
+        bad.to_dict()
+    assert decode(codec, POD).to_dict()["spec"] == POD["spec"]
+
+
+def test_a_whole_number_beyond_64_bits_survives() -> None:
+    obj = decode(taught(), f'{HEAD}"name":"a"}},"spec":123456789012345678901234567890}}')
+    assert obj.to_dict()["spec"] == 123456789012345678901234567890
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param(f'{HEAD}"name":"deep"}},"spec":{"[" * 10_000}', "recursion", id="depth"),
+        pytest.param(f'{HEAD}"name":"deep"}},"spec":nope}}', "malformed", id="malformed"),
+        pytest.param(f'{HEAD}"name":"deep"}},"spec":"', "truncated", id="cut-off"),
+    ],
+)
+def test_an_object_that_is_no_json_is_refused_by_name(text: str, reason: str) -> None:
+    codec = taught()
+    with pytest.raises(InvalidObjectError, match=rf"pods.v1 'deep': .*{reason}"):
+        decode(codec, text)
+    assert decode(codec, meta()).to_dict() == meta()
+
+
+def test_ten_thousand_levels_are_a_typed_error() -> None:
+    for field in ("spec", "metadata"):
+        deep = f'"{field}":{"[" * 10_000}{"]" * 10_000}'
+        text = f'{HEAD}"name":"x","namespace":"y"}},{deep}}}'
+        with pytest.raises(InvalidObjectError, match=r"pods.v1 'y/x': an object that .*recursion"):
+            decode(taught(), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("[]", "cannot be decoded", id="list"),
+        pytest.param("", "cannot be decoded", id="nothing"),
+        pytest.param('{"kind":"Pod","apiVersion":"v1"}', "has no metadata", id="no-metadata"),
+        pytest.param(f"{HEAD}}}}}", "has no name", id="no-name"),
+        pytest.param(f'{HEAD}"name":""}}}}', "has no name", id="empty-name"),
+        pytest.param(f'{HEAD}"name":null}}}}', "metadata that cannot", id="null-name"),
+        pytest.param('{"metadata":null}', "metadata that cannot", id="null-metadata"),
+        pytest.param(f'{HEAD}"name":"a","uid":1}}}}', "identity cannot be decoded", id="uid"),
+        pytest.param(
+            '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}',
+            "is v1/Node where v1/Pod was expected",
+            id="other-kind",
+        ),
+        pytest.param(
+            '{"kind":"Pod","apiVersion":"v2","metadata":{"name":"a"}}',
+            "is v2/Pod where v1/Pod was expected",
+            id="other-version",
+        ),
+        pytest.param(
+            '{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}',
+            "is meta.k8s.io/v1/Table where",
+            id="table",
+        ),
+        pytest.param(
+            '{"metadata":{"name":"a"},"kind":"Node"}', "is v1/Node where", id="kind-behind"
+        ),
+        pytest.param(f'{HEAD}"name":"a"}},"kind":"Node"}}', "is v1/Node where", id="second-kind"),
+        pytest.param(
+            f'{HEAD}"name":"a"}},"apiVersion":"v2"}}', "is v2/Pod where", id="second-version"
+        ),
+        pytest.param('{"kind":7,"metadata":{"name":"a"}}', "a kind that cannot", id="kind-number"),
+    ],
+)
+def test_what_is_no_such_object_is_refused(text: str, reason: str) -> None:
+    for codec in (taught(), taught(view=SpecView)):
+        with pytest.raises(InvalidObjectError, match=f"^pods.v1.*an object .*{reason}"):
+            decode(codec, text)
+        assert decode(codec, meta()).to_dict() == meta()
+
+
+def test_an_object_without_a_kind_is_refused_while_its_kind_is_unknown() -> None:
+    codec: ObjectCodec[Any] = ObjectCodec(PODS)
+    with pytest.raises(InvalidObjectError, match="an object of v1 was expected"):
+        decode(codec, '{"metadata":{"name":"a"}}')
+
+
+def test_the_first_object_teaches_the_kind() -> None:
+    codec: ObjectCodec[Any] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
+    obj = decode(codec, '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"}}')
+    assert obj.gvk == codec.gvk == GroupVersionKind("apps", "v1", "Deployment")
+    assert decode(codec, '{"metadata":{"name":"b"}}').gvk is codec.gvk
+
+
+def test_a_lists_kind_holds_until_an_object_names_its_own() -> None:
+    """A custom resource chooses its listKind freely; its items always name theirs."""
+    codec: ObjectCodec[Any] = ObjectCodec(GroupVersionResource.of("e.com/v1", "foos"))
+    codec.learn_kind("Everything")
+    obj = decode(codec, '{"apiVersion":"e.com/v1","kind":"Foo","metadata":{"name":"a"}}')
+    assert obj.gvk.kind == "Foo"
+    with pytest.raises(InvalidObjectError, match=r"Bar where e.com/v1/Foo was expected"):
+        decode(codec, '{"apiVersion":"e.com/v1","kind":"Bar","metadata":{"name":"a"}}')
+
+
+def test_a_lists_kind_is_certain_once_an_item_took_it() -> None:
+    codec: ObjectCodec[Any] = ObjectCodec(PODS)
+    codec.learn_kind("Pod")
+    assert decode(codec, '{"metadata":{"name":"a"}}').to_dict() == meta(name="a")
+    with pytest.raises(InvalidObjectError, match="is v1/Node"):
+        decode(codec, '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}')
+
+
+def test_a_kind_of_any_spelling_is_filled_in() -> None:
+    codec: ObjectCodec[Any] = ObjectCodec(PODS)
+    codec.learn_kind('P"od\\')
+    for name in ("a", "b"):
+        body = decode(codec, {"metadata": {"name": name}}).to_dict()
+        assert body["kind"] == 'P"od\\'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(meta(uid="u", resourceVersion="3", labels={"a": 1}), id="labels"),
+        pytest.param(meta(uid="u", resourceVersion="3", labels=["a"]), id="labels-list"),
+        pytest.param(meta(uid="u", resourceVersion="3", ownerReferences=[1]), id="owners"),
+        pytest.param(meta(uid="u", resourceVersion="3", finalizers=[None]), id="finalizers"),
+        pytest.param(meta(uid="u", resourceVersion="3", generation="1"), id="generation"),
+        pytest.param(meta(uid="u", resourceVersion="3", creationTimestamp=1), id="timestamp"),
+    ],
+)
+def test_metadata_of_wrong_types_leaves_the_object_with_a_problem(body: JSONObject) -> None:
+    codec = taught()
+    obj = decode(codec, body)
+    assert (obj.metadata.name, obj.metadata.uid, obj.metadata.resource_version) == (
+        ("web", "u", "3")
+    )
+    assert obj.problem.startswith("cannot be read as asked: ")
+    assert obj.metadata.labels == {}
+    assert obj.to_dict() == body
+    assert decode(codec, meta()).problem == ""
+
+
+def test_nulls_in_metadata_are_absent_fields() -> None:
+    nothing = dict.fromkeys(
+        ("labels", "ownerReferences", "finalizers", "creationTimestamp", "deletionTimestamp")
+    )
+    obj = decode(taught(), meta(**nothing))
+    assert (obj.problem, obj.metadata) == ("", decode(taught(), meta()).metadata)
+
+
+def test_an_object_without_uid_and_version_is_kept() -> None:
+    """Objects of metrics.k8s.io have neither."""
+    found = decode(taught(), meta()).metadata
+    assert (found.uid, found.resource_version) == ("", "")
+
+
+def test_an_object_that_does_not_fit_the_view_says_so_when_its_view_is_read() -> None:
+    codec = taught(view=SpecView)
+    obj = decode(codec, {**meta(labels={"a": "b"}), "spec": {"nodeName": 5}})
+
+    assert "nodeName" in obj.problem
+    assert obj.metadata.labels == {"a": "b"}
+    assert obj.to_dict()["spec"] == {"nodeName": 5}
+    with pytest.raises(InvalidObjectError, match=r"Pod 'web': .*nodeName"):
+        _ = obj.view
+    assert decode(codec, POD).view == SpecView(spec=Spec(node_name="node-1"))
+
+
+class Strict(View):
+    spec: Spec = Spec()
+
+    def __post_init__(self) -> None:
+        if self.spec.node_name == "bad":
+            raise LookupError("no such node")
+
+
+def test_a_view_that_raises_is_a_problem_of_its_object_alone() -> None:
+    codec = taught(view=Strict)
+    obj = decode(codec, {**meta(), "spec": {"nodeName": "bad"}})
+    with pytest.raises(InvalidObjectError, match=r"Pod 'web': .*no such node"):
+        _ = obj.view
+    assert decode(codec, POD).view.spec.node_name == "node-1"
+
+
+def _drop_spec(body: JSONObject) -> JSONObject:
+    del body["spec"]
+    return body
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        pytest.param(_drop_spec, id="dict"),
+        pytest.param(
+            BytesTransform(lambda raw: json.dumps(_drop_spec(json.loads(raw))).encode()), id="bytes"
+        ),
+    ],
+)
+def test_a_transform_decides_what_is_kept(transform: Any) -> None:
+    expected = without_managed_fields(POD)
+    del expected["spec"]
+    codec: ObjectCodec[Any] = ObjectCodec(PODS, transform=transform)
+    for _ in range(3):
+        obj = decode(codec, POD)
+        assert (obj.to_dict(), obj.problem) == (expected, "")
+        assert obj.metadata == pod().metadata
+
+
+def test_a_transform_changes_what_metadata_and_view_say() -> None:
+    def change(body: JSONObject) -> JSONObject:
+        body["metadata"]["labels"] = {"changed": "yes"}
+        body["spec"]["nodeName"] = "other"
+        return body
+
+    obj = pod(POD, transform=change, view=SpecView)
+    assert obj.metadata.labels == {"changed": "yes"}
+    assert obj.view.spec.node_name == "other"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param({}, id="nothing-left"),
+        pytest.param(
+            {
+                "kind": "Node",
+                "apiVersion": "v9",
+                "metadata": {"name": "x", "namespace": "y", "uid": "z", "resourceVersion": "0"},
+            },
+            id="another-object",
+        ),
+    ],
+)
+def test_a_transform_cannot_change_who_an_object_is(result: JSONObject) -> None:
+    sent = pod().metadata
+    obj = pod(POD, transform=lambda _: result)
+    found = obj.metadata
+    assert (found.namespace, found.name, found.uid) == (sent.namespace, sent.name, sent.uid)
+    assert (found.resource_version, obj.gvk) == (sent.resource_version, pod().gvk)
+    body = obj.to_dict()
+    assert (body["kind"], body["apiVersion"]) == ("Pod", "v1")
+    assert body["metadata"]["uid"] == "u-1"
+
+
+def _raise(_: Any) -> Any:
+    raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("transform", "reason"),
+    [
+        pytest.param(_raise, "transform failed: RuntimeError: no", id="raises"),
+        pytest.param(BytesTransform(_raise), "transform failed: RuntimeError: no", id="bytes"),
+        pytest.param(lambda _: None, "must return a dict, not NoneType", id="none"),
+        pytest.param(lambda _: {"metadata": None}, "must leave metadata a dict", id="no-metadata"),
+        pytest.param(lambda _: {"metadata": {}, "x": object()}, "transform failed", id="no-json"),
+        pytest.param(BytesTransform(lambda _: b"["), "cannot be decoded", id="no-json-bytes"),
+    ],
+)
+def test_a_transform_that_fails_loses_its_change_and_not_the_object(
+    transform: Any, reason: str
+) -> None:
+    obj = pod(POD, transform=transform)
+    assert reason in obj.problem
+    assert obj.to_dict() == without_managed_fields(POD)
+    assert obj.metadata == pod().metadata
+
+
+def test_what_a_transform_makes_unreadable_is_kept_with_a_problem() -> None:
+    obj = pod(POD, transform=lambda body: {**body, "metadata": {"labels": {"a": 1}}})
+    assert "cannot be read as asked" in obj.problem
+    assert obj.key == "default/web"
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_a_transform_is_called_once_for_each_received_object(text: str) -> None:
+    seen: list[str] = []
+
+    def note(body: JSONObject) -> JSONObject:
+        seen.append(body["metadata"]["name"])
+        return body
+
+    codec: ObjectCodec[Any] = ObjectCodec(PODS, transform=note, view=SpecView)
+    codec.learn_kind("Pod")
+    for count in (1, 2, 3):
+        decode(codec, text)
+        assert seen == ["web"] * count
+
+
+def test_equal_labels_owners_and_namespaces_are_one_object() -> None:
+    codec = taught()
+    one, other = decode(codec, POD).metadata, decode(codec, SORTED.replace("u-1", "u-2")).metadata
+    again = decode(codec, POD).metadata
+    assert one.labels is again.labels
+    assert one.owner_references is again.owner_references
+    assert one.namespace is other.namespace
+
+
+def test_shared_values_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec_module, "_MAX_NAMESPACES", 10)
+    codec = taught()
+    for number in range(100):
+        body = meta(labels={"n": str(number)}, namespace=f"n{number}", ownerReferences=OWNERS)
+        assert decode(codec, body).metadata.namespace == f"n{number}"
+        decode(codec, body)
+    assert len(codec._namespaces) <= 10
+    labels, owners = codec.statistics()["labels"], codec.statistics()["owners"]
+    assert (labels.entries, labels.misses, labels.clears) == (100, 100, 0)
+    assert (owners.entries, owners.misses) == (1, 1)
