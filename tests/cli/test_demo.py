@@ -41,8 +41,7 @@ def test_on_a_pipe_it_prints_plain_lines_and_succeeds() -> None:
     assert "\x1b" not in done.stdout
     assert "\r" not in done.stdout
     lines = done.stdout.splitlines()
-    assert [line[:7] for line in lines if "pods (" in line] == ["  0.0 s", "  1.0 s", "  2.0 s"]
-    assert any("is being drained" in line for line in lines)
+    assert 2 <= len([line for line in lines if " pods (" in line]) <= 4  # one a second
     assert any("replicas on image v7" in line for line in lines)
     assert lines[-2:] == [
         "equal to what the server lists, by key, uid, resource version and body:",
@@ -69,7 +68,7 @@ def test_a_signal_ends_it_soon_with_the_summary_so_far(number: signal.Signals) -
     assert output.endswith("interrupted: nothing was compared\n")
 
 
-def test_it_ends_with_success_in_the_process_of_a_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gives_a_caller_its_signal_handler_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     output = io.StringIO()
 
