@@ -86,15 +86,25 @@ class ExponentialBackoff:
         """
         if now - self._delay_ends > self._reset_after_seconds:
             self.reset()
-        delay = self._rng.uniform(self._initial_seconds * _FLOOR, self._ceiling)
+        delay = self._draw(self._ceiling)
         self._ceiling = min(self._ceiling * self._factor, self._max_seconds)
         self._delay_ends = now + delay
         return delay
+
+    def first(self) -> float:
+        """Return a delay as after a first failure, and count none.
+
+        For what failed and had been of use before: it must not hammer, and is no outage.
+        """
+        return self._draw(self._initial_seconds)
 
     def reset(self) -> None:
         """Start over with the shortest delays."""
         self._ceiling = self._initial_seconds
         self._delay_ends = math.inf
+
+    def _draw(self, ceiling: float) -> float:
+        return self._rng.uniform(self._initial_seconds * _FLOOR, ceiling)
 
 
 def _check(argument: str, value: float, fits: bool, wanted: str) -> None:  # noqa: FBT001

@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
     ResourceExpiredError,
     ResourceVersionTooLargeError,
     ServerError,
+    TransportError,
 )
 from pyinformer.reflector._state import (
     Breach,
@@ -182,7 +183,8 @@ class ReflectorMachine:
             reason = "watches at this position end at once and empty: loading again"
             return self._pause(now, self._load(now), reason)
         if happened.seconds < _SHORT_WATCH_SECONDS:
-            return self._pause(now, Watch(), "the last watch was very short")
+            reason = "the last watch was very short"
+            return self._pause(now, Watch(), reason, was_useful=happened.events > 0)
         return self._perform(Watch())
 
     def _on_watch_failed(self, happened: WatchFailed, now: float) -> Command:
@@ -199,7 +201,9 @@ class ReflectorMachine:
             if self._too_large >= _TOO_LARGE:
                 self._too_large = 0
                 return self._retry_load(error, now)
-        return self._wait(error, now, Watch())
+        # A network that breaks stream after stream must not make the cache older and older.
+        was_useful = happened.established and isinstance(error, TransportError)
+        return self._wait(error, now, Watch(), was_useful=was_useful)
 
     def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
@@ -256,18 +260,29 @@ class ReflectorMachine:
                 self.state = ReflectorState.WATCHING
         return command
 
-    def _wait(self, error: InformerError, now: float, then: Command) -> Command:
+    def _wait(
+        self, error: InformerError, now: float, then: Command, *, was_useful: bool = False
+    ) -> Command:
         """Back off after an error, and no shorter than the server asks for."""
         self.last_error = error
         asked = error.retry_after_seconds if isinstance(error, APIStatusError) else None
-        return self._pause(now, then, str(error), at_least=asked or 0.0)
+        return self._pause(now, then, str(error), asked or 0.0, was_useful=was_useful)
 
-    def _pause(self, now: float, then: Command, reason: str, at_least: float = 0.0) -> Command:
+    def _pause(
+        self,
+        now: float,
+        then: Command,
+        reason: str,
+        at_least: float = 0.0,
+        *,
+        was_useful: bool = False,
+    ) -> Command:
         self.attempts += 1
         self.state = ReflectorState.WAITING
         self.reason = reason
         self._next = then
-        return Sleep(max(self._backoff.next(now), at_least))
+        delay = self._backoff.first() if was_useful else self._backoff.next(now)
+        return Sleep(max(delay, at_least))
 
 
 def _may_spare_lists(error: InformerError) -> bool:

@@ -66,6 +66,14 @@ def test_reset_starts_over() -> None:
     assert backoff.next(1000.0) == pytest.approx(0.8)
 
 
+def test_a_first_delay_is_the_shortest_and_counts_no_failure() -> None:
+    backoff = ExponentialBackoff(rng=_Highest())
+    assert [backoff.first() for _ in range(3)] == pytest.approx([0.8] * 3)
+    assert _ceilings(backoff, 2, attempt_seconds=0.0) == pytest.approx([0.8, 1.6])
+    assert backoff.first() == pytest.approx(0.8)
+    assert backoff.next(0.0) == pytest.approx(3.2)
+
+
 def test_the_first_call_may_come_at_any_time() -> None:
     for now in (0.0, 1e9):
         assert ExponentialBackoff(rng=_Highest()).next(now) == pytest.approx(0.8)

@@ -236,6 +236,14 @@ def test_a_watch_that_fails_resumes_without_a_list(
     assert bench.machine.loads == 1
 
 
+@pytest.mark.parametrize("happened", [WatchFailed(LOST, established=True), WatchEnded(1, 0.1)])
+def test_watches_that_deliver_before_they_break_never_wait_long(happened: Input) -> None:
+    """Else a network that cuts every few seconds would make the cache half a minute old."""
+    bench = Bench().watching()
+    for _ in range(50):
+        assert bench.after_delay(happened, below=0.8) == Watch()
+
+
 def test_a_resource_that_is_gone_is_loaded_again() -> None:
     bench = Bench().watching()
     assert bench.after_delay(WatchFailed(status(404), established=False)) == WATCH_LIST
