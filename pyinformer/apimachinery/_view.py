@@ -116,7 +116,8 @@ def _mutable(info: msginspect.Type, where: str, seen: frozenset[type]) -> str | 
         return _first(_mutable(item, f"{where}[]", seen) for item in info.item_types)
     if isinstance(info, msginspect.StructType):
         return _mutable_struct(info, where, seen)
-    kind = type(info).__name__.removesuffix("Type").lower()
+    generic = type(info).__name__.removesuffix("Type").lower()
+    kind = getattr(getattr(info, "cls", None), "__name__", generic)
     return f"{where} is a {kind}, which readers could change; use a tuple, or a nested View"
 
 
