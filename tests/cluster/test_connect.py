@@ -1,0 +1,204 @@
+"""Finding a cluster: by kubeconfig, URL or configuration; what is wrong is said at the call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    ConfigurationError,
+    ConfigurationNotFoundError,
+    InvalidArgumentError,
+)
+from pyinformer.cluster import Cluster
+from pyinformer.testing import APIServer, Token
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMESPACE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+async def keys_of(cluster: Cluster) -> list[str]:
+    """Return what an informer finds there."""
+    async with pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer:
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        return informer.lister.keys()
+
+
+@pytest.fixture
+def no_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let nothing be found by default."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+async def test_by_url(apiserver: APIServer) -> None:
+    apiserver.create(NAMESPACE)
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        assert await keys_of(cluster) == ["default/a"]
+        assert apiserver.url in repr(cluster)
+
+
+async def test_by_a_kubeconfig_with_tls_and_a_token(tmp_path: Path) -> None:
+    with APIServer(tls=True, tokens=[Token(value="s3cret")]) as server:
+        server.create(NAMESPACE)
+        path = server.write_kubeconfig(tmp_path / "config")
+        async with pyinformer.connect(path) as cluster:
+            assert await keys_of(cluster) == ["default/a"]
+            assert str(path) in repr(cluster)
+            assert "s3cret" not in repr(cluster)
+
+
+@pytest.mark.usefixtures("no_kubeconfig")
+async def test_by_the_variable(
+    apiserver: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apiserver.create(NAMESPACE)
+    path = apiserver.write_kubeconfig(tmp_path / "config")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    async with pyinformer.connect() as cluster:
+        assert await keys_of(cluster) == ["default/a"]
+
+
+async def test_by_a_configuration(apiserver: APIServer) -> None:
+    config = pyinformer.ClusterConfig(server=apiserver.url)
+    async with pyinformer.connect(config=config) as cluster:
+        assert cluster.config is config
+        assert await keys_of(cluster) == []
+
+
+async def test_nothing_is_sent_before_an_informer_starts(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        pyinformer.SharedInformer(cluster, "v1", "pods")
+    async with pyinformer.connect(server="http://127.0.0.1:9"):
+        pass
+
+    assert apiserver.requests == ()
+
+
+async def test_a_kubeconfig_that_does_not_exist_is_said_to_be_so(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere"
+    with pytest.raises(ConfigurationNotFoundError) as raised:
+        async with pyinformer.connect(path):
+            raise AssertionError
+
+    assert str(path) in str(raised.value)
+    assert isinstance(raised.value, FileNotFoundError)
+
+
+@pytest.mark.usefixtures("no_kubeconfig")
+async def test_that_nothing_was_found_names_where_it_was_looked_for() -> None:
+    with pytest.raises(ConfigurationNotFoundError) as raised:
+        async with pyinformer.connect():
+            raise AssertionError
+
+    assert "KUBECONFIG" in str(raised.value)
+
+
+async def test_an_unknown_context_is_said_to_be_so(apiserver: APIServer, tmp_path: Path) -> None:
+    path = apiserver.write_kubeconfig(tmp_path / "config")
+    with pytest.raises(ConfigurationError) as raised:
+        async with pyinformer.connect(path, context="staging"):
+            raise AssertionError
+
+    assert "staging" in str(raised.value)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "just text", "apiVersion: [", "clusters: 7", "\x00"], ids=repr
+)
+async def test_a_kubeconfig_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError) as raised:
+        async with pyinformer.connect(path):
+            raise AssertionError
+
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("server", ["", "localhost:8080", "ftp://host", "http://", "https://a:b"])
+async def test_a_url_that_is_none_is_refused(server: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        async with pyinformer.connect(server=server):
+            raise AssertionError
+
+    assert f"{server!r} is no http or https URL with a host" in str(raised.value)
+
+
+async def test_an_authority_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    config = pyinformer.ClusterConfig(server="https://a", ca_file=str(tmp_path / "ca.pem"))
+    with pytest.raises(ConfigurationError, match=r"ca\.pem"):
+        async with pyinformer.connect(config=config):
+            raise AssertionError
+
+
+CONFIG = pyinformer.ClusterConfig(server="http://a")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kubeconfig": "a", "server": "http://a"},
+        {"kubeconfig": "a", "config": CONFIG},
+        {"server": "http://a", "config": CONFIG},
+        {"server": "http://a", "context": "c"},
+        {"config": CONFIG, "context": "c"},
+    ],
+)
+async def test_two_ways_at_once_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="one of them"):
+        async with pyinformer.connect(**arguments):
+            raise AssertionError
+
+
+async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        async with pyinformer.connect(server=apiserver.url) as cluster:
+            await keys_of(cluster)
+            raise ZeroDivisionError
+
+    assert raised.value.__cause__ is None
+
+
+async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServer) -> None:
+    connecting = pyinformer.connect(server=apiserver.url)
+    cluster = await asyncio.create_task(connecting.__aenter__())
+    await keys_of(cluster)
+    await asyncio.create_task(connecting.__aexit__(None, None, None))
+
+
+async def test_closing_twice_closes_once(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        await keys_of(cluster)
+        await asyncio.gather(cluster.aclose(), cluster.aclose())
+        await cluster.aclose()
+
+
+async def test_a_cancelled_close_is_finished_by_a_second(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        await keys_of(cluster)
+        closing = asyncio.create_task(cluster.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait((closing,))
+        await cluster.aclose()
+    await until(lambda: apiserver.open_watches == 0)
+
+
+async def test_a_refused_watch_list_is_remembered_by_the_cluster(apiserver: APIServer) -> None:
+    apiserver.watch_list = False
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        await keys_of(cluster)
+        apiserver.clear_requests()
+        await keys_of(cluster)
+
+    assert apiserver.requests[0].verb == "list"
+    assert not [r for r in apiserver.requests if "sendInitialEvents" in r.query]

@@ -1,0 +1,274 @@
+"""Waiting for caches: it always ends, at once where there is no hope, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
+    InvalidArgumentError,
+    LifecycleError,
+)
+from pyinformer.informer import SharedInformer, SharedInformerFactory, wait_for_cache_sync
+from pyinformer.informer._waiting import check_seconds
+from pyinformer.testing import APIServer, Fault, Token
+from tests.informer.clusters import Notes, cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) -> None:
+    """State, failed attempts, last error and seconds, for those that are not synced."""
+    apiserver.faults.add(
+        Fault(resource="pods", status=403, times=None, message="no rights here"),
+        Fault(resource="secrets", hang=True, times=None),
+    )
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        for plural in ("pods", "secrets", "configmaps"):
+            factory.informer("v1", plural)
+        await factory.start()
+        with pytest.raises(CacheSyncTimeoutError) as raised:
+            await factory.wait_for_cache_sync(timeout_seconds=0.3)
+        apiserver.faults.clear()
+
+    error = raised.value
+    forbidden, hanging = error.pending
+    assert re.fullmatch(
+        r"pods\.v1: waiting, [1-9]\d* failed attempts, last error: .*403.*no rights here.*,"
+        r" for 0\.\d s",
+        forbidden,
+    )
+    assert re.fullmatch(
+        r"secrets\.v1: loading \(watch-list\), 0 failed attempts, for 0\.\d s", hanging
+    )
+    assert str(error) == (
+        f"not synced after {error.waited_seconds:.1f} s: {forbidden}; {hanging}. What has not"
+        " failed goes on trying"
+    )
+    assert error.waited_seconds >= 0.3
+    assert isinstance(error, TimeoutError)
+
+
+async def test_an_unreachable_server_is_said_to_be_so() -> None:
+    async with (
+        pyinformer.connect(server="http://127.0.0.1:9") as cluster,
+        SharedInformer(cluster, "v1", "pods") as informer,
+    ):
+        with pytest.raises(CacheSyncTimeoutError) as raised:
+            await informer.wait_for_cache_sync(timeout_seconds=0.2)
+
+    assert "pods.v1: waiting" in str(raised.value)
+    assert "http://127.0.0.1:9" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [("expired", "401"), ("may-not-list", "403"), ("may-not-watch", "403")],
+)
+async def test_what_the_credentials_lack_is_said(tmp_path: Path, token: str, words: str) -> None:
+    tokens = (
+        Token(value="may-not-list", verbs=("watch",)),
+        Token(value="may-not-watch", verbs=("list",)),
+    )
+    with APIServer(tokens=tokens, watch_list=False) as server:
+        server.create(pod("a"))
+        kubeconfig = server.write_kubeconfig(tmp_path / "config", token)
+        async with (
+            pyinformer.connect(kubeconfig) as cluster,
+            SharedInformer(cluster, "v1", "pods") as informer,
+        ):
+            if token == "may-not-watch":
+                # What was listed is cached; that it is not followed is said by the status.
+                await informer.wait_for_cache_sync(timeout_seconds=10)
+                await until(lambda: words in str(informer.status()))
+                assert [obj.key for obj in informer.lister.list()] == ["default/a"]
+                return
+            with pytest.raises(CacheSyncTimeoutError) as raised:
+                await informer.wait_for_cache_sync(timeout_seconds=0.3)
+            assert words in str(raised.value)
+
+
+async def test_a_wrong_authority_is_said(tmp_path: Path) -> None:
+    with APIServer(tls=True) as server, APIServer(tls=True) as other:
+        config = pyinformer.ClusterConfig(server=server.url, ca_file=str(other.ca_file))
+        async with (
+            pyinformer.connect(config=config) as cluster,
+            SharedInformer(cluster, "v1", "pods") as informer,
+        ):
+            with pytest.raises(CacheSyncTimeoutError, match="certificate"):
+                await informer.wait_for_cache_sync(timeout_seconds=0.5)
+
+
+async def test_before_the_start_it_raises_at_once(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        factory = SharedInformerFactory(cluster)
+        with pytest.raises(LifecycleError, match=r"await factory\.start\(\) first"):
+            await factory.wait_for_cache_sync(timeout_seconds=3600)
+        informer = SharedInformer(cluster, "v1", "pods")
+        for wait in (
+            informer.wait_for_cache_sync(timeout_seconds=3600),
+            wait_for_cache_sync(informer, timeout_seconds=3600),
+        ):
+            with pytest.raises(LifecycleError, match=r"pods\.v1 is not running: start it before"):
+                await wait
+        await factory.aclose()
+
+
+@pytest.mark.parametrize("seconds", [-0.1, float("nan"), float("inf"), "1", None])
+async def test_a_timeout_that_is_none_is_refused_before_anything_else(
+    apiserver: APIServer, seconds: Any
+) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        informer = factory.informer("v1", "pods")
+        await factory.start()
+        for wait in (factory.wait_for_cache_sync, informer.wait_for_cache_sync):
+            with pytest.raises(InvalidArgumentError) as raised:
+                await wait(timeout_seconds=seconds)
+            assert str(raised.value) == (
+                f"timeout_seconds: {seconds!r} is no duration; give seconds, 0 or more"
+            )
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0, 1, 3.5, True])
+def test_durations(seconds: float) -> None:
+    check_seconds("x", seconds)
+
+
+async def test_a_timeout_of_zero_looks_once(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        factory.informer("v1", "pods")
+        await factory.start()
+        with pytest.raises(CacheSyncTimeoutError):
+            await factory.wait_for_cache_sync(timeout_seconds=0)
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=0)
+
+
+async def test_no_informers_are_synced(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=0)
+        await wait_for_cache_sync(timeout_seconds=0)
+
+
+def malformed(name: str) -> bytes:
+    """Return a list whose resource version cannot be compared."""
+    return (
+        b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"abc"},"items":['
+        b'{"metadata":{"name":"%s","namespace":"default","uid":"u","resourceVersion":"abc"}}]}'
+        % name.encode()
+    )
+
+
+async def test_giving_up_ends_the_wait_at_once(apiserver: APIServer) -> None:
+    """Though another informer, asked for first, would keep everybody waiting for an hour."""
+    apiserver.watch_list = False
+    apiserver.faults.add(
+        Fault(resource="secrets", hang=True, times=None),
+        Fault(resource="pods", verb="list", body=malformed("a"), times=None),
+    )
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        factory.informer("v1", "secrets")
+        pods = factory.informer("v1", "pods")
+        await factory.start()
+        async with asyncio.timeout(20):
+            with pytest.raises(CacheSyncTimeoutError) as raised:
+                await factory.wait_for_cache_sync(timeout_seconds=3600)
+        apiserver.faults.clear()
+        assert any("pods.v1: failed" in line for line in raised.value.pending)
+        assert pods.reflector_state()[0] == "failed"
+
+
+async def test_the_cancellation_of_one_waiter_harms_nobody(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(resource="pods", hang=True))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        factory.informer("v1", "pods")
+        await factory.start()
+        waiters = [asyncio.create_task(factory.wait_for_cache_sync()) for _ in range(3)]
+        await until(lambda: apiserver.faults.held)
+        waiters[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiters[0]
+        apiserver.faults.release()
+        await asyncio.gather(*waiters[1:])
+
+
+async def test_the_users_own_deadline_goes_before_ours(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(resource="pods", hang=True))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        factory.informer("v1", "pods")
+        await factory.start()
+        with pytest.raises(TimeoutError) as raised:
+            async with asyncio.timeout(0.05):
+                await factory.wait_for_cache_sync(timeout_seconds=3600)
+        assert not isinstance(raised.value, CacheSyncTimeoutError)
+
+
+async def test_informers_of_several_clusters_are_waited_for_together() -> None:
+    with APIServer() as one, APIServer() as other:
+        one.create(pod("a"))
+        other.faults.add(Fault(resource="pods", status=500, times=None))
+        async with (
+            cluster_of(one) as first,
+            cluster_of(other) as second,
+            SharedInformer(first, "v1", "pods") as good,
+            SharedInformer(second, "v1", "pods", namespaces="default") as bad,
+        ):
+            with pytest.raises(CacheSyncTimeoutError) as raised:
+                await wait_for_cache_sync(good, bad, timeout_seconds=0.5)
+            assert good.has_synced
+            (line,) = raised.value.pending
+            assert line.startswith("pods.v1 in default: waiting")
+
+
+async def test_the_wait_for_a_handler_says_how_far_it_is(apiserver: APIServer) -> None:
+    go_on = asyncio.Event()
+
+    async def handler(event: object) -> None:
+        await go_on.wait()
+
+    for name in ("a", "b"):
+        apiserver.create(pod(name))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        pods = factory.informer("v1", "pods")
+        registration = pods.add_event_handler(handler, name="slow")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        assert not registration.has_synced
+        with pytest.raises(CacheSyncTimeoutError, match=r"slow of pods\.v1: 0 delivered"):
+            await registration.wait_synced(timeout_seconds=0.05)
+        go_on.set()
+        await registration.wait_synced(timeout_seconds=10)
+        assert registration.has_synced
+
+
+async def test_a_handler_that_raises_has_synced_nevertheless(apiserver: APIServer) -> None:
+    """Unlike upstream (kubernetes#129024)."""
+
+    def handler(event: object) -> None:
+        raise ValueError
+
+    apiserver.create(pod("a"))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        registration = factory.informer("v1", "pods").add_event_handler(handler)
+        await factory.start()
+        await registration.wait_synced(timeout_seconds=10)
+
+
+async def test_a_removed_handler_is_waited_for_no_more(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(resource="pods", hang=True))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        registration = factory.informer("v1", "pods").add_event_handler(Notes())
+        await factory.start()
+        waiting = asyncio.create_task(registration.wait_synced(timeout_seconds=3600))
+        await asyncio.sleep(0)
+        await registration.remove()
+        with pytest.raises(LifecycleError, match="was removed before it had synced"):
+            await waiting

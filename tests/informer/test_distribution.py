@@ -1,0 +1,299 @@
+"""The informer's sink, driven by hand: the cache leads, differences only, nobody is told twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+import pytest
+
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.informer._distribution import Distribution, differences
+from pyinformer.informer._queued_sink import sink_of
+from pyinformer.informer._scope import QueueKind
+from pyinformer.reflector import Sink
+from pyinformer.store import Indexer
+from tests.informer.samples import make
+
+
+class Mirror:
+    """A receiver that notes what it is told, and what the cache held at that moment."""
+
+    def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+        self.events: list[Event] = []
+        self.objects: dict[str, str] = {}
+        self.initial: list[str] | None = None
+        self.is_complete = False
+        self.late: list[str] = []
+        """Keys told before the cache had them as told."""
+
+    @property
+    def put_nowait(self) -> Callable[[Event], None]:
+        """Take one event."""
+        return self._put
+
+    def _put(self, event: Event) -> None:
+        self.events.append(event)
+        cached = self._indexer.get(event.key)
+        match event:
+            case Deleted(last):
+                assert self.objects.pop(event.key) == last.metadata.uid
+                if cached is not None and cached.metadata.uid == last.metadata.uid:
+                    self.late.append(event.key)
+            case Added(obj):
+                assert event.key not in self.objects
+                self._hold(obj, cached)
+            case Updated(old, new):
+                assert self.objects[event.key] == old.metadata.uid == new.metadata.uid
+                self._hold(new, cached)
+
+    def _hold(self, obj: KubeObject, cached: KubeObject | None) -> None:
+        self.objects[obj.key] = obj.metadata.uid
+        if cached is not obj:
+            self.late.append(obj.key)
+
+    def preload_nowait(self, objects: Collection[KubeObject]) -> None:
+        """Take what exists."""
+        assert self.initial is None
+        assert not self.events
+        self.initial = [obj.key for obj in objects]
+        self.objects = {str(obj.key): obj.metadata.uid for obj in objects}
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note that this was all."""
+        self.is_complete = True
+
+
+class Failing(Mirror):
+    """A receiver with a bug."""
+
+    def _put(self, event: Event) -> None:
+        raise ZeroDivisionError
+
+
+class Bench:
+    """A cache, its sink and what they report."""
+
+    def __init__(self, queue: QueueKind = "direct", *, selective: bool = False) -> None:
+        self.indexer: Indexer = Indexer()
+        self.synced = 0
+        self.crashes: list[Exception] = []
+        self.distribution: Distribution[None] = Distribution(
+            self.indexer,
+            on_synced=self._count,
+            on_crash=self.crashes.append,
+            selective=selective,
+        )
+        self.sink: Sink[None] = sink_of(queue, self.distribution, selective=selective)
+
+    def _count(self) -> None:
+        self.synced += 1
+
+    def attach(self) -> Mirror:
+        """Attach a new receiver."""
+        mirror = Mirror(self.indexer)
+        self.distribution.attach(mirror)
+        return mirror
+
+    def replace(self, *objects: KubeObject, resource_version: str = "100") -> None:
+        """Take a complete list."""
+        for _ in self.replacing(objects, resource_version):
+            pass
+
+    def replacing(
+        self, objects: Iterable[KubeObject], resource_version: str = "100"
+    ) -> Iterable[None]:
+        """Return the steps of taking a complete list."""
+        return self.sink.replace_nowait({str(obj.key): obj for obj in objects}, resource_version)
+
+
+QUEUES: list[QueueKind] = ["direct", "real_fifo", "delta_fifo"]
+
+A1, A2 = make("ns/a"), make("ns/a", resource_version="2")
+A_ANEW = make("ns/a", uid="another", resource_version="3")
+B1, C1, D1 = make("ns/b"), make("ns/c"), make("ns/d")
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_the_first_list_comes_as_a_preload_once_it_is_in_the_cache(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    assert not mirror.is_complete
+
+    bench.replace(A1, B1)
+
+    assert bench.synced == 1
+    assert (mirror.initial, mirror.is_complete, mirror.events) == (["ns/a", "ns/b"], True, [])
+    assert bench.indexer.resource_version == "100"
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_an_empty_first_list_completes_the_initial_list(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+
+    bench.replace()
+
+    assert (mirror.initial, mirror.is_complete) == ([], True)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_relist_tells_differences_only_with_deletions_and_recreations(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    bench.replace(A1, B1, C1)
+
+    bench.replace(A_ANEW, B1, D1)
+
+    assert set(mirror.events) == {
+        Deleted(C1, final_state_unknown=True),
+        Deleted(A1, final_state_unknown=True),
+        Added(A_ANEW),
+        Added(D1),
+    }
+    assert mirror.events.index(Added(A_ANEW)) == 1 + mirror.events.index(
+        Deleted(A1, final_state_unknown=True)
+    )
+    assert bench.synced == 1
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_relist_without_changes_tells_nothing(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    bench.replace(A1, B1)
+
+    bench.replace(make("ns/a"), B1, resource_version="200")
+
+    assert mirror.events == []
+    assert bench.indexer.resource_version == "200"
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_the_cache_holds_each_change_before_anybody_is_told(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    bench.replace(A1)
+
+    bench.sink.apply_nowait(Updated(A1, A2))
+    bench.sink.apply_nowait(Deleted(A2))
+    bench.sink.apply_nowait(Added(A_ANEW))
+    bench.replace()
+
+    assert mirror.late == []
+    assert [type(event) for event in mirror.events] == [Updated, Deleted, Added, Deleted]
+
+
+def test_a_list_is_in_the_cache_as_a_whole_before_its_first_difference_is_told() -> None:
+    """C55: nobody sees half of a relist."""
+    bench = Bench()
+    mirror = bench.attach()
+    bench.replace(A1, B1)
+    seen: list[list[str]] = []
+    mirror._put = lambda event: seen.append(bench.indexer.keys())  # type: ignore[method-assign]
+    bench.distribution.detach(mirror)
+    bench.distribution._set((mirror,))
+
+    bench.replace(C1, D1)
+
+    assert seen == [["ns/c", "ns/d"]] * 4
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("selective", [False, True])
+def test_who_leaves_a_selection_may_still_exist(queue: QueueKind, selective: bool) -> None:
+    bench = Bench(queue, selective=selective)
+    mirror = bench.attach()
+    bench.replace(A1, B1)
+
+    bench.sink.apply_nowait(Deleted(A1, may_still_exist=selective))
+    bench.replace()
+
+    assert [getattr(event, "may_still_exist", None) for event in mirror.events] == [selective] * 2
+
+
+def many(first: int, last: int, version: str) -> list[KubeObject]:
+    return [make(f"ns/{number:04}", resource_version=version) for number in range(first, last)]
+
+
+def test_whoever_attaches_at_any_step_of_a_relist_has_no_duplicate_and_no_gap() -> None:
+    """Every step is a moment at which a late handler may come."""
+    bench = Bench()
+    first = bench.attach()
+    bench.replace(*many(0, 1000, "1"))
+    mirrors = [first]
+
+    after = many(500, 1500, "2")
+    mirrors += [bench.attach() for _ in bench.replacing(after, "200")]
+    bench.sink.apply_nowait(Added(A1))
+
+    wanted = {str(obj.key): obj.metadata.uid for obj in after} | {"ns/a": "uid-a"}
+    assert len(mirrors) > 8
+    assert [mirror.objects for mirror in mirrors] == [wanted] * len(mirrors)
+    assert [mirror.late for mirror in mirrors] == [[]] * len(mirrors)
+    # Some came before the swap and were told the differences, some after it and were not.
+    assert {len(mirror.events) for mirror in mirrors} == {1, 1501}
+
+
+def test_whoever_detaches_amid_a_relist_is_told_nothing_afterwards_by_new_events() -> None:
+    bench = Bench()
+    mirror = bench.attach()
+    bench.replace(A1)
+
+    bench.distribution.detach(mirror)
+    bench.sink.apply_nowait(Added(B1))
+    bench.replace(C1)
+
+    assert mirror.events == []
+
+
+def test_a_relist_given_up_before_the_swap_leaves_everything_as_it_was() -> None:
+    bench = Bench()
+    mirror = bench.attach()
+    bench.replace(*many(0, 1000, "1"))
+
+    steps = iter(bench.replacing(many(500, 1500, "2"), "200"))
+    next(steps)
+    del steps
+
+    assert mirror.events == []
+    assert bench.indexer.keys()[0] == "ns/0000"
+    assert bench.indexer.resource_version == "100"
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("how", ["change", "relist"])
+def test_a_receiver_with_a_bug_is_reported_and_raised(queue: QueueKind, how: str) -> None:
+    bench = Bench(queue)
+    bench.replace(A1)
+    bench.distribution.attach(Failing(bench.indexer))
+
+    with pytest.raises(ZeroDivisionError):
+        if how == "change":
+            bench.sink.apply_nowait(Added(B1))
+        else:
+            bench.replace(B1)
+
+    assert [type(error) for error in bench.crashes] == [ZeroDivisionError]
+
+
+def test_a_receiver_that_fails_at_the_first_list_is_reported() -> None:
+    bench = Bench()
+    mirror = bench.attach()
+    mirror.initial = ["told before"]
+
+    with pytest.raises(AssertionError):
+        bench.replace(A1)
+
+    assert [type(error) for error in bench.crashes] == [AssertionError]
+
+
+def test_differences_pass_over_unchanged_objects_one_step_each() -> None:
+    before = {"ns/a": A1, "ns/b": B1}
+
+    assert list(differences(before, {"ns/a": A2, "ns/b": B1})) == [
+        None,
+        None,
+        Updated(A1, A2),
+        None,
+    ]

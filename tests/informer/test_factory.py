@@ -1,0 +1,756 @@
+"""A factory on a server over real HTTP: sharing, starting, removing, its status, its lifetime."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    Added,
+    CacheSyncTimeoutError,
+    Deleted,
+    Event,
+    InformerConflictError,
+    InternalError,
+    InvalidArgumentError,
+    InvalidSelectorError,
+    InvalidViewError,
+    LifecycleError,
+    Updated,
+    View,
+)
+from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.informer._watchdog import Watchdog
+from pyinformer.testing import Fault
+from tests.informer.clusters import Notes, cluster_of, listed, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer.testing import APIServer
+
+
+class PodSpec(View):
+    node_name: str = ""
+
+
+class PodView(View):
+    spec: PodSpec = PodSpec()
+
+
+@asynccontextmanager
+async def factory_of(
+    server: APIServer, *, grace_seconds: float = 5.0, start: bool = True
+) -> AsyncIterator[SharedInformerFactory]:
+    """Run a factory."""
+    async with (
+        cluster_of(server) as cluster,
+        SharedInformerFactory(cluster, grace_seconds=grace_seconds) as factory,
+    ):
+        if start:
+            await factory.start()
+        yield factory
+
+
+async def test_the_call_site_of_the_design_runs(apiserver: APIServer) -> None:
+    apiserver.create(pod("web-1", node="node-1", app="web"))
+    seen: list[str] = []
+    streamed: list[str] = []
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        pods = factory.informer("v1", "pods", projection=PodView)
+        pods.add_index("node", "spec.nodeName")
+        pods.add_event_handler(
+            on_add=lambda obj: seen.append(f"add {obj.key}"),
+            on_update=lambda old, new: seen.append(f"update {new.key}"),
+            on_delete=lambda obj: seen.append(f"delete {obj.key}"),
+        )
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=30)
+        web = pods.lister.namespace("default").list(label_selector="app=web")
+        on_node = pods.lister.by_index("node", "node-1")
+        assert [found.view.spec.node_name for found in web] == ["node-1"]
+        assert [found.key for found in on_node] == ["default/web-1"]
+        apiserver.patch("v1", "pods", "web-1", {"metadata": {"labels": {"a": "b"}}})
+        await until(lambda: "update default/web-1" in seen)
+        async with pods.events() as events:
+            apiserver.delete("v1", "pods", "web-1")
+            async for event in events:
+                match event:
+                    case pyinformer.Added(obj):
+                        streamed.append(f"add {obj.key}")
+                    case pyinformer.Updated(_, new):
+                        streamed.append(f"update {new.key}")
+                    case pyinformer.Deleted(last_known):
+                        streamed.append(f"delete {last_known.key}")
+                        break
+        await until(lambda: len(seen) == 3)
+
+    assert seen == ["add default/web-1", "update default/web-1", "delete default/web-1"]
+    assert streamed == ["add default/web-1", "delete default/web-1"]
+
+
+async def test_one_informer_serves_all_who_ask_for_the_same(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods", label_selector="b=2,a=1", projection=PodView)
+        again = factory.informer(
+            "v1", "pods", label_selector={"a": "1", "b": "2"}, projection=PodView
+        )
+        others = [
+            factory.informer("v1", "pods"),
+            factory.informer("v1", "pods", namespaces="default"),
+            factory.informer("v1", "secrets"),
+            factory.informer("v1", "pods", field_selector="spec.nodeName=n"),
+        ]
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+        assert again is pods
+        assert len({id(informer) for informer in (pods, *others)}) == 5
+        assert len([r for r in apiserver.requests if r.verb == "watch"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("projection", PodView),
+        ("memory", "raw"),
+        ("transform", lambda obj: obj),
+        ("queue", "real_fifo"),
+    ],
+)
+async def test_other_options_for_the_same_conflict(
+    apiserver: APIServer, option: str, value: Any
+) -> None:
+    async with factory_of(apiserver, start=False) as factory:
+        first = factory.informer("v1", "pods")  # the first place
+        options = {option: value}
+        with pytest.raises(InformerConflictError) as raised:
+            factory.informer("v1", "pods", **options)
+
+        line = test_other_options_for_the_same_conflict.__code__.co_firstlineno
+        error = raised.value
+        assert error.option == option
+        assert error.first_call_site.startswith(f"{__file__}:")
+        places = [error.first_call_site, error.second_call_site]
+        assert all(int(place.rpartition(":")[2]) > line for place in places)
+        assert all(place in str(error) for place in places)
+        assert len(set(places)) == 2
+
+        private = factory.informer("v1", "pods", private=True, **options)
+        assert private is not first
+        assert factory.informer("v1", "pods") is first
+
+
+async def test_private_informers_are_shared_with_nobody(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        one = factory.informer("v1", "pods", private=True)
+        other = factory.informer("v1", "pods", private=True)
+        shared = factory.informer("v1", "pods", memory="raw")
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+        assert len({id(informer) for informer in (one, other, shared)}) == 3
+        assert [len(informer.lister.list()) for informer in (one, other, shared)] == [1, 1, 1]
+
+
+class Mutable(View):
+    names: list[str]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "words"),
+    [
+        pytest.param(
+            ("pods", "v1"),
+            {},
+            InvalidArgumentError,
+            "arguments swapped: write ('v1', 'pods')",
+            id="swapped",
+        ),
+        pytest.param(
+            ("v1", "pods"),
+            {"namespaces": ["a", "b"]},
+            ValueError,
+            "2 were given, and an informer follows one or all for now",
+            id="namespaces",
+        ),
+        pytest.param(
+            ("v1", "pods"),
+            {"label_selector": "a in (b"},
+            InvalidSelectorError,
+            "label_selector: cannot parse 'a in (b'",
+            id="selector",
+        ),
+        pytest.param(
+            ("v1", "pods"),
+            {"projection": Mutable},
+            InvalidViewError,
+            "cannot be a projection",
+            id="view",
+        ),
+        pytest.param(
+            ("v1", "pods"), {"memory": "none"}, InvalidArgumentError, "is none of", id="memory"
+        ),
+    ],
+)
+async def test_what_cannot_work_is_refused_at_the_call_and_leaves_no_trace(
+    apiserver: APIServer, arguments: Any, options: Any, error: type[Exception], words: str
+) -> None:
+    async with factory_of(apiserver) as factory:
+        with pytest.raises(error) as raised:
+            factory.informer(*arguments, **options)
+
+        assert words in str(raised.value)
+        assert factory.status().informers == ()
+        await factory.wait_for_cache_sync(timeout_seconds=1)
+
+
+async def test_asked_for_after_the_start_it_starts(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+
+        assert [obj.key for obj in pods.lister.list()] == ["default/a"]
+
+
+async def test_asked_for_by_a_handler_it_starts(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    found = asyncio.Event()
+
+    async with factory_of(apiserver) as factory:
+
+        async def handler(event: Event[None]) -> None:
+            secrets = factory.informer("v1", "secrets")
+            await secrets.wait_for_cache_sync(timeout_seconds=10)
+            found.set()
+
+        factory.informer("v1", "pods").add_event_handler(handler)
+        async with asyncio.timeout(10):
+            await found.wait()
+
+
+async def test_a_removed_informer_has_stopped_and_is_made_anew(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        kept = factory.informer("v1", "secrets")
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.remove_informer(pods)
+        await until(lambda: apiserver.open_watches == 1)
+        assert not pods.is_running
+        assert kept.is_running
+
+        anew = factory.informer("v1", "pods", memory="raw")  # no conflict with what is gone
+        assert anew is not pods
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.remove_informer(pods)  # a second time does nothing
+        assert anew.is_running
+        assert [one.informer for one in factory.status().informers] == ["secrets.v1", "pods.v1"]
+
+
+async def test_an_informer_removed_in_the_same_breath_harms_nobody(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as factory:
+        kept = factory.informer("v1", "secrets")
+        for _ in range(5):
+            await factory.remove_informer(factory.informer("v1", "pods"))
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+        assert kept.has_synced
+        assert factory.informer("v1", "pods").is_running
+
+
+async def test_an_informer_that_its_user_closed_is_not_handed_out_again(
+    apiserver: APIServer,
+) -> None:
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        await pods.aclose()
+        again = factory.informer("v1", "pods")
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+        assert again is not pods
+        assert again.has_synced
+
+
+async def test_another_factorys_informer_is_not_removed(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as one, factory_of(apiserver) as other:
+        pods = one.informer("v1", "pods")
+        with pytest.raises(InvalidArgumentError, match=r"pods\.v1> is not one of this factory"):
+            await other.remove_informer(pods)
+        assert pods.is_running
+
+
+async def test_a_removal_names_a_handler_that_does_not_end(apiserver: APIServer) -> None:
+    began, let_go = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(event: Event[None]) -> None:
+        began.set()
+        while not let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver, grace_seconds=0.05) as factory:
+        pods = factory.informer("v1", "pods")
+        pods.add_event_handler(stubborn)
+        await began.wait()
+        await factory.remove_informer(pods)
+
+        assert factory.status().informers == ()
+        (name,) = factory.status().abandoned_handlers
+        assert "stubborn" in name
+        let_go.set()
+        await until(lambda: not factory.status().abandoned_handlers)
+
+
+async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(event: Event[None]) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await go_on.wait()
+
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        pods.add_event_handler(handler)
+        await began.wait()
+        removing = asyncio.create_task(factory.remove_informer(pods))
+        await until(lambda: pods.reflector_state()[0] == "stopped")
+        removing.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await removing
+        assert factory.informer("v1", "pods") is not pods
+
+
+async def test_status_is_served_from_any_thread_at_any_time(apiserver: APIServer) -> None:
+    def served(factory: SharedInformerFactory) -> Any:
+        return msgspec.json.decode(msgspec.json.encode(factory.status()))
+
+    async with factory_of(apiserver, start=False) as factory:
+        pods = factory.informer("v1", "pods")
+        pods.add_event_handler(Notes(), name="notes")
+        before = await asyncio.to_thread(served, factory)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        during = await asyncio.to_thread(served, factory)
+        assert factory.status().has_synced
+    after = await asyncio.to_thread(served, factory)
+
+    assert [each["informers"][0]["reflector"]["state"] for each in (before, during, after)] == [
+        "new",
+        "watching",
+        "stopped",
+    ]
+    assert during["informers"][0]["handlers"][0]["name"] == "notes"
+    assert during["abandoned_handlers"] == []
+    assert during["watchdog"]["blocked"] == 0
+    with pytest.raises(AttributeError):
+        factory.status().informers = ()  # type: ignore[misc]
+
+
+async def test_status_can_be_read_by_a_thread_while_handlers_come_and_go(
+    apiserver: APIServer,
+) -> None:
+    for number in range(20):
+        apiserver.create(pod(f"p{number}"))
+    stop = threading.Event()
+    errors: list[BaseException] = []
+    reads = 0
+
+    async with factory_of(apiserver) as factory:
+
+        def read() -> None:
+            nonlocal reads
+            try:
+                while not stop.is_set():
+                    msgspec.json.encode(factory.status())
+                    reads += 1
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        for number in range(50):
+            pods = factory.informer("v1", "pods")
+            pods.add_index(f"i{number}", "spec.nodeName")
+            registration = pods.add_event_handler(Notes())
+            await pods.wait_for_cache_sync(timeout_seconds=10)
+            await registration.wait_synced(timeout_seconds=10)
+            if number % 2:
+                await registration.remove()
+            if number % 5 == 0:
+                await factory.remove_informer(pods)
+        stop.set()
+        await asyncio.to_thread(thread.join)
+
+    assert errors == []
+    assert reads > 0
+
+
+async def test_the_watchdog_names_the_handler_that_blocks_the_loop(apiserver: APIServer) -> None:
+    waits_for_nothing = threading.Event()
+    returned = asyncio.Event()
+
+    def blocks_the_loop(event: Event[None]) -> None:
+        waits_for_nothing.wait(1.3)
+        returned.set()
+
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        factory.informer("v1", "pods").add_event_handler(blocks_the_loop)
+        await returned.wait()
+        await until(lambda: factory.status().watchdog.longest_seconds > 1.0)
+        watchdog = factory.status().watchdog
+
+    assert watchdog.blocked == 1
+    assert watchdog.last_culprit is not None
+    assert "blocks_the_loop of pods.v1" in watchdog.last_culprit
+
+
+async def test_two_starts_at_once_are_one(apiserver: APIServer) -> None:
+    async with factory_of(apiserver, start=False) as factory:
+        factory.informer("v1", "pods")
+        await asyncio.gather(factory.start(), factory.start())
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+        assert len([r for r in apiserver.requests if r.verb == "watch"]) == 1
+
+
+async def test_a_closed_factory_refuses_everything(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+    await factory.aclose()
+    await factory.remove_informer(pods)
+
+    with pytest.raises(LifecycleError, match="the factory is closed: make a new one"):
+        factory.informer("v1", "pods")
+    for call in (factory.start, factory.wait_for_cache_sync, factory.__aenter__, factory.run):
+        with pytest.raises(LifecycleError, match="closed: make a new one"):
+            await call()
+
+
+async def test_a_factory_that_never_started_closes_its_informers(apiserver: APIServer) -> None:
+    async with factory_of(apiserver, start=False) as factory:
+        pods = factory.informer("v1", "pods")
+        registration = pods.add_event_handler(Notes())
+
+    assert pods.is_closed
+    assert not registration.has_synced
+    assert apiserver.requests == ()
+
+
+async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        async with factory_of(apiserver) as factory:
+            await factory.informer("v1", "pods").wait_for_cache_sync(timeout_seconds=10)
+            raise ZeroDivisionError
+
+    assert not hasattr(raised.value, "__notes__")
+
+
+async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        factory = SharedInformerFactory(cluster)
+        await asyncio.create_task(factory.__aenter__())
+        pods = factory.informer("v1", "pods")
+        await asyncio.create_task(factory.start())
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await asyncio.create_task(factory.__aexit__(None, None, None))
+        assert pods.is_closed
+
+
+async def test_it_runs_in_a_task_group_of_the_user(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        factory = SharedInformerFactory(cluster)
+        pods = factory.informer("v1", "pods")
+        async with anyio.create_task_group() as group:
+            await group.start(factory.run)
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            group.cancel_scope.cancel()
+        assert pods.is_closed
+
+
+async def test_run_ends_when_somebody_closes_the_factory(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, asyncio.TaskGroup() as group:
+        factory = SharedInformerFactory(cluster)
+        factory.informer("v1", "pods")
+        running = group.create_task(factory.run())
+        await until(lambda: factory._is_started)
+        await factory.aclose()
+        await running
+
+
+async def test_a_handler_may_close_its_own_factory(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = asyncio.Event()
+
+    async def last_will(event: Event[None]) -> None:
+        await factory.aclose()
+        done.set()
+
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        factory.informer("v1", "secrets").add_event_handler(Notes())
+        factory.informer("v1", "pods").add_event_handler(last_will)
+        async with asyncio.timeout(2):
+            await done.wait()
+
+    assert "left to itself" not in caplog.text
+    assert "did not stop" not in caplog.text
+
+
+async def test_a_handler_may_remove_its_own_informer(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = asyncio.Event()
+
+    async def last_will(event: Event[None]) -> None:
+        await factory.remove_informer(pods)
+        done.set()
+
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        pods.add_event_handler(last_will)
+        async with asyncio.timeout(2):
+            await done.wait()
+
+    assert "left to itself" not in caplog.text
+
+
+async def test_closing_with_stuck_handlers_in_many_informers_takes_one_grace(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    let_go = asyncio.Event()
+
+    async def stuck(event: Event[None]) -> None:
+        while not let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    apiserver.create(pod("a"))
+    loop = asyncio.get_running_loop()
+    async with cluster_of(apiserver) as cluster:
+        factory = SharedInformerFactory(cluster, grace_seconds=0.3)
+        for _ in range(4):
+            factory.informer("v1", "pods", private=True).add_event_handler(stuck)
+        await factory.start()
+        await until(
+            lambda: all(one.handlers[0].in_flight_key for one in factory.status().informers)
+        )
+        began = loop.time()
+        await factory.aclose()
+        took = loop.time() - began
+
+        assert 0.3 <= took < 1.0
+        assert len(factory.status().abandoned_handlers) == 4
+        let_go.set()
+        await until(lambda: not factory.status().abandoned_handlers)
+    assert "did not stop" not in caplog.text
+
+
+async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(event: Event[None]) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await go_on.wait()
+
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        pods.add_event_handler(handler)
+        await began.wait()
+        closing = asyncio.create_task(factory.aclose())
+        await until(lambda: pods.reflector_state()[0] == "stopped")
+        closing.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert pods.is_closed
+
+
+async def test_cancelled_or_closed_at_any_moment_it_leaves_nothing(apiserver: APIServer) -> None:
+    """C52: the fixtures look for tasks, threads and sockets, this one for the watchdog."""
+    rng = random.Random(6)
+    for number in range(100):
+        apiserver.create(pod(f"p{number}"))
+
+    async def session(cluster: pyinformer.Cluster) -> None:
+        async with SharedInformerFactory(cluster) as factory:
+            pods = factory.informer("v1", "pods")
+            pods.add_event_handler(Notes())
+            await factory.start()
+            factory.informer("v1", "secrets")
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.remove_informer(pods)
+
+    async with cluster_of(apiserver) as cluster:
+        for _ in range(60):
+            running = asyncio.create_task(session(cluster))
+            for _ in range(rng.randrange(60)):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait((running,))
+            assert running.cancelled() or running.exception() is None
+        await until(lambda: apiserver.open_watches == 0)
+    assert not [t for t in threading.enumerate() if t.name == "pyinformer watchdog"]
+
+
+async def test_closed_by_another_task_while_it_starts_it_leaves_no_watchdog(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster:
+        for turns in range(5):
+            factory = SharedInformerFactory(cluster)
+            factory.informer("v1", "pods")
+            starting = asyncio.create_task(factory.start())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await factory.aclose()
+            with contextlib.suppress(LifecycleError):
+                await starting
+    assert not [t for t in threading.enumerate() if t.name == "pyinformer watchdog"]
+
+
+class Broken:
+    """A receiver of ours with a bug."""
+
+    def put_nowait(self, event: Event[None]) -> None:
+        """Fail."""
+        raise ZeroDivisionError
+
+    def preload_nowait(self, objects: object) -> None:
+        """Take what exists."""
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note."""
+
+
+async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
+    """Let the informer meet a bug."""
+    await informer.wait_for_cache_sync(timeout_seconds=10)
+    informer._distribution.attach(Broken())
+    apiserver.create(pod("boom"))
+    await until(lambda: informer.crash)
+
+
+async def test_a_crash_in_one_informer_surfaces_bare_and_leaves_the_others(
+    apiserver: APIServer,
+) -> None:
+    with pytest.raises(InternalError) as raised:
+        async with factory_of(apiserver) as factory:
+            kept = factory.informer("v1", "secrets")
+            await crash(factory.informer("v1", "pods"), apiserver)
+            assert kept.is_running
+            assert [one.crash is None for one in factory.status().informers] == [True, False]
+
+    assert "informer of pods.v1 crashed with ZeroDivisionError" in str(raised.value)
+    assert kept.is_closed
+
+
+async def test_a_crash_is_a_note_on_the_users_error(apiserver: APIServer) -> None:
+    with pytest.raises(KeyError) as raised:
+        async with factory_of(apiserver) as factory:
+            await crash(factory.informer("v1", "pods"), apiserver)
+            raise KeyError("the user's")
+
+    assert "crashed with ZeroDivisionError" in raised.value.__notes__[0]
+
+
+async def test_a_crash_ends_run(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        factory = SharedInformerFactory(cluster)
+        pods = factory.informer("v1", "pods")
+        running = asyncio.create_task(factory.run())
+        await until(lambda: pods.is_running)
+        await crash(pods, apiserver)
+        with pytest.raises(InternalError):
+            await running
+
+
+async def test_a_crashed_informer_surfaces_where_it_is_removed(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods")
+        await crash(pods, apiserver)
+        with pytest.raises(InternalError):
+            await factory.remove_informer(pods)
+        again = factory.informer("v1", "pods")
+        await again.wait_for_cache_sync(timeout_seconds=10)
+
+
+@pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
+async def test_a_mirror_made_of_calls_alone_equals_the_server(
+    apiserver: APIServer, queue: Any
+) -> None:
+    """Changes, recreations, cuts of the connection and forgotten history, by a seed."""
+    rng = random.Random(20)
+    notes = Notes()
+    async with factory_of(apiserver) as factory:
+        pods = factory.informer("v1", "pods", queue=queue)
+        pods.add_event_handler(notes)
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        for number in range(400):
+            name = f"p{rng.randrange(30)}"
+            with contextlib.suppress(pyinformer.NotFoundError, pyinformer.ConflictError):
+                match rng.randrange(3):
+                    case 0:
+                        apiserver.create(pod(name))
+                    case 1:
+                        label = {"metadata": {"labels": {"n": str(number)}}}
+                        apiserver.patch("v1", "pods", name, label)
+                    case _:
+                        apiserver.delete("v1", "pods", name)
+            if number % 100 == 50:
+                apiserver.drop_connections()
+            if number == 250:
+                apiserver.compact()
+            await asyncio.sleep(0)
+        wanted = listed(apiserver)
+        await until(lambda: notes.mirror == wanted)
+        cached = {
+            str(obj.key): (obj.metadata.uid, obj.metadata.resource_version)
+            for obj in pods.lister.list()
+        }
+
+    assert cached == wanted
+    assert notes.faults == []
+    assert {type(event) for event in notes.events} == {Added, Updated, Deleted}
+
+
+async def test_one_dead_resource_does_not_delay_another(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(resource="pods", hang=True, times=None))
+    async with factory_of(apiserver) as factory:
+        factory.informer("v1", "pods")
+        secrets = factory.informer("v1", "secrets")
+        await secrets.wait_for_cache_sync(timeout_seconds=5)
+        with pytest.raises(CacheSyncTimeoutError) as raised:
+            await factory.wait_for_cache_sync(timeout_seconds=0.05)
+        assert len(raised.value.pending) == 1
+        apiserver.faults.clear()
+
+
+def test_the_watchdog_of_a_factory_has_the_promised_limit() -> None:
+    assert Watchdog()._limit_seconds == 1.0

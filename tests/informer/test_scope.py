@@ -1,0 +1,183 @@
+"""What can be asked for: refused at the call, in words that say what would be right."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import (
+    InformerConflictError,
+    InformerError,
+    InvalidArgumentError,
+    InvalidSelectorError,
+)
+from pyinformer.informer._scope import (
+    InformerSettings,
+    Scope,
+    call_site,
+    check_same_settings,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def scope(**options: Any) -> Scope:
+    given: dict[str, Any] = {"namespaces": None, "label_selector": None, "field_selector": None}
+    return Scope.of("v1", "pods", **{**given, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "pods.v1"),
+        ({"namespaces": "web"}, "pods.v1 in web"),
+        ({"namespaces": ["web"]}, "pods.v1 in web"),
+        ({"namespaces": ["web", "web"]}, "pods.v1 in web"),
+        ({"label_selector": {"app": "a"}}, "pods.v1 with labels app=a"),
+        ({"field_selector": "spec.nodeName=n"}, "pods.v1 with fields spec.nodeName=n"),
+    ],
+)
+def test_a_scope_says_what_it_is(options: dict[str, Any], text: str) -> None:
+    assert str(scope(**options)) == text
+
+
+def test_scopes_that_mean_the_same_are_one() -> None:
+    as_text = scope(namespaces="web", label_selector="b=2,a=1")
+    as_mapping = scope(namespaces=("web",), label_selector={"a": "1", "b": "2"})
+
+    assert {as_text: "known"}[as_mapping] == "known"
+
+
+def test_namespaces_and_selectors_tell_scopes_apart() -> None:
+    scopes = {
+        scope(),
+        scope(namespaces="web"),
+        scope(label_selector="app"),
+        scope(field_selector="metadata.name=a"),
+    }
+
+    assert len(scopes) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "is_selective"),
+    [
+        ({}, False),
+        ({"namespaces": "web"}, False),
+        ({"label_selector": "app"}, True),
+        ({"field_selector": "metadata.name=a"}, True),
+    ],
+)
+def test_only_selectors_let_an_object_leave_undeleted(
+    options: dict[str, Any], is_selective: bool
+) -> None:
+    assert scope(**options).is_selective is is_selective
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "words"),
+    [
+        pytest.param(
+            ["a", "b"],
+            "namespaces: 2 were given, and an informer follows one or all for now; use an"
+            " informer for each",
+            id="two",
+        ),
+        pytest.param(
+            [], "namespaces: an empty list follows nothing; None follows all namespaces", id="none"
+        ),
+        pytest.param("", "namespaces: '' is no namespace; None follows all of them", id="empty"),
+        pytest.param("a/b", "'a/b' is no namespace", id="key"),
+        pytest.param("Web", "'Web' is no namespace", id="upper-case"),
+        pytest.param("web ", "'web ' is no namespace", id="blank"),
+        pytest.param("*", "'*' is no namespace", id="star"),
+        pytest.param("a" * 64, "is no namespace", id="too-long"),
+        pytest.param([None], "None is no namespace", id="none-in-list"),
+        pytest.param(7, "a int is no namespace", id="number"),
+    ],
+)
+def test_namespaces_that_cannot_be_followed_are_refused(namespaces: object, words: str) -> None:
+    with pytest.raises(InvalidArgumentError) as raised:
+        scope(namespaces=namespaces)
+
+    assert words in str(raised.value)
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize("option", ["label_selector", "field_selector"])
+def test_a_malformed_selector_is_refused_with_its_text(option: str) -> None:
+    with pytest.raises(InvalidSelectorError) as raised:
+        scope(**{option: "a in (b"})
+
+    assert str(raised.value).startswith(f"{option}: cannot parse 'a in (b'")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural", "words"),
+    [
+        ("pods", "v1", "arguments swapped: write ('v1', 'pods')"),
+        ("deployments", "apps/v1", "arguments swapped: write ('apps/v1', 'deployments')"),
+        ("v1", "Pod", "'Pod' is no plural resource name in lower case"),
+        ("", "pods", "'' is neither 'v1' nor 'group/version'"),
+        (None, "pods", "api_version: is text, not NoneType"),
+    ],
+)
+def test_a_resource_that_cannot_be_meant_is_refused(
+    api_version: Any, plural: str, words: str
+) -> None:
+    with pytest.raises(InformerError) as raised:
+        Scope.of(api_version, plural, None, None, None)
+
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"memory": "compact"}, "memory: 'compact' is none of raw, strip_managed_fields"),
+        ({"queue": "fifo"}, "queue: 'fifo' is none of direct, real_fifo, delta_fifo"),
+        ({"queue": None}, "queue: None is none of"),
+    ],
+)
+def test_settings_outside_of_the_choices_are_refused(options: Any, words: str) -> None:
+    with pytest.raises(InvalidArgumentError) as raised:
+        InformerSettings(**options)
+
+    assert words in str(raised.value)
+
+
+def test_a_conflict_names_the_setting_and_both_places() -> None:
+    first, second = InformerSettings(), InformerSettings(memory="raw")
+
+    with pytest.raises(InformerConflictError) as raised:
+        check_same_settings(scope(), (first, "a.py:1"), (second, "b.py:2"))
+
+    assert str(raised.value) == (
+        "memory: the informer for pods.v1 exists with another memory (created at a.py:1, asked"
+        " for again at b.py:2); use the same options in both places, or private=True for an"
+        " informer of your own"
+    )
+
+
+def test_equal_settings_are_no_conflict() -> None:
+    check_same_settings(scope(), (InformerSettings(), "a.py:1"), (InformerSettings(), "b.py:2"))
+
+
+def test_the_call_site_is_the_first_outside_of_the_package() -> None:
+    assert call_site().startswith(f"{__file__}:")
+
+
+def test_a_folder_whose_name_begins_like_the_package_is_outside_of_it(tmp_path: Path) -> None:
+    """A user's `pyinformer_app/main.py` is a call site, though it may lie beside the package."""
+    spec = importlib.util.find_spec("pyinformer")
+    assert spec is not None
+    assert spec.origin is not None
+    beside = spec.origin.replace("/__init__.py", "_app/main.py")
+    namespace: dict[str, Any] = {"call_site": call_site}
+
+    exec(compile("site = call_site()", beside, "exec"), namespace)  # noqa: S102 - names a file
+
+    assert namespace["site"] == f"{beside}:1"
