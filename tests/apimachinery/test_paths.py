@@ -1,0 +1,100 @@
+"""Field paths: how they are written, and that reading several at once reads each as it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pyinformer.apimachinery import InvalidPathError, JSONValue, PathSet, parse_path
+from pyinformer.apimachinery._paths import compile_path
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        pytest.param("spec", ("spec",), id="one"),
+        pytest.param("spec.nodeName", ("spec", "nodeName"), id="two"),
+        pytest.param("a.b-c.d_e.$f", ("a", "b-c", "d_e", "$f"), id="signs"),
+        pytest.param("metadata.labels['a.b/c']", ("metadata", "labels", "a.b/c"), id="quoted"),
+        pytest.param('a["b.c"].d', ("a", "b.c", "d"), id="double-quoted-inside"),
+        pytest.param("['a.b']['c']", ("a.b", "c"), id="quoted-first"),
+        pytest.param('a["it\'s"]', ("a", "it's"), id="quote-in-quotes"),
+        pytest.param("a['日本']", ("a", "日本"), id="any-script"),
+    ],
+)
+def test_a_path_is_its_field_names(path: str, steps: tuple[str, ...]) -> None:
+    assert parse_path(path) == steps
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        pytest.param("", "write field names with dots", id="empty"),
+        pytest.param(5, "write field names with dots", id="number"),
+        pytest.param(".spec", r"unexpected '.spec' at position 0", id="leading-dot"),
+        pytest.param("spec.", r"unexpected '.' at position 4", id="trailing-dot"),
+        pytest.param("a..b", r"unexpected '..b' at position 1", id="two-dots"),
+        pytest.param("a b", r"unexpected ' b' at position 1", id="space"),
+        pytest.param("a['b", r"unexpected '\[.b' at position 1|unexpected", id="open-quote"),
+        pytest.param("a['']", "unexpected", id="empty-quotes"),
+        pytest.param("a[0]", "elements of lists have no path", id="element"),
+        pytest.param("a[].b", "elements of lists have no path", id="all-elements"),
+        pytest.param("a.0", "unexpected", id="digit"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_explained(path: str, reason: str) -> None:
+    with pytest.raises(InvalidPathError, match=reason) as caught:
+        parse_path(path)
+    assert caught.value.path == str(path)
+
+
+def test_a_path_and_a_type_are_compiled_once() -> None:
+    assert compile_path("spec.nodeName", str) is compile_path("spec.nodeName", str)
+    assert compile_path("spec.nodeName", str) is not compile_path("spec.nodeName", int)
+
+
+def test_compiled_paths_are_bounded() -> None:
+    for number in range(3000):
+        parse_path(f"a{number}")
+    assert parse_path.cache_info().currsize <= 1024
+
+
+BODY: JSONValue = {
+    "metadata": {"name": "a", "annotations": {"a.b/c": "x"}},
+    "spec": {"nodeName": "n", "list": [1, {"a": 2}], "deep": {"er": {"est": True}}, "null": None},
+    "status": "text",
+}
+
+
+def read(*paths: str) -> tuple[JSONValue, ...]:
+    """Read paths from the body, in one pass."""
+    return PathSet(paths).read(json.dumps(BODY).encode())
+
+
+def test_several_paths_are_read_in_one_pass_in_their_order() -> None:
+    assert read("spec.nodeName", "metadata.name", "spec.deep.er.est") == ("n", "a", True)
+    assert read("spec.list", "metadata.annotations['a.b/c']") == ([1, {"a": 2}], "x")
+    assert read() == ()
+
+
+def test_what_is_absent_or_null_is_none() -> None:
+    assert read("spec.missing", "missing.at.all", "spec.null", "spec.null.deeper") == (None,) * 4
+
+
+def test_the_same_path_twice_is_read_twice() -> None:
+    assert read("spec.nodeName", "spec.nodeName") == ("n", "n")
+
+
+def test_a_path_below_another_harms_neither() -> None:
+    whole, part = read("spec.deep", "spec.deep.er.est")
+    assert part is True
+    assert not isinstance(whole, str)
+
+
+def test_a_path_that_leads_through_text_harms_no_other() -> None:
+    good, bad, other = read("spec.nodeName", "status.phase", "spec.list.a")
+    assert good == "n"
+    assert isinstance(bad, ValueError)
+    assert isinstance(other, ValueError)
+    assert isinstance(read("status.phase")[0], ValueError)

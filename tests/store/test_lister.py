@@ -1,0 +1,245 @@
+"""Reading a cache: selectors, namespaces, what is missing, and what cannot be answered yet."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import (
+    Added,
+    CacheNotSyncedError,
+    Deleted,
+    IndexNotFoundError,
+    InvalidSelectorError,
+    LabelSelector,
+    NotCachedError,
+    ObjectNotFoundError,
+)
+from pyinformer.store import Indexer, Lister
+from tests.store.objects import names, pod, replace
+
+WEB, DB = {"app": "web"}, {"app": "db", "tier": "back"}
+
+
+class OneNamespace:
+    """The readiness of a cache that watches one namespace, or is not synced."""
+
+    def __init__(self, *, synced: bool = True) -> None:
+        self._synced = synced
+
+    def check(self, namespace: str | None) -> None:
+        """Raise as an informer does."""
+        if not self._synced:
+            raise CacheNotSyncedError(informer="pods", state="LISTING", last_error=None)
+        if namespace not in {None, "default"}:
+            raise NotCachedError(informer="pods", namespace=namespace or "")
+
+
+@pytest.fixture
+def store() -> Indexer[Any]:
+    """Return a cache of four pods on two nodes."""
+    made: Indexer[Any] = Indexer()
+    made.add_index("node", "spec.nodeName")
+    replace(
+        made,
+        pod("a", "n1", labels=WEB),
+        pod("b", "n2", labels=DB),
+        pod("c", "n1", labels=WEB, namespace="other"),
+        pod("d", namespace=""),
+    )
+    return made
+
+
+@pytest.fixture
+def lister(store: Indexer[Any]) -> Lister[Any]:
+    """Return a lister that is always ready."""
+    return Lister(store, resource="pods")
+
+
+def test_an_object_is_read_by_key(lister: Lister[Any]) -> None:
+    found = lister.get("default/a")
+    assert found is not None
+    assert found is lister["default/a"]
+    assert "default/a" in lister
+    assert lister["d"].metadata.name == "d"
+
+
+def test_a_missing_object_is_none_or_an_error_that_names_it(lister: Lister[Any]) -> None:
+    assert lister.get("default/x") is None
+    assert "default/x" not in lister
+    with pytest.raises(ObjectNotFoundError, match="pods 'default/x' is not in the cache"):
+        lister["default/x"]
+    with pytest.raises(KeyError):
+        lister.namespace("other")["a"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        pytest.param(None, ["a", "b", "c", "d"], id="none"),
+        pytest.param("", ["a", "b", "c", "d"], id="empty"),
+        pytest.param("app=web", ["a", "c"], id="equals"),
+        pytest.param("app!=web", ["b", "d"], id="differs"),
+        pytest.param("app in (web, db), tier", ["b"], id="set-and-exists"),
+        pytest.param({"app": "web"}, ["a", "c"], id="mapping"),
+        pytest.param(LabelSelector.parse("!app"), ["d"], id="compiled"),
+    ],
+)
+async def test_lists_are_chosen_by_labels(
+    lister: Lister[Any], selector: Any, expected: list[str]
+) -> None:
+    assert names(lister.list(label_selector=selector)) == expected
+    assert names([obj async for obj in lister.iter_async(label_selector=selector)]) == expected
+
+
+def test_a_malformed_selector_is_an_error_at_the_call(lister: Lister[Any]) -> None:
+    for read in (lister.list, lister.namespace("default").list, lister.iter_async):
+        with pytest.raises(InvalidSelectorError):
+            read(label_selector="app in")
+
+
+def test_a_namespace_lister_sees_its_namespace_only(lister: Lister[Any]) -> None:
+    default, other = lister.namespace("default"), lister.namespace("other")
+    assert names(default.list()) == ["a", "b"]
+    assert names(default.list(label_selector="app=web")) == ["a"]
+    assert names(other.list()) == ["c"]
+    assert lister.namespace("nowhere").list() == []
+    assert default.get("c") is None
+    assert "a" in default
+    assert "c" not in default
+    assert default["b"].key == "default/b"
+
+
+def test_indexes_are_read_through_the_lister(lister: Lister[Any]) -> None:
+    assert names(lister.by_index("node", "n1")) == ["a", "c"]
+    assert sorted(lister.index_values("node")) == ["n1", "n2"]
+    assert sorted(lister.keys()) == ["d", "default/a", "default/b", "other/c"]
+    with pytest.raises(IndexNotFoundError):
+        lister.by_index("nope", "x")
+
+
+def test_a_cache_that_is_not_synced_never_looks_empty(store: Indexer[Any]) -> None:
+    lister = Lister(store, resource="pods", readiness=OneNamespace(synced=False))
+    here = lister.namespace("default")
+    for read in (
+        lister.list,
+        lister.keys,
+        lister.iter_async,
+        here.list,
+        lambda: lister.get("default/a"),
+        lambda: lister["default/a"],
+        lambda: "default/a" in lister,
+        lambda: "a" in here,
+        lambda: here.get("a"),
+        lambda: here["a"],
+        lambda: lister.by_index("node", "n1"),
+        lambda: lister.index_values("node"),
+    ):
+        with pytest.raises(CacheNotSyncedError):
+            read()
+
+
+async def test_a_reader_may_ask_for_what_is_there_before_the_sync(store: Indexer[Any]) -> None:
+    lister = Lister(store, resource="pods", readiness=OneNamespace(synced=False))
+    here = lister.namespace("default")
+    assert len(lister.list(allow_unsynced=True)) == len(lister.keys(allow_unsynced=True)) == 4
+    assert lister.get("default/a", allow_unsynced=True) is here.get("a", allow_unsynced=True)
+    assert names(here.list(allow_unsynced=True)) == ["a", "b"]
+    assert names(lister.by_index("node", "n1", allow_unsynced=True)) == ["a", "c"]
+    assert len(lister.index_values("node", allow_unsynced=True)) == 2
+    assert len([obj async for obj in lister.iter_async(allow_unsynced=True)]) == 4
+
+
+def test_a_namespace_that_is_not_watched_never_looks_empty(store: Indexer[Any]) -> None:
+    lister = Lister(store, resource="pods", readiness=OneNamespace())
+    other = lister.namespace("other")
+    for read in (
+        other.list,
+        lambda: other.get("c"),
+        lambda: other["c"],
+        lambda: "c" in other,
+        lambda: lister.get("other/c"),
+        lambda: lister["other/c"],
+    ):
+        with pytest.raises(NotCachedError, match="'other'"):
+            read()
+    assert names(other.list(allow_unsynced=True)) == ["c"]
+    assert names(lister.namespace("default").list()) == ["a", "b"]
+
+
+async def test_a_walk_is_over_the_objects_of_the_call(
+    store: Indexer[Any], lister: Lister[Any]
+) -> None:
+    objects = lister.iter_async()
+    store.apply_nowait(Deleted(pod("a")))
+    store.apply_nowait(Added(pod("late")))
+    assert names([obj async for obj in objects]) == ["a", "b", "c", "d"]
+
+
+class Slow:
+    """Spends time on the loop, as a reader does with each object."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __call__(self) -> None:
+        until = time.perf_counter() + self._seconds
+        while time.perf_counter() < until:
+            pass
+
+
+async def test_a_walk_gives_way_whenever_its_time_is_used_up(store: Indexer[Any]) -> None:
+    replace(store, *(pod(f"p{number}") for number in range(40)))
+    work, turns = Slow(0.002), 0
+    done = asyncio.Event()
+
+    async def other() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.get_running_loop().create_task(other())
+    async for _ in Lister(store, resource="pods").iter_async():
+        work()
+    done.set()
+    await task
+    assert turns >= 10  # 80 ms of work in budgets of 4 ms
+
+
+async def test_a_quick_walk_does_not_give_way_for_every_object(store: Indexer[Any]) -> None:
+    replace(store, *(pod(f"p{number}") for number in range(500)))
+    turns = 0
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    asyncio.get_running_loop().call_soon(count)
+    found = [obj async for obj in Lister(store, resource="pods").iter_async()]
+    assert len(found) == 500
+    assert turns < 100
+
+
+async def test_a_cancelled_walk_ends_and_harms_nothing(store: Indexer[Any]) -> None:
+    replace(store, *(pod(f"p{number}") for number in range(200)))
+    lister, seen, work = Lister(store, resource="pods"), [], Slow(0.002)
+    started = asyncio.Event()
+
+    async def read() -> None:
+        async for obj in lister.iter_async():
+            seen.append(obj)
+            started.set()
+            work()
+
+    task = asyncio.get_running_loop().create_task(read())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert 0 < len(seen) < 200
+    assert len([obj async for obj in lister.iter_async()]) == 200
