@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 
-
 @dataclass
 class Followed:
     """An informer, what its handler was told, and where the truth is to be asked for."""
@@ -53,6 +52,15 @@ class Followed:
                 self.label_selector,
                 self.field_selector,
             )
+        )
+
+    async def knows(self, count: int, *, timeout_seconds: float = 10.0) -> None:
+        """Wait until the handler knows so many objects."""
+        await self.informer.wait_for_cache_sync(timeout_seconds=10)
+        await until(
+            lambda: len(self.history.mirror) == count,
+            timeout_seconds=timeout_seconds,
+            what=self.history.events,
         )
 
     async def settle(

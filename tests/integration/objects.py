@@ -44,9 +44,10 @@ class Kind:
 
 _POD_SPEC: JSONObject = {"containers": [{"name": "main", "image": "example.com/app:1"}]}
 
-CONFIG_MAPS = Kind("v1", "ConfigMap", "configmaps", {"data": {"key": "välue \u2028 \\ \"quoted\""}})
+CONFIG_MAPS = Kind("v1", "ConfigMap", "configmaps", {"data": {"key": 'välue \u2028 \\ "quoted"'}})
 SECRETS = Kind("v1", "Secret", "secrets", {"type": "Opaque", "data": {"key": "c2VjcmV0"}})
 PODS = Kind("v1", "Pod", "pods", {"spec": _POD_SPEC})
+NODES = Kind("v1", "Node", "nodes")
 WIDGET = Kind(WIDGETS, "Widget", "widgets", {"spec": {"size": 3, "ratio": 0.25, "parts": ["a"]}})
 PLANET = Kind(WIDGETS, "Planet", "planets", {"spec": {"moons": 2}})
 

@@ -57,7 +57,9 @@ class Server(ABC):
         assert port
         return port
 
-    def config(self, *, token: str | None = None, url: str | None = None) -> pyinformer.ClusterConfig:
+    def config(
+        self, *, token: str | None = None, url: str | None = None
+    ) -> pyinformer.ClusterConfig:
         """Describe the way to it, perhaps as another user, perhaps through a proxy."""
         return pyinformer.ClusterConfig(
             server=url or self.api.url,
@@ -82,6 +84,10 @@ class Server(ABC):
         """Return the token of a user who may do just that, on one core resource."""
 
     @abstractmethod
+    def allow(self, token: str, namespace: str, plural: str, verbs: Sequence[str]) -> None:
+        """Give a user more rights, on one core resource."""
+
+    @abstractmethod
     def ended_user(self, namespace: str) -> str:
         """Return a token that was good and is no more."""
 
@@ -102,10 +108,14 @@ class EmbeddedServer(Server):
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
         """Add a token."""
         value = secrets.token_hex(8)
-        self.api.add_token(
-            Token(value=value, verbs=verbs, resources=(plural,), namespaces=(namespace,))
-        )
+        self.allow(value, namespace, plural, verbs)
         return value
+
+    def allow(self, token: str, namespace: str, plural: str, verbs: Sequence[str]) -> None:
+        """Replace the token's rights."""
+        self.api.add_token(
+            Token(value=token, verbs=verbs, resources=(plural,), namespaces=(namespace,))
+        )
 
     def ended_user(self, namespace: str) -> str:
         """Add a token and let it expire."""
@@ -122,39 +132,34 @@ class RealServer(Server):
     def __init__(self, api: KubeAPIServer) -> None:
         self.api: KubeAPIServer = api
         self.token = api.token
+        self._accounts: dict[str, str] = {}
 
     def restart(self) -> None:
         """SIGKILL, and a new process with the same etcd."""
         self.api.restart()
 
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
-        """Bind a service account to a Role, and wait until the authorizer has heard of it."""
+        """Make a service account, and bind it to a Role."""
         account, token = self._account(namespace)
+        self._accounts[token] = account
+        self.allow(token, namespace, plural, verbs)
+        return token
+
+    def allow(self, token: str, namespace: str, plural: str, verbs: Sequence[str]) -> None:
+        """Bind the account to one more Role, and wait until the authorizer has heard of it."""
+        account = self._accounts[token]
+        role: JSONObject = {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "Role",
+            "metadata": {"name": f"{account}-{plural}", "namespace": namespace},
+        }
         rules = [{"apiGroups": [""], "resources": [plural], "verbs": list(verbs)}]
-        for kind, extra in (
-            ("Role", {"rules": rules}),
-            (
-                "RoleBinding",
-                {
-                    "roleRef": {
-                        "apiGroup": "rbac.authorization.k8s.io",
-                        "kind": "Role",
-                        "name": account,
-                    },
-                    "subjects": [
-                        {"kind": "ServiceAccount", "name": account, "namespace": namespace}
-                    ],
-                },
-            ),
-        ):
-            metadata = {"name": account, "namespace": namespace}
-            api_version = "rbac.authorization.k8s.io/v1"
-            self.api.create(
-                {"apiVersion": api_version, "kind": kind, "metadata": metadata, **extra}
-            )
+        self.api.create({**role, "rules": rules})
+        reference = {"apiGroup": _RBAC, "kind": "Role", "name": role["metadata"]["name"]}
+        subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+        self.api.create({**role, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects})
         attributes = {"namespace": namespace, "resource": plural, "verb": verbs[0]}
         assert poll(lambda: self._may(token, attributes), timeout_seconds=30)
-        return token
 
     def ended_user(self, namespace: str) -> str:
         """Delete the account behind a token, and wait until the authenticator has heard of it."""
@@ -193,6 +198,7 @@ class RealServer(Server):
         return False
 
 
+_RBAC = "rbac.authorization.k8s.io"
 _TOKEN_REQUEST: JSONObject = {
     "apiVersion": "authentication.k8s.io/v1",
     "kind": "TokenRequest",

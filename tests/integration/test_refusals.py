@@ -1,0 +1,240 @@
+"""What a server refuses, and a configuration that leads nowhere: who waits is told why.
+
+Whatever can be repaired on the server's side is asked for again; the error of the wait says for
+each informer its state, its failed attempts and the last error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+import pyinformer
+from tests.integration.following import follow
+from tests.integration.objects import CONFIG_MAPS, SECRETS
+from tests.integration.proxy import proxying
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyinformer import Cluster
+    from tests.integration.servers import Server
+
+
+async def reason_of(
+    cluster: Cluster,
+    api_version: str = "v1",
+    plural: str = "secrets",
+    *,
+    namespaces: str | None = None,
+    field_selector: str | None = None,
+) -> str:
+    """Wait in vain for a cache, and return what the error says after the first refusal."""
+    async with pyinformer.SharedInformerFactory(cluster) as factory:
+        informer = factory.informer(
+            api_version, plural, namespaces=namespaces, field_selector=field_selector
+        )
+        await factory.start()
+        await until(lambda: informer.status().reflector.last_error, what=informer.status())
+        with pytest.raises(pyinformer.CacheSyncTimeoutError) as raised:
+            await factory.wait_for_cache_sync(timeout_seconds=0.01)
+        assert isinstance(raised.value, TimeoutError)
+        assert len(raised.value.pending) == 1
+        with pytest.raises(pyinformer.CacheNotSyncedError):
+            informer.lister.list()
+        text = str(raised.value)
+        assert f"{plural}." in text
+        assert "failed attempts" in text
+        assert "last error: " in text
+        return text
+
+
+async def test_a_user_who_may_not_list_is_told_so(server: Server) -> None:
+    namespace = server.namespace()
+    token = await asyncio.to_thread(server.user, namespace, "secrets", ["get"])
+    async with server.connect(token=token) as cluster:
+        text = await reason_of(cluster, namespaces=namespace)
+    assert "403" in text
+    assert "secrets is forbidden" in text
+    assert namespace in text
+
+
+async def test_a_user_who_may_only_list_has_a_cache_that_ages(server: Server) -> None:
+    """The watch-list is refused, the list is not: the cache is filled, the status says the rest."""
+    namespace = server.namespace()
+    server.api.create(SECRETS.make("one", namespace))
+    token = await asyncio.to_thread(server.user, namespace, "secrets", ["list"])
+    async with (
+        server.connect(token=token) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = follow(factory, "v1", "secrets", namespaces=namespace)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        assert one.names() == ["one"]
+
+        def error() -> str:
+            return one.informer.status().reflector.last_error or ""
+
+        await until(lambda: "403" in error(), what=one.informer.status())
+        assert "cannot watch resource" in error()
+        assert one.names() == ["one"]
+        assert one.loads == 1
+
+
+async def test_a_user_who_may_only_watch_needs_no_list_where_watch_lists_are(
+    server: Server,
+) -> None:
+    namespace = server.namespace()
+    server.api.create(SECRETS.make("one", namespace))
+    token = await asyncio.to_thread(server.user, namespace, "secrets", ["watch"])
+    async with (
+        server.connect(token=token) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = follow(factory, "v1", "secrets", namespaces=namespace)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        server.api.create(SECRETS.make("two", namespace))
+        await one.settle(server)
+        assert one.names() == ["one", "two"]
+
+
+async def test_an_unknown_token_is_refused(server: Server) -> None:
+    async with server.connect(token="nobody-knows-me") as cluster:
+        text = await reason_of(cluster)
+    assert "401" in text
+    assert "nobody-knows-me" not in text
+
+
+async def test_a_token_that_is_no_longer_good_is_refused(server: Server) -> None:
+    namespace = server.namespace()
+    token = await asyncio.to_thread(server.ended_user, namespace)
+    async with server.connect(token=token) as cluster:
+        text = await reason_of(cluster, namespaces=namespace)
+    assert "401" in text
+    assert token not in text
+
+
+async def test_rights_that_come_later_are_used(server: Server) -> None:
+    """Nobody has to restart a program whose role was bound a moment too late."""
+    namespace = server.namespace()
+    server.api.create(SECRETS.make("one", namespace))
+    token = await asyncio.to_thread(server.user, namespace, "configmaps", ["list", "watch"])
+    async with (
+        server.connect(token=token) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = follow(factory, "v1", "secrets", namespaces=namespace)
+        await factory.start()
+        with pytest.raises(pyinformer.CacheSyncTimeoutError, match="403"):
+            await factory.wait_for_cache_sync(timeout_seconds=1.0)
+        await asyncio.to_thread(server.allow, token, namespace, "secrets", ["list", "watch"])
+        await factory.wait_for_cache_sync(timeout_seconds=20)
+        assert one.names() == ["one"]
+
+
+async def test_an_unknown_resource_is_named(server: Server) -> None:
+    async with server.connect() as cluster:
+        text = await reason_of(cluster, "v1", "gizmos")
+    assert "404" in text
+    assert "gizmos" in text
+
+
+async def test_an_unknown_group_is_named(server: Server) -> None:
+    """A real server answers this one without a Status, in plain text."""
+    async with server.connect() as cluster:
+        text = await reason_of(cluster, "nowhere.example.com/v7", "gizmos")
+    assert "404" in text
+    assert "nowhere.example.com" in text
+
+
+async def test_a_field_nobody_selects_by_is_named(server: Server) -> None:
+    async with server.connect() as cluster:
+        text = await reason_of(cluster, field_selector="spec.colour=red")
+    assert "400" in text
+    assert "spec.colour" in text
+
+
+async def test_a_server_with_an_unknown_authority_is_not_spoken_to(
+    server: Server, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.pem"
+    trustme.CA().cert_pem.write_to_path(wrong)
+    config = pyinformer.ClusterConfig(
+        server=server.api.url, ca_file=str(wrong), credentials=server.config().credentials
+    )
+    async with pyinformer.connect(config=config) as cluster:
+        text = await reason_of(cluster)
+    assert "certificate" in text.lower()
+    assert server.token not in text
+
+
+async def test_a_port_where_nobody_listens(server: Server) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{closed.getsockname()[1]}"
+        async with server.connect(url=url) as cluster:
+            text = await reason_of(cluster)
+    assert url in text
+
+
+async def test_a_server_that_cannot_be_reached_at_first_is_followed_later(server: Server) -> None:
+    namespace = server.namespace()
+    server.api.create(CONFIG_MAPS.make("one", namespace))
+    async with (
+        proxying(server.port) as proxy,
+        server.connect(url=proxy.url) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        proxy.refuse()
+        one = follow(factory, "v1", "configmaps", namespaces=namespace)
+        await factory.start()
+        with pytest.raises(pyinformer.CacheSyncTimeoutError, match="failed attempts"):
+            await factory.wait_for_cache_sync(timeout_seconds=0.5)
+        proxy.accept()
+        await factory.wait_for_cache_sync(timeout_seconds=20)
+        assert one.names() == ["one"]
+
+
+async def test_one_informer_that_cannot_sync_does_not_keep_the_others_waiting(
+    server: Server,
+) -> None:
+    namespace = server.namespace()
+    server.api.create(CONFIG_MAPS.make("one", namespace))
+    async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        good = follow(factory, "v1", "configmaps", namespaces=namespace)
+        factory.informer("v1", "gizmos")
+        await factory.start()
+        with pytest.raises(pyinformer.CacheSyncTimeoutError) as raised:
+            await factory.wait_for_cache_sync(timeout_seconds=1.0)
+        assert len(raised.value.pending) == 1
+        assert raised.value.pending[0].startswith("gizmos.v1")
+        assert good.names() == ["one"]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
+async def test_times_that_are_none_are_refused_at_the_call(server: Server, seconds: float) -> None:
+    async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        informer = factory.informer("v1", "configmaps", namespaces=server.namespace())
+        await factory.start()
+        with pytest.raises(pyinformer.InvalidArgumentError, match="timeout_seconds"):
+            await factory.wait_for_cache_sync(timeout_seconds=seconds)
+        with pytest.raises(pyinformer.InvalidArgumentError, match="resync_period_seconds"):
+            informer.add_event_handler(print, resync_period_seconds=seconds)
+        with pytest.raises(pyinformer.InvalidArgumentError, match="grace_seconds"):
+            pyinformer.SharedInformerFactory(cluster, grace_seconds=seconds)
+
+
+async def test_a_wait_of_no_time_says_where_things_stand(server: Server) -> None:
+    async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        factory.informer("v1", "configmaps", namespaces=server.namespace())
+        await factory.start()
+        with pytest.raises(pyinformer.CacheSyncTimeoutError, match=r"configmaps\.v1"):
+            await factory.wait_for_cache_sync(timeout_seconds=0)
