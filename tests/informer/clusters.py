@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, Updated
+from pyinformer.reflector import ReflectorOptions
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -16,6 +18,19 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.informer import SharedInformer
     from pyinformer.testing import APIServer
+
+
+class Hurry(random.Random):
+    """Chance that always draws the least: retries come at once."""
+
+    def uniform(self, a: float, b: float) -> float:
+        """Return the lower end."""
+        return min(a, b) or _LEAST_SECONDS
+
+
+_LEAST_SECONDS = 0.01
+HURRIED = ReflectorOptions(rng=Hurry())
+"""Options for tests that wait for a retry."""
 
 
 def pod(name: str, *, namespace: str = "default", node: str = "n0", **labels: str) -> JSONObject:
@@ -93,7 +108,7 @@ async def informer_of(
     """Run an informer by itself, synced."""
     async with (
         cluster_of(server) as cluster,
-        pyinformer.SharedInformer(cluster, "v1", plural) as informer,
+        pyinformer.SharedInformer(cluster, "v1", plural, options=HURRIED) as informer,
     ):
         await informer.wait_for_cache_sync(timeout_seconds=10)
         yield informer

@@ -31,7 +31,7 @@ from pyinformer.apimachinery import (
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.informer._watchdog import Watchdog
 from pyinformer.testing import Fault
-from tests.informer.clusters import Notes, cluster_of, listed, pod
+from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def factory_of(
     """Run a factory."""
     async with (
         cluster_of(server) as cluster,
-        SharedInformerFactory(cluster, grace_seconds=grace_seconds) as factory,
+        SharedInformerFactory(cluster, grace_seconds=grace_seconds, options=HURRIED) as factory,
     ):
         if start:
             await factory.start()

@@ -35,7 +35,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer import SharedInformer
 from pyinformer.testing import Fault
-from tests.informer.clusters import Notes, cluster_of, informer_of, listed, pod
+from tests.informer.clusters import HURRIED, Notes, cluster_of, informer_of, listed, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ async def test_a_relist_tells_the_differences_and_nothing_else(
         apiserver.create(pod(name))
     async with (
         cluster_of(apiserver) as cluster,
-        SharedInformer(cluster, "v1", "pods", queue=queue) as informer,
+        SharedInformer(cluster, "v1", "pods", queue=queue, options=HURRIED) as informer,
     ):
         await informer.wait_for_cache_sync(timeout_seconds=10)
         await informer.add_event_handler(notes).wait_synced(timeout_seconds=10)
