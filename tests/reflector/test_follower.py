@@ -17,6 +17,7 @@ from pyinformer.reflector import Guard
 from pyinformer.reflector._follower import Follower
 from pyinformer.reflector._frames import StreamBroken
 from pyinformer.reflector._state import Breach
+from pyinformer.transport import LineSplitter
 from tests.reflector.samples import (
     DictSink,
     bookmark,
@@ -334,3 +335,22 @@ def test_an_event_that_the_sink_does_not_take_moves_nothing() -> None:
     with pytest.raises(MemoryError):
         bench.feed(line("MODIFIED", "a", "102"))
     assert bench.guard.position == "100"
+
+
+def test_a_stream_cut_at_any_byte_leaves_whole_events() -> None:
+    stream = b"\n".join(
+        [
+            line("ADDED", "b", "101", "uid-b"),
+            line("MODIFIED", "a", "102"),
+            line("DELETED", "b", "103", "uid-b"),
+            b"",
+        ]
+    )
+    states = [{"a": "90"}, {"a": "90", "b": "101"}, {"a": "102", "b": "101"}, {"a": "102"}]
+    for size in range(len(stream) + 1):
+        bench = Bench()
+        splitter = LineSplitter(bench.follower.on_line)
+        splitter.feed(stream[:size])
+        whole = stream[:size].count(b"\n")
+        assert bench.sink.versions() == states[whole]
+        assert bench.guard.position == str(100 + whole)

@@ -218,5 +218,5 @@ class Wire(RuleBasedStateMachine):
         self.settle()
 
 
-Wire.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+Wire.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
 TestTheWire = Wire.TestCase

@@ -1,0 +1,149 @@
+"""A reflector that runs against a server, with a dict as its sink."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState, WatchListMemory
+from pyinformer.transport import (
+    ClusterConfig,
+    Connection,
+    Credentials,
+    ListWatch,
+    NoCredentials,
+)
+from tests.reflector.samples import PODS, DictSink
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer.testing import APIServer, RequestRecord
+
+
+class Hurry(random.Random):
+    """Chance that always draws the shortest delay."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return min(a, b)
+
+
+def options(**changes: Any) -> ReflectorOptions:
+    """Return options with the shortest delays, and no watch-list unless it is asked for."""
+    return ReflectorOptions(**{"use_watch_list": False, "rng": Hurry(), **changes})
+
+
+@dataclass
+class Running:
+    """A reflector at work."""
+
+    server: APIServer
+    reflector: Reflector[None]
+    sink: DictSink
+    states: list[ReflectorState]
+
+    async def until_watching(self, *, loads: int = 1) -> None:
+        """Wait until it has loaded so often and the server has its watch."""
+        await until(lambda: self.reflector.status().loads >= loads and self.server.open_watches)
+
+    async def until_equal(self, api_version: str = "v1", plural: str = "pods") -> None:
+        """Wait until the sink holds what the server lists."""
+        await until(lambda: self.sink.versions() == listed(self.server, api_version, plural))
+
+    def counts(self) -> dict[str, int]:
+        """Return what the guard counted."""
+        return dict(self.reflector.status().guard.counts)
+
+
+@asynccontextmanager
+async def reflecting(
+    server: APIServer,
+    *,
+    resource: GroupVersionResource = PODS,
+    credentials: Credentials | None = None,
+    memory: WatchListMemory | None = None,
+    with_options: ReflectorOptions | None = None,
+    label_selector: str | None = None,
+    **more: Any,
+) -> AsyncIterator[Running]:
+    """Run a reflector, and stop it."""
+    config = ClusterConfig(server=server.url, credentials=credentials or NoCredentials())
+    connection = Connection(config)
+    sink = DictSink()
+    states: list[ReflectorState] = []
+
+    def note() -> None:
+        if not states or states[-1] is not reflector.state:
+            states.append(reflector.state)
+
+    reflector: Reflector[None] = Reflector(
+        ListWatch(connection, resource, label_selector=label_selector),
+        sink,
+        options=with_options or options(),
+        watch_list_memory=memory,
+        on_change=note,
+        **more,
+    )
+    task = asyncio.create_task(reflector.run())
+    try:
+        yield Running(server, reflector, sink, states)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled(), task.exception()
+        await connection.aclose()
+
+
+def put(server: APIServer, *names: str, value: str = "", **labels: str) -> None:
+    """Create pods, or change them."""
+    for name in names:
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "labels": labels},
+            "spec": {"nodeName": value},
+        }
+        exists = any(one["metadata"]["name"] == name for one in server.list("v1", "pods"))
+        (server.update if exists else server.create)(pod)
+
+
+def remove(server: APIServer, *names: str) -> None:
+    """Delete pods."""
+    for name in names:
+        server.delete("v1", "pods", name)
+
+
+def listed(server: APIServer, api_version: str = "v1", plural: str = "pods") -> dict[str, str]:
+    """Return the version of each object that exists, by key."""
+    metas = [one["metadata"] for one in server.list(api_version, plural)]
+    return {f"{meta['namespace']}/{meta['name']}": meta["resourceVersion"] for meta in metas}
+
+
+def verbs(server: APIServer, plural: str = "pods") -> list[str]:
+    """Return the verbs of all requests so far; a watch-list is one of them."""
+    asked = [request for request in server.requests if request.resource == plural]
+    return ["watch-list" if is_watch_list(one) else one.verb for one in asked]
+
+
+def watches(server: APIServer) -> list[str]:
+    """Return where each watch began."""
+    return [
+        request.query["resourceVersion"]
+        for request in server.requests
+        if request.verb == "watch" and not is_watch_list(request)
+    ]
+
+
+def is_watch_list(request: RequestRecord) -> bool:
+    """Tell whether a request asks for initial events."""
+    return request.query.get("sendInitialEvents") == "true"
+
+
+async def until_held(server: APIServer, count: int = 1) -> None:
+    """Wait until so many responses stall or hang."""
+    await until(lambda: server.faults.held >= count)

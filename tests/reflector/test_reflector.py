@@ -1,0 +1,425 @@
+"""The reflector against the embedded API server and its fault script, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import json
+
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.reflector import ReflectorState, WatchListMemory
+from pyinformer.testing import APIServer, Fault, Token
+from pyinformer.transport import StaticCredentials
+from tests.reflector.running import (
+    is_watch_list,
+    listed,
+    options,
+    put,
+    reflecting,
+    remove,
+    until_held,
+    verbs,
+    watches,
+)
+from tests.reflector.samples import status_bytes
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.testing._faults import Cut
+
+EVENTS = GroupVersionResource.of("v1", "events")
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        put(running, "a")
+        yield running
+
+
+async def test_it_syncs_and_follows_by_one_watch_list(server: APIServer) -> None:
+    put(server, "b", "c")
+    async with reflecting(server, with_options=options(use_watch_list=True)) as running:
+        await running.until_equal()
+        put(server, "a", value="n1")
+        put(server, "d")
+        remove(server, "b")
+        await running.until_equal()
+        assert verbs(server) == ["watch-list"]
+        assert running.states == [ReflectorState.LOADING, ReflectorState.WATCHING]
+        assert [words.split()[0] for words in running.sink.history["default/b"]] == [
+            "add",
+            "delete",
+        ]
+        assert running.reflector.position == server.resource_version
+
+
+async def test_it_syncs_by_pages_and_watches_from_there(server: APIServer) -> None:
+    put(server, "b", "c", "d", "e")
+    at = server.resource_version
+    async with reflecting(server, with_options=options(page_size=2)) as running:
+        await running.until_watching()
+        await running.until_equal()
+        put(server, "a", value="n1")
+        await running.until_equal()
+    assert verbs(server) == ["list", "list", "list", "watch"]
+    assert watches(server) == [at]
+    assert "resourceVersion" not in server.requests[0].query
+
+
+async def test_an_expired_continue_token_makes_one_whole_list(server: APIServer) -> None:
+    put(server, "b", "c", "d", "e")
+    server.faults.add(Fault(verb="list", match=lambda r: "continue" in r.query, status=410))
+    async with reflecting(server, with_options=options(page_size=2)) as running:
+        await running.until_watching()
+        await running.until_equal()
+    assert verbs(server) == ["list", "list", "list", "watch"]
+    assert "limit" not in server.requests[2].query
+
+
+async def test_a_list_cut_off_in_a_page_takes_no_effect(server: APIServer) -> None:
+    put(server, "b", "c", "d")
+    server.faults.add(Fault(verb="list", match=lambda r: "continue" in r.query, cut_after_bytes=90))
+    async with reflecting(server, with_options=options(page_size=2)) as running:
+        await running.until_watching()
+        await running.until_equal()
+        assert running.sink.synced_at == [running.reflector.position]
+        assert all(len(history) == 1 for history in running.sink.history.values())
+
+
+@pytest.mark.parametrize("cut", ["reset", "close", "end"])
+async def test_a_connection_cut_at_any_byte_leaves_whole_events_and_resumes(cut: Cut) -> None:
+    """Before, within and behind each of three lines; the unit test has every byte."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            for share in (0.0, 0.5, -2, -1):
+                group.create_task(_cut_at(number, share, cut))
+
+
+async def _cut_at(number: int, share: float, cut: Cut) -> None:
+    """Cut a watch; the next one is held back, to see what the first one left.
+
+    Args:
+        number: in which of three lines.
+        share: how much of that line is sent; below zero, its size and one byte, less that many.
+        cut: how.
+    """
+    with APIServer() as server:
+        put(server, "a")
+        await _cut_watch(server, number, share, cut)
+
+
+async def _cut_watch(server: APIServer, number: int, share: float, cut: Cut) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.faults.add(Fault(verb="watch", hang=True))
+        server.end_watches()
+        await until_held(server)
+        states, lengths = _three_changes(server)
+        within = int(lengths[number] * share) if share >= 0 else lengths[number] + 1 + int(share)
+        cutting = Fault(verb="watch", hang=True, cut_after_bytes=sum(lengths[:number]) + within)
+        server.faults.clear()
+        server.faults.add(replace(cutting, cut=cut), Fault(verb="watch", hang=True))
+        server.drop_connections()
+        await until(lambda: len(watches(server)) == 3 and server.faults.held == 1)
+        server.faults.release()
+        await until(lambda: len(watches(server)) == 4 and server.faults.held == 1)
+        whole = number + (share == -1)
+        if cut == "reset":  # what has arrived may be lost with the connection
+            assert running.sink.versions() in states[: whole + 1]
+        else:
+            assert running.sink.versions() == states[whole]
+        assert watches(server)[-1] == running.reflector.position
+        server.faults.release()
+        await running.until_equal()
+        assert running.reflector.status().loads == 1
+
+
+def _three_changes(server: APIServer) -> tuple[list[dict[str, str]], list[int]]:
+    """Add b, change a, delete b; return the states, the first included, and line sizes."""
+    states = [listed(server)]
+    put(server, "b")
+    states.append(listed(server))
+    put(server, "a", value="n1")
+    states.append(listed(server))
+    added, modified = server.get("v1", "pods", "b"), server.get("v1", "pods", "a")
+    remove(server, "b")
+    states.append(listed(server))
+    deleted = {**added, "metadata": {**added["metadata"]}}
+    deleted["metadata"]["resourceVersion"] = server.resource_version
+    events = (("ADDED", added), ("MODIFIED", modified), ("DELETED", deleted))
+    lines = [json.encode({"type": kind, "object": body}) + b"\n" for kind, body in events]
+    return states, [len(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(verb="watch", status=410), id="http-status"),
+        pytest.param(
+            Fault(
+                verb="watch",
+                frames=(b'{"type":"ERROR","object":%s}\n' % status_bytes(410, "Expired"),),
+            ),
+            id="error-event",
+        ),
+        pytest.param(
+            Fault(verb="watch", body=status_bytes(410, "Expired") + b"\n"), id="status-body"
+        ),
+    ],
+)
+async def test_an_expired_watch_is_loaded_again_in_each_of_its_forms(
+    server: APIServer, fault: Fault
+) -> None:
+    server.faults.add(fault)
+    async with reflecting(server) as running:
+        await running.until_watching(loads=2)
+        remove(server, "a")
+        await running.until_equal()
+    assert verbs(server) == ["list", "watch", "list", "watch"]
+
+
+async def test_what_was_deleted_in_a_forgotten_past_is_told_as_such(server: APIServer) -> None:
+    put(server, "b")
+    async with reflecting(server) as running:
+        await running.until_watching()
+        last = running.sink.versions()["default/a"]
+        server.stop_accepting()
+        server.drop_connections()
+        remove(server, "a")
+        server.compact()
+        server.accept_again()
+        await running.until_equal()
+        assert running.sink.history["default/a"][-1] == f"delete? {last}"
+        assert len(running.sink.history["default/b"]) == 1, "unchanged, so untold"
+        assert running.counts()["watch_errors:410"] == 1
+        assert running.reflector.status().guard.epoch == 0
+
+
+async def test_a_restart_with_history_costs_no_list(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.restart(keep_history=True)
+        put(server, "b")
+        await running.until_equal()
+    assert verbs(server).count("list") == 1
+
+
+async def test_a_restart_without_history_changes_nothing_for_handlers(server: APIServer) -> None:
+    put(server, "b")
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.advance_resource_version(5)
+        server.restart(keep_history=False)
+        await running.until_watching(loads=2)
+        assert [len(history) for history in running.sink.history.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_too_many_requests_waits_as_long_as_asked(server: APIServer, verb: str) -> None:
+    server.faults.add(Fault(verb=verb, status=429, retry_after_seconds=1))
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert running.reflector.status().loads == 1
+    refused, again = (request for request in server.requests if request.verb == verb)
+    assert again.arrived_at - refused.arrived_at >= 1
+    assert again.query.get("resourceVersion") == refused.query.get("resourceVersion")
+
+
+async def test_watch_forbidden_keeps_the_list_and_recovers_when_allowed() -> None:
+    lists_only = Token(value="t", verbs=("list",))
+    with APIServer(tokens=[lists_only]) as server:
+        put(server, "a")
+        async with reflecting(
+            server,
+            credentials=StaticCredentials.bearer("t"),
+            with_options=options(use_watch_list=True),
+        ) as running:
+            await until(lambda: len(watches(server)) >= 2)
+            status = running.reflector.status()
+            assert running.sink.versions() == listed(server)
+            assert "403" in (status.last_error or "")
+            assert status.attempts >= 1
+            server.add_token(Token(value="t"))
+            put(server, "b")
+            await running.until_equal()
+            assert running.reflector.status().last_error is None
+        assert verbs(server).count("list") == 1
+
+
+async def test_a_batch_with_one_version_survives_a_cut_in_its_middle() -> None:
+    """kubernetes#110210: events whose lease ends go in one revision."""
+    with APIServer() as server:
+        for number in range(10):
+            metadata = {"name": f"e{number}", "namespace": "default"}
+            server.create({"apiVersion": "v1", "kind": "Event", "metadata": metadata})
+        one = len(json.encode({"type": "DELETED", "object": server.get("v1", "events", "e0")})) + 1
+        server.faults.add(
+            Fault(verb="watch", hang=True, cut_after_bytes=4 * one + one // 2, cut="close")
+        )
+        async with reflecting(server, resource=EVENTS) as running:
+            await until_held(server)
+            before = int(running.reflector.position)
+            assert server.expire_events() == 10
+            server.faults.release()
+            await running.until_equal("v1", "events")
+            assert running.sink.versions() == {}
+            assert {len(history) for history in running.sink.history.values()} == {2}
+            assert running.reflector.status().loads == 1
+        resumed = int(watches(server)[-1])
+        assert before <= resumed < int(server.resource_version)
+
+
+async def test_an_unknown_event_type_resumes_and_the_same_again_costs_one_list(
+    server: APIServer,
+) -> None:
+    odd = {"metadata": {"name": "odd", "resourceVersion": "99999"}}
+    async with reflecting(server) as running:
+        await running.until_watching()
+        position = running.reflector.position
+        for loads in (1, 2):
+            opened = len(watches(server))
+            assert server.emit("v1", "pods", "UPSERTED", odd) == 1
+            await until(partial(_has_more_watches, server, opened))
+            await running.until_watching(loads=loads)
+        put(server, "b")
+        await running.until_equal()
+        assert running.counts() == {"unknown_events": 2}
+    assert watches(server)[:2] == [position, position]
+    assert verbs(server) == ["list", "watch", "watch", "list", "watch"]
+
+
+def _has_more_watches(server: APIServer, opened: int) -> bool:
+    return len(watches(server)) > opened
+
+
+async def test_objects_without_a_version_cost_one_list_and_then_it_gives_up_with_its_cache(
+    server: APIServer,
+) -> None:
+    nameless = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a", "uid": "u"}}
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.emit("v1", "pods", "MODIFIED", nameless)
+        await running.until_watching(loads=2)
+        server.emit("v1", "pods", "MODIFIED", nameless)
+        await until(lambda: running.reflector.state is ReflectorState.FAILED)
+        assert running.sink.versions() == listed(server)
+        assert "cannot be compared" in (running.reflector.status().last_error or "")
+    assert verbs(server) == ["list", "watch", "list", "watch"]
+
+
+async def test_a_refused_watch_list_is_asked_for_once_by_all_of_a_cluster() -> None:
+    memory = WatchListMemory()
+    with APIServer(watch_list=False) as server:
+        put(server, "a")
+        for resource in ("pods", "services", "nodes"):
+            async with reflecting(
+                server,
+                resource=GroupVersionResource.of("v1", resource),
+                memory=memory,
+                with_options=options(use_watch_list=True),
+            ) as running:
+                await running.until_watching()
+        assert sum(map(is_watch_list, server.requests)) == 1
+        assert verbs(server) == ["watch-list", "list", "watch"]
+
+
+async def test_a_watch_list_without_an_end_becomes_a_list(server: APIServer) -> None:
+    server.faults.add(Fault(verb="watch", stall_after_bytes=10))
+    quick = options(use_watch_list=True, initial_events_idle_seconds=0.1)
+    async with reflecting(server, with_options=quick) as running:
+        await running.until_watching()
+        await running.until_equal()
+    assert verbs(server) == ["watch-list", "list", "watch"]
+
+
+async def test_a_watch_list_that_ends_early_begins_anew(server: APIServer) -> None:
+    put(server, "b", "c")
+    server.faults.add(Fault(verb="watch", cut_after_bytes=700, cut="end"))
+    async with reflecting(server, with_options=options(use_watch_list=True)) as running:
+        await running.until_equal()
+        assert all(len(history) == 1 for history in running.sink.history.values())
+    assert verbs(server) == ["watch-list", "watch-list"]
+
+
+async def test_a_server_that_went_back_in_time_begins_a_new_epoch(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = server.save()
+    async with reflecting(server) as running:
+        await running.until_watching()
+        for number in range(20):
+            put(server, "a", value=f"n{number}")
+        put(server, "b")
+        await running.until_equal()
+        server.faults.add(Fault(verb="watch", status=410))
+        server.restore(saved)
+        await running.until_watching(loads=2)
+        await running.until_equal()
+        assert running.sink.history["default/b"][-1].startswith("delete?")
+        status = running.reflector.status().guard
+        assert (status.epoch, status.position) == (1, server.resource_version)
+        put(server, "a", value="after")
+        await running.until_equal()
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "a new epoch begins" in record.message
+
+
+@pytest.mark.parametrize("kind", ["BOOKMARK", "ADDED"])
+async def test_a_stream_that_is_suspect_is_listed_once(server: APIServer, kind: str) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        old = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x", "resourceVersion": "1"}}
+        server.emit("v1", "pods", kind, old)
+        await running.until_watching(loads=2)
+        put(server, "b")
+        await running.until_equal()
+    assert verbs(server) == ["list", "watch", "list", "watch"]
+
+
+async def test_objects_that_leave_and_enter_a_selection_are_followed(server: APIServer) -> None:
+    async with reflecting(server, label_selector="app=web") as running:
+        await running.until_watching()
+        put(server, "a", app="web")
+        await until(lambda: "default/a" in running.sink.objects)
+        put(server, "a", app="db")
+        await until(lambda: "default/a" not in running.sink.objects)
+        put(server, "a", app="web")
+        await running.until_equal()
+        kinds = [words.split()[0] for words in running.sink.history["default/a"]]
+        assert kinds == ["add", "delete", "add"]
+
+
+async def test_an_object_that_a_transform_fails_on_is_kept_and_counted(server: APIServer) -> None:
+    def transform(body: object) -> None:
+        raise ZeroDivisionError
+
+    async with reflecting(server, transform=transform) as running:
+        await running.until_equal()
+        assert running.sink.objects["default/a"].problem
+        assert running.counts() == {"undecodable:kept": 1}
+
+
+@pytest.mark.parametrize("hang", ["list", "watch"])
+async def test_a_cancelled_run_leaves_no_connection(server: APIServer, hang: str) -> None:
+    """Wherever it waits; the check for open sockets after each test does the rest."""
+    server.faults.add(Fault(verb=hang, hang=True))
+    async with reflecting(server) as running:
+        await until_held(server)
+        reflector = running.reflector
+    assert reflector.state is ReflectorState.STOPPED
+    await until(lambda: server.open_watches == 0 and server.faults.held == 0)
+
+
+async def test_a_cancelled_run_leaves_no_watch(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+    assert running.reflector.state is ReflectorState.STOPPED
+    await until(lambda: server.open_watches == 0)
