@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, reveal_type
 
+from pyinformer import SharedInformer
 from pyinformer.apimachinery import KubeObject, ObjectMeta, View
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import GroupVersionResource, ObjectKey
+    from pyinformer import Cluster, SharedInformerFactory
+    from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectKey, Updated
 
 
 class PodStatus(View):
@@ -50,3 +52,39 @@ def names(key: ObjectKey, resource: GroupVersionResource, meta: ObjectMeta) -> N
     reveal_type(meta.labels)  # Labels
     reveal_type(meta.finalizers)  # tuple[str, ...]
     reveal_type(meta.deletion_timestamp)  # str | None
+
+
+def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:
+    """An informer is generic in its projection, and so is whatever comes from it."""
+    plain = factory.informer("v1", "pods", namespaces="default", private=True)
+    viewed = factory.informer("v1", "pods", projection=PodView, label_selector={"app": "web"})
+    reveal_type(plain)  # SharedInformer[None]
+    reveal_type(viewed)  # SharedInformer[PodView]
+    reveal_type(SharedInformer(cluster, "v1", "pods"))  # SharedInformer[None]
+    alone = SharedInformer(cluster, "v1", "pods", projection=PodView)
+    reveal_type(alone)  # SharedInformer[PodView]
+    reveal_type(viewed.lister["default/a"].view.status.phase)  # str
+    reveal_type(viewed.lister.namespace("a").list())  # list[KubeObject[PodView]]
+    reveal_type(viewed.status().has_synced)  # bool
+    reveal_type(factory.status().abandoned_handlers)  # tuple[str, ...]
+
+
+def handlers(viewed: SharedInformer[PodView]) -> None:
+    """Handlers of every shape are accepted, and told what they get."""
+
+    async def asynchronous(event: Added[PodView] | Updated[PodView] | Deleted[PodView]) -> None:
+        reveal_type(event.key)  # str
+
+    reveal_type(viewed.add_event_handler(asynchronous))  # Registration[PodView]
+    parts = viewed.add_event_handler(
+        on_add=lambda obj: obj.view.status.phase,
+        on_update=lambda old, new: (old.view.status, new.view.status),
+    )
+    reveal_type(parts.has_synced)  # bool
+
+
+async def streams(viewed: SharedInformer[PodView]) -> None:
+    """A stream's events can be matched."""
+    async with viewed.events(max_events=10) as events:
+        async for event in events:
+            reveal_type(event)  # Added[PodView] | Updated[PodView] | Deleted[PodView]
