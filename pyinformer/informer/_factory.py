@@ -77,12 +77,15 @@ class SharedInformerFactory:
         self._informers: list[SharedInformer[Any]] = []
         self._removed: list[SharedInformer[Any]] = []  # whose abandoned handlers still run
         self._watchdog = Watchdog()
+        self._ended = anyio.Event()
         self._host = Host(
-            "informer factory", self._main, grace_seconds=grace_seconds + _HOST_GRACE_SECONDS
+            "informer factory",
+            self._main,
+            grace_seconds=grace_seconds + _HOST_GRACE_SECONDS,
+            on_crash=lambda _: self._ended.set(),
         )
         self._is_started = False
         self._is_closed = False
-        self._ended = anyio.Event()
 
     @overload
     def informer(

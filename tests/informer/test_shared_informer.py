@@ -772,6 +772,41 @@ async def test_closing_with_stuck_handlers_takes_one_grace(
     assert "did not stop" not in caplog.text
 
 
+async def test_closing_with_a_stuck_thread_takes_one_grace(apiserver: APIServer) -> None:
+    let_go = threading.Event()
+
+    def stuck(event: Event[None]) -> None:
+        let_go.wait()
+
+    apiserver.create(pod("a"))
+    loop = asyncio.get_running_loop()
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods", grace_seconds=0.2)
+        informer.add_event_handler(pyinformer.in_thread(stuck))
+        await informer.start()
+        await until(lambda: informer.status().handlers[0].in_flight_key)
+        began = loop.time()
+        await informer.aclose()
+        took = loop.time() - began
+
+        assert 0.2 <= took < 0.8
+        (name,) = informer.abandoned_handlers
+        assert "stuck" in name
+        let_go.set()
+        await until(lambda: not informer.abandoned_handlers)
+
+
+async def test_run_that_is_cancelled_has_closed(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods")
+        running = asyncio.create_task(informer.run())
+        await until(lambda: informer.has_synced)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert informer.is_closed
+
+
 async def test_a_users_clean_up_completes_at_the_close(apiserver: APIServer) -> None:
     began, rolled_back = asyncio.Event(), asyncio.Event()
 
