@@ -7,14 +7,15 @@ of its station, or a function for a new one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, reveal_type
+from typing import TYPE_CHECKING, assert_never, reveal_type
 
 from pyinformer import SharedInformer
-from pyinformer.apimachinery import KubeObject, ObjectMeta, View
+from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, SharedInformerFactory
-    from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectKey, Updated
+    from pyinformer.apimachinery import Event, GroupVersionResource, ObjectKey
+    from pyinformer.store import Indexer, Lister
 
 
 class PodStatus(View):
@@ -42,7 +43,64 @@ def objects(plain: KubeObject, viewed: KubeObject[PodView]) -> None:
     reveal_type(plain.raw)  # bytes
     reveal_type(plain.at("spec.nodeName", str))  # str
     reveal_type(plain.at("spec.nodeName", str, default=None))  # str | None
+    reveal_type(plain.at("spec.nodeName"))  # Any
+    reveal_type(plain.at("spec.nodeName", default=None))  # Any
+    reveal_type(plain.at("spec.replicas", int, default="none"))  # int | str
+    reveal_type(plain.at("metadata.finalizers", list[str]))  # list[str]
+    reveal_type(plain.at("status", PodStatus))  # PodStatus
     reveal_type(plain.as_type(Model))  # Model
+    reveal_type(plain.to_dict())  # dict[str, Any]
+    reveal_type(plain.same_content(viewed))  # bool
+    reveal_type(plain.annotations.get("a"))  # str | None
+    reveal_type(plain.metadata.labels["app"])  # str
+    reveal_type(plain.metadata.labels.get("app", 5))  # str | int
+
+
+def views() -> None:
+    """A view is a frozen dataclass to a type checker: keywords only, nothing to assign."""
+    view = PodView(status=PodStatus(phase="Running"))
+    reveal_type(view.status)  # PodStatus
+    PodView(PodStatus())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    PodView(state=PodStatus())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    PodStatus(phase=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    view.status = PodStatus()  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def frozen(obj: KubeObject[PodView]) -> None:
+    """What an object refuses at run time, a type checker refuses before."""
+    obj["spec"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+    obj["a"] = 1  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+    obj.raw = b""  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    obj.metadata.name = ""  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    len(obj)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def reads(lister: Lister[PodView], store: Indexer[PodView]) -> None:
+    """Every read of a cache gives objects with its view."""
+    reveal_type(lister.get("default/a"))  # KubeObject[PodView] | None
+    reveal_type(lister["default/a"])  # KubeObject[PodView]
+    reveal_type(lister.list(label_selector={"app": "web"}))  # list[KubeObject[PodView]]
+    reveal_type(lister.by_index("node", 5))  # list[KubeObject[PodView]]
+    reveal_type(lister.iter_async())  # AsyncIterator[KubeObject[PodView]]
+    reveal_type(lister.namespace("a"))  # NamespaceLister[PodView]
+    reveal_type(lister.namespace("a").get("b"))  # KubeObject[PodView] | None
+    reveal_type(store.by_index("node", "n1"))  # list[KubeObject[PodView]]
+    reveal_type(store.get("default/a"))  # KubeObject[PodView] | None
+    reveal_type(store.index_values("node"))  # list[str]
+
+
+def matches(event: Event[PodView]) -> None:
+    """A match over the three events is exhaustive and knows what it binds."""
+    match event:
+        case Added(new):
+            reveal_type(new)  # KubeObject[PodView]
+        case Updated(old, new):
+            reveal_type(old)  # KubeObject[PodView]
+            reveal_type(new.view)  # PodView
+        case Deleted(last_known):
+            reveal_type(last_known)  # KubeObject[PodView]
+        case _:
+            assert_never(event)
 
 
 def names(key: ObjectKey, resource: GroupVersionResource, meta: ObjectMeta) -> None:
