@@ -6,6 +6,7 @@ every kind allows.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,3 +64,8 @@ def changed(obj: JSONObject, number: int, **labels: str) -> JSONObject:
     annotations = {**(metadata.get("annotations") or {}), "suite.example.com/n": str(number)}
     new_labels = {**(metadata.get("labels") or {}), **labels}
     return {**obj, "metadata": {**metadata, "annotations": annotations, "labels": new_labels}}
+
+
+def unique(word: str) -> str:
+    """Return a name that no other test uses."""
+    return f"{word}-{secrets.token_hex(4)}"
