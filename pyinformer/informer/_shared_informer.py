@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, final, overload
@@ -14,7 +13,6 @@ from pyinformer.apimachinery import (
     InformerError,
     InvalidArgumentError,
     LabelSelector,
-    LifecycleError,
     Transform,
     V,
     View,
@@ -29,7 +27,7 @@ from pyinformer.informer._handlers import (
     ResourceEventHandler,
     UpdateFunction,
 )
-from pyinformer.informer._host import Host
+from pyinformer.informer._lifetime import Lifetime
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._registration import Registration
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
 
 VW = TypeVar("VW", bound=View)
-
-_HOST_GRACE_SECONDS = 2.0  # beyond the handlers' own: they are awaited inside of the host
 
 
 @final
@@ -155,11 +151,11 @@ class SharedInformer(Generic[V]):
         self._distribution = Distribution(
             self._indexer,
             on_synced=self._synced,
-            on_crash=self._break_nowait,
+            on_crash=self._broken,
             selective=selective,
         )
         self._audience: Audience[V] = Audience(
-            str(self.scope), self._distribution, self._indexer.list, on_crash=self._break_nowait
+            str(self.scope), self._distribution, self._indexer.list, on_crash=self._broken
         )
         self._reflector: Reflector[V] = Reflector(
             cluster.list_watch(
@@ -183,23 +179,15 @@ class SharedInformer(Generic[V]):
         """Reads the cache, from any thread."""
         self.settled: anyio.Event = anyio.Event()
         """Is set when the cache has synced, or never will."""
-        self.crash: InformerError | None = None
-        """What went wrong inside, which would be a bug of ours; None unless that happened."""
         self.on_crash: Callable[[], None] | None = None
-        """Is called when `crash` is set; for the factory."""
-        self._host = Host(
-            f"informer of {self.scope}",
-            self._main,
-            grace_seconds=grace_seconds + _HOST_GRACE_SECONDS,
-            on_crash=self._crashed,
+        """Is called when it has crashed; for the factory."""
+        self._lifetime = Lifetime(
+            str(self.scope),
+            self._begin,
+            self._finish,
+            on_end=self._ended,
+            grace_seconds=grace_seconds,
         )
-        self._now: Callable[[], float] = float  # the loop's, once started: any thread may ask it
-        self._started_at = 0.0
-        self._is_started = False
-        self._is_closed = False
-        self._ended = anyio.Event()
-        self._broken = anyio.Event()
-        self._breakage: BaseException | None = None
 
     @property
     def has_synced(self) -> bool:
@@ -209,12 +197,17 @@ class SharedInformer(Generic[V]):
     @property
     def is_running(self) -> bool:
         """Whether it was started, and neither closed nor broken since."""
-        return self._is_started and not self._is_closed and self.crash is None
+        return self._lifetime.is_running
 
     @property
     def is_closed(self) -> bool:
         """Whether it was closed; it cannot be started again."""
-        return self._is_closed
+        return self._lifetime.is_closed
+
+    @property
+    def crash(self) -> InformerError | None:
+        """What went wrong inside, which would be a bug of ours; None unless that happened."""
+        return self._lifetime.crash
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index to the cache, at any time; what is cached is indexed at once.
@@ -260,7 +253,7 @@ class SharedInformer(Generic[V]):
             InvalidArgumentError: a negative number.
             LifecycleError: the informer is closed.
         """
-        self._refuse_if_closed()
+        self._lifetime.refuse_if_closed()
         check_seconds("resync_period_seconds", resync_period_seconds)
         if mailbox_size < 1:
             raise InvalidArgumentError("mailbox_size", f"{mailbox_size}; 1 is the least")
@@ -297,7 +290,7 @@ class SharedInformer(Generic[V]):
             InvalidArgumentError: max_events is less than 1.
             LifecycleError: the informer is closed; or at entering the stream.
         """
-        self._refuse_if_closed()
+        self._lifetime.refuse_if_closed()
         return self._audience.stream(max_events)
 
     async def start(self) -> None:
@@ -309,33 +302,11 @@ class SharedInformer(Generic[V]):
         Cancellation:
             What was started is stopped, and the informer is closed.
         """
-        self._refuse_if_closed()
-        if self._take_start():
-            await self._open()
-            self._refuse_if_closed()  # somebody closed it meanwhile
+        await self._lifetime.start()
 
     def start_nowait(self, group: TaskGroup) -> None:
         """Begin in a task of this group; from now on it counts as started. For the factory."""
-        if self._take_start():
-            group.start_soon(self._open)
-
-    def _take_start(self) -> bool:
-        if self._is_started:
-            return False
-        self._now = asyncio.get_running_loop().time
-        self._started_at = self._now()
-        self._is_started = True
-        return True
-
-    async def _open(self) -> None:
-        if self._is_closed:  # before its task had a chance to run
-            return
-        try:
-            await self._host.start()
-        except BaseException:
-            self._is_closed = True
-            self._end()
-            raise
+        self._lifetime.start_nowait(group)
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the cache has held everything at least once.
@@ -362,14 +333,9 @@ class SharedInformer(Generic[V]):
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
         """
-        self._is_closed = True
         self.settled.set()
         await self.step_out()
-        try:
-            await self._host.aclose()
-            await self._audience.aclose(self._grace_seconds)  # of an informer that never ran
-        finally:
-            self._end()
+        await self._lifetime.aclose()
 
     async def step_out(self) -> None:
         """Let go of the handler that this is called from: nobody may wait for its call.
@@ -392,7 +358,7 @@ class SharedInformer(Generic[V]):
         """
         async with self:
             task_status.started()
-            await self._ended.wait()
+            await self._lifetime.wait_ended()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -413,17 +379,17 @@ class SharedInformer(Generic[V]):
 
     def status(self) -> InformerStatus:
         """Return how it is doing: a frozen record without object content; from any thread."""
-        now = self._now()
+        life = self._lifetime
         return InformerStatus(
             informer=str(self.scope),
             has_synced=self.has_synced,
             objects=len(self._indexer),
             position=self._reflector.position,
-            running_seconds=now - self._started_at if self._is_started else 0.0,
+            running_seconds=life.running_seconds,
             reflector=self._reflector.status(),
             indexes=self._indexer.indexes(),
-            handlers=self._audience.status(now),
-            crash=None if self.crash is None else str(self.crash),
+            handlers=self._audience.status(life.now()),
+            crash=None if life.crash is None else str(life.crash),
         )
 
     def reflector_state(self) -> tuple[str, str | None]:
@@ -436,22 +402,15 @@ class SharedInformer(Generic[V]):
         """The handlers that were told to end, did not, and still run."""
         return self._audience.abandoned
 
-    async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
+    async def _begin(self, group: TaskGroup) -> None:
         self._audience.start_nowait(group)
-        try:
-            await group.start(self._reflector.run)
-            ready()
-            await self._broken.wait()
-            group.cancel_scope.cancel()
-            if self._breakage is not None:
-                raise self._breakage
-        finally:
-            await self._audience.aclose(self._grace_seconds)
+        await group.start(self._reflector.run)
 
-    def _break_nowait(self, error: BaseException) -> None:
-        """Take note of a bug of ours: the cache or a handler's mailbox cannot be trusted."""
-        self._breakage = self._breakage or error
-        self._broken.set()
+    async def _finish(self) -> None:
+        await self._audience.aclose(self._grace_seconds)
+
+    def _broken(self, error: BaseException) -> None:
+        self._lifetime.break_nowait(error)
 
     def _synced(self) -> None:
         self.settled.set()
@@ -460,21 +419,11 @@ class SharedInformer(Generic[V]):
         if self._reflector.state is ReflectorState.FAILED:
             self.settled.set()
 
-    def _crashed(self, error: InformerError) -> None:
-        self.crash = error
-        self._end(error)
-        if self.on_crash is not None:
-            self.on_crash()
-
-    def _end(self, error: InformerError | None = None) -> None:
+    def _ended(self, error: InformerError | None) -> None:
         self.settled.set()
         self._audience.end_streams_nowait(error)
-        self._ended.set()
-
-    def _refuse_if_closed(self) -> None:
-        if self._is_closed or self.crash is not None:
-            what = "closed" if self._is_closed else "crashed"
-            raise LifecycleError(f"the informer of {self.scope} is {what}: make a new one")
+        if error is not None and self.on_crash is not None:
+            self.on_crash()
 
     def __repr__(self) -> str:
         return f"<SharedInformer of {self.scope}>"

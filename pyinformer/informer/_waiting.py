@@ -67,7 +67,7 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
     """
     check_seconds("timeout_seconds", timeout_seconds)
     for informer in informers:
-        _check_running(informer, "is not running: start it before waiting; a closed one stays closed")
+        _check_running(informer, "is not running: start it first; what was closed stays closed")
     began_at = anyio.current_time()
     with anyio.move_on_after(timeout_seconds):
         await _all_settled(informers)

@@ -116,7 +116,7 @@ async def test_before_the_start_it_raises_at_once(apiserver: APIServer) -> None:
             informer.wait_for_cache_sync(timeout_seconds=3600),
             wait_for_cache_sync(informer, timeout_seconds=3600),
         ):
-            with pytest.raises(LifecycleError, match=r"pods\.v1 is not running: start it before"):
+            with pytest.raises(LifecycleError, match=r"pods\.v1 is not running: start it first"):
                 await wait
         await factory.aclose()
 

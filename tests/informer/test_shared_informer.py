@@ -866,7 +866,7 @@ async def test_a_cancelled_start_leaves_nothing_and_cannot_be_waited_for(
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-            if informer._is_started:
+            if informer._lifetime.is_started:
                 assert informer.is_closed
                 with pytest.raises(LifecycleError):
                     await informer.wait_for_cache_sync()
