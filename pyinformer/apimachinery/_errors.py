@@ -349,7 +349,7 @@ class APIStatusError(InformerError):
         self.reason = reason
         self.message = message
         self.request = request
-        self.causes = tuple(causes)
+        self.causes: tuple[str, ...] = tuple(causes)
         self.retry_after_seconds = retry_after_seconds
         label = f"{status} {reason}".rstrip()
         super().__init__(": ".join(part for part in (request, label, message) if part))
@@ -437,7 +437,7 @@ class CacheSyncTimeoutError(InformerError, TimeoutError):
 
     def __init__(self, *, waited_seconds: float, pending: Sequence[str]) -> None:
         self.waited_seconds = waited_seconds
-        self.pending = tuple(pending)
+        self.pending: tuple[str, ...] = tuple(pending)
         super().__init__(
             f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. What has not"
             " failed goes on trying"
@@ -488,7 +488,7 @@ class IndexNotFoundError(InformerError, KeyError):
 
     def __init__(self, *, index: str, known: Sequence[str]) -> None:
         self.index = index
-        self.known = tuple(known)
+        self.known: tuple[str, ...] = tuple(known)
         super().__init__(f"no index is called {index!r}; there are: {', '.join(known) or 'none'}")
 
 

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, final
@@ -91,13 +91,13 @@ class Listener(Generic[V]):
         mailbox_size: int = 1024,
         resync_period_seconds: float = 0.0,
     ) -> None:
-        self.name = handler.name
+        self.name: str = handler.name
         self.resync_period_seconds = resync_period_seconds
         self._informer = informer
         self._call = handler.call
         self._tasks = tasks
         self._mailbox: Mailbox[V] = Mailbox(size=mailbox_size, on_first=self._arrived)
-        self.put_nowait = self._mailbox.put_nowait
+        self.put_nowait: Callable[[Event[V]], None] = self._mailbox.put_nowait
         self._task: UserTask | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._in_flight: Event[V] | None = None

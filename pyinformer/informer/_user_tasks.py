@@ -28,7 +28,7 @@ class UserTask:
         self._task = task
         self._owner = owner
         self._was_cancelled = False
-        self.is_excused = False
+        self.is_excused: bool = False
         """Nobody waits for it or cancels it any more; see excuse()."""
 
     @property

@@ -87,9 +87,9 @@ class Guard:
     def __init__(
         self, *, metrics: Metrics = NO_METRICS, resource: str = "", resume_before: bool = False
     ) -> None:
-        self.position = ""
+        self.position: str = ""
         """Every change up to here is applied; empty before the first list."""
-        self.epoch = 0
+        self.epoch: int = 0
         self.suspicion: Suspicion | None = None
         self._previous = ""
         self._resume_before = resume_before

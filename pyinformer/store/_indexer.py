@@ -58,7 +58,7 @@ class Indexer(Generic[V]):
     def __init__(self, view: type[V] | None = None) -> None:
         self._view = view
         self._paths = SharedPaths()
-        self.resource_version = ""
+        self.resource_version: str = ""
         """The newest resource version whose changes are all in here; empty before the first."""
         self._state: _State[V] = _State({}, {})
         self.add_index(NAMESPACE_INDEX, "metadata.namespace")

@@ -98,7 +98,7 @@ class APIServer(ObjectControl):
         if watch_cache_size < 1:
             raise InvalidArgumentError("watch_cache_size", "has to be at least 1")
         rng = random.Random(seed)
-        self.faults = FaultScript(seed)
+        self.faults: FaultScript = FaultScript(seed)
         self.watch_list = watch_list
         self._port = port
         self._url: str | None = None

@@ -94,7 +94,7 @@ class KubeAPIServer(ObjectCalls):
             progress: hears one line for each step of a build.
         """
         super().__init__()
-        self.token = secrets.token_hex(16)
+        self.token: str = secrets.token_hex(16)
         self._build = build
         self._wanted_port = port
         self._progress = progress

@@ -48,9 +48,9 @@ class ListWatch:
     ) -> None:
         self.connection = connection
         self.resource = resource
-        self.namespace = namespace or None
+        self.namespace: str | None = namespace or None
         scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-        self.path = f"{resource.path}{scope}/{resource.resource}"
+        self.path: str = f"{resource.path}{scope}/{resource.resource}"
         self._selectors = tuple(_selectors(label_selector, field_selector))
 
     @property
