@@ -52,6 +52,7 @@ _EMPTY_WATCH_SECONDS = 2.0
 _EXPIRED_AFTER_LOAD = 2  # twice running: paging takes longer than the server remembers
 _TOO_LARGE = 3  # a lagging server catches up within three attempts
 _BROKEN_WATCH_LISTS = 2
+_UNTOLD_DELETION = "StorageReadError"  # a corrupt object was removed: no DELETED can be sent of it
 _FRAME_RELIST_SECONDS = 600.0  # one frame must not cause a list more often than this
 _MALFORMED_AGAIN_SECONDS = 600.0  # a list was no cure if it happens again so soon after it
 
@@ -194,7 +195,8 @@ class ReflectorMachine:
             self.progressed()
         if isinstance(error, ResourceExpiredError):
             return self._on_expired(error, now, first=not self._watches_since_load)
-        if isinstance(error, NotFoundError):
+        untold = isinstance(error, ServerError) and error.reason == _UNTOLD_DELETION
+        if untold or isinstance(error, NotFoundError):
             return self._retry_load(error, now)
         if isinstance(error, ResourceVersionTooLargeError):
             self._too_large += 1

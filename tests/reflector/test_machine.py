@@ -244,6 +244,14 @@ def test_watches_that_deliver_before_they_break_never_wait_long(happened: Input)
         assert bench.after_delay(happened, below=0.8) == Watch()
 
 
+@pytest.mark.parametrize("established", [False, True])
+def test_a_deletion_that_the_server_cannot_tell_is_found_out_by_a_list(established: bool) -> None:
+    """The unsafe deletion of a corrupt object sends this error in place of a DELETED event."""
+    untold = status_error_class(500)(status=500, reason="StorageReadError")
+    bench = Bench().watching()
+    assert bench.after_delay(WatchFailed(untold, established=established)) == WATCH_LIST
+
+
 def test_a_resource_that_is_gone_is_loaded_again() -> None:
     bench = Bench().watching()
     assert bench.after_delay(WatchFailed(status(404), established=False)) == WATCH_LIST
