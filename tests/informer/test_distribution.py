@@ -184,6 +184,18 @@ def test_the_cache_holds_each_change_before_anybody_is_told(queue: QueueKind) ->
     assert [type(event) for event in mirror.events] == [Updated, Deleted, Added, Deleted]
 
 
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_bookmark_moves_the_cache_and_tells_nobody(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    bench.replace(A1)
+
+    bench.sink.bookmark_nowait("150")
+
+    assert bench.indexer.resource_version == "150"
+    assert mirror.events == []
+
+
 def test_a_list_is_in_the_cache_as_a_whole_before_its_first_difference_is_told() -> None:
     """C55: nobody sees half of a relist."""
     bench = Bench()

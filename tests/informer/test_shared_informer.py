@@ -916,6 +916,22 @@ async def test_events_entered_before_the_sync_get_everything_after_it(
             assert [event async for event in events] == []
 
 
+async def test_events_cannot_be_entered_after_the_end(apiserver: APIServer) -> None:
+    async with informer_of(apiserver) as informer:
+        events = informer.events()
+
+    with pytest.raises(LifecycleError, match="closed: make a new one"):
+        await events.__aenter__()
+
+
+async def test_reprs_say_what_they_are(apiserver: APIServer) -> None:
+    async with informer_of(apiserver) as informer:
+        registration = informer.add_event_handler(print, name="printer")
+        assert repr(informer) == "<SharedInformer of pods.v1>"
+        assert repr(registration) == "<Registration of printer>"
+        assert registration.name == "printer"
+
+
 async def test_a_consumer_that_falls_behind_gets_a_typed_error(apiserver: APIServer) -> None:
     notes = Notes()
     async with informer_of(apiserver) as informer, informer.events(max_events=3) as events:
