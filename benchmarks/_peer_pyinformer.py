@@ -29,7 +29,7 @@ class PodSpec(pyinformer.View):
 
 
 class PodStatus(pyinformer.View):
-    """What the phase index reads."""
+    """A second field of the view; no index reads it."""
 
     phase: str = ""
 
@@ -108,7 +108,7 @@ async def _synced(
         async with pyinformer.SharedInformerFactory(cluster) as factory:
             pods = factory.informer("v1", "pods", projection=PodView, memory=memory)
             pods.add_index("node", "spec.nodeName")
-            pods.add_index("phase", "status.phase")
+            # The second of two: every cache is indexed by namespace.
             handler = _Handler(phases, read)
             pods.add_event_handler(handler)
             phases.begin()

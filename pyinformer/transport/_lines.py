@@ -74,10 +74,12 @@ class LineSplitter:
         if self._pending and end >= 0:
             self._finish_pending(chunk[:end])
             start, end = end + 1, chunk.find(b"\n", end + 1)
+        on_line, limit = self._on_line, self._max_line_bytes
         while end >= 0:
-            self._check(end - start)
-            if end > start:
-                self._on_line(chunk, start, end)
+            if 0 < end - start <= limit:
+                on_line(chunk, start, end)
+            else:
+                self._check(end - start)
             start, end = end + 1, chunk.find(b"\n", end + 1)
         if start < len(chunk):
             self._check(len(self._pending) + len(chunk) - start)
