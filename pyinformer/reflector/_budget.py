@@ -24,9 +24,9 @@ class TimeBudget:
         self.now = asyncio.get_running_loop().time
         self._spent = 0.0
 
-    def spend_since(self, started: float) -> bool:
+    def spend_since(self, started_at: float) -> bool:
         """Add the time since then; return whether the budget is used up."""
-        self._spent += self.now() - started
+        self._spent += self.now() - started_at
         return self._spent > BUDGET_SECONDS
 
     async def yield_now(self) -> None:
