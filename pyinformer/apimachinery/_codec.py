@@ -8,21 +8,24 @@ pass; everything it cannot prove goes to the slow path, which rebuilds the objec
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Generic, cast, final
 
 from pyinformer.apimachinery._errors import InvalidObjectError
+from pyinformer.apimachinery._identity import (
+    Fields,
+    identity_of,
+    metadata_of,
+    named_kind,
+    unreadable,
+)
 from pyinformer.apimachinery._intern import InternStatistics, InternTable
 from pyinformer.apimachinery._json import DECODE_FAILURES
-from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource, object_key
+from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._transform import Transform, apply_transform
 from pyinformer.apimachinery._wire import (
     WireMeta,
-    WireObject,
     decode_fields,
     decode_labels,
     decode_owners,
@@ -36,22 +39,13 @@ from pyinformer.apimachinery._wire import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from msgspec import Raw
-
     from pyinformer.apimachinery._view import View
-
-_Fields: TypeAlias = "dict[str, Raw]"
 
 _MANAGED_FIELDS = b',"managedFields":['  # a list, so that no longer value begins with a shorter one
 _BEFORE_LIST = len(_MANAGED_FIELDS) - 1
 _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
 _MAX_NAMESPACES = 65_536
-
-_METADATA = b'"metadata":'
-_NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
-
-_decode_text = msgspec.json.Decoder(str).decode
 
 
 @final
@@ -211,9 +205,9 @@ class ObjectCodec(Generic[V]):
         try:
             fields = decode_fields(text)
         except DECODE_FAILURES as error:
-            raise self._unreadable(text, f"cannot be decoded: {error}") from error
+            raise unreadable(self.resource, text, f"cannot be decoded: {error}") from error
         gvk = self._kind_of(fields, text)
-        meta = self._metadata_of(fields, text)
+        meta = metadata_of(self.resource, fields, text)
         if not self._is_settled:
             self._settle(gvk)
         self._learn_head(text)
@@ -229,48 +223,28 @@ class ObjectCodec(Generic[V]):
             self._on_problem(record.problem)
         return record
 
-    def _metadata_of(self, fields: _Fields, text: bytes) -> _Fields:
-        try:
-            meta = decode_fields(fields["metadata"])
-            if not _decode_text(meta["name"]):
-                raise KeyError("name")
-        except KeyError as error:
-            raise self._unreadable(text, f"has no {error.args[0]}") from error
-        except DECODE_FAILURES as error:
-            raise self._unreadable(text, f"has metadata that cannot be decoded: {error}") from error
-        return meta
-
-    def _kind_of(self, fields: _Fields, text: bytes) -> GroupVersionKind:
+    def _kind_of(self, fields: Fields, text: bytes) -> GroupVersionKind:
         expected, known = self.resource.api_version, self.gvk
-        try:
-            kind = _decode_text(fields["kind"]) if "kind" in fields else ""
-            found = _decode_text(fields["apiVersion"]) if "apiVersion" in fields else expected
-        except DECODE_FAILURES as error:
-            raise self._unreadable(text, f"has a kind that cannot be decoded: {error}") from error
+        kind, found = named_kind(self.resource, fields, text)
         if found == expected and kind and not self._is_settled:
             return GroupVersionKind(self.resource.group, self.resource.version, kind)
         if found == expected and known is not None and kind in {"", known.kind}:
             return known
         wanted = f"{expected}/{known.kind}" if known else f"an object of {expected}"
         reason = f"is {found}/{kind or '(no kind)'} where {wanted} was expected"
-        raise self._unreadable(text, reason)
-
-    def _unreadable(self, text: bytes, reason: str) -> InvalidObjectError:
-        named = _name_in(text)
-        what = f"{self.resource} {named!r}" if named else str(self.resource)
-        return InvalidObjectError(what, f"an object that {reason}")
+        raise unreadable(self.resource, text, reason)
 
     @staticmethod
-    def _rebuild(gvk: GroupVersionKind, fields: _Fields, meta: _Fields) -> bytes:
+    def _rebuild(gvk: GroupVersionKind, fields: Fields, meta: Fields) -> bytes:
         rest = {name: value for name, value in fields.items() if name not in _REBUILT}
         head = {"kind": gvk.kind, "apiVersion": gvk.api_version, "metadata": meta}
         return encode({**head, **rest})
 
     def _record_or_problem(
-        self, raw: bytes, gvk: GroupVersionKind, meta: _Fields, problem: str
+        self, raw: bytes, gvk: GroupVersionKind, meta: Fields, problem: str
     ) -> KubeObject[V]:
         """Build the record from as much of the object as can be read."""
-        identity: Callable[[bytes], object] = lambda _: _identity_only(self.resource, meta)  # noqa: E731
+        identity: Callable[[bytes], object] = lambda _: identity_of(self.resource, meta, raw)  # noqa: E731
         for decode in (self._decode_any, decode_wire_object, identity):
             try:
                 wire = decode(raw)
@@ -289,29 +263,3 @@ class ObjectCodec(Generic[V]):
 
 
 _REBUILT = frozenset({"kind", "apiVersion", "metadata"})
-
-
-def _identity_only(resource: GroupVersionResource, meta: _Fields) -> WireObject:
-    """Read the four fields without which an object cannot be told from another."""
-    wanted = ("namespace", "name", "uid", "resourceVersion")
-    try:
-        values = [_decode_text(meta[field]) if field in meta else "" for field in wanted]
-    except DECODE_FAILURES as error:
-        reason = f"an object whose identity cannot be decoded: {error}"
-        raise InvalidObjectError(str(resource), reason) from error
-    namespace, name, uid, resource_version = values
-    return WireObject(
-        WireMeta(name=name, namespace=namespace, uid=uid, resource_version=resource_version)
-    )
-
-
-def _name_in(text: bytes) -> str:
-    """Return the key of an object that cannot be decoded, if its metadata alone can; or nothing."""
-    start = text.find(_METADATA)
-    try:
-        near = text[start + len(_METADATA) :][:_NEAR_BYTES]
-        words = near.decode("utf-8", "replace").lstrip()
-        meta, _ = json.JSONDecoder().raw_decode(words)
-        return object_key(meta.get("namespace") or "", meta["name"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ""

@@ -348,7 +348,7 @@ def test_ten_thousand_levels_are_a_typed_error() -> None:
         pytest.param(f'{HEAD}"name":""}}}}', "has no name", id="empty-name"),
         pytest.param(f'{HEAD}"name":null}}}}', "metadata that cannot", id="null-name"),
         pytest.param('{"metadata":null}', "metadata that cannot", id="null-metadata"),
-        pytest.param(f'{HEAD}"name":"a","uid":1}}}}', "identity cannot be decoded", id="uid"),
+        pytest.param(f'{HEAD}"name":"a","uid":1}}}}', "identity that cannot be decoded", id="uid"),
         pytest.param(
             '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}',
             "is v1/Node where v1/Pod was expected",
