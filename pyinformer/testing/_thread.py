@@ -24,6 +24,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOOPBACK = "127.0.0.1"
 _LARGEST_BODY_BYTES = 512 * 1024 * 1024
 _COMMAND_SECONDS = 30.0
+_TURNS_TO_ACCEPT = 5  # of the loop; a connection needs two or three to be known
 _BACKLOG = 1024
 
 
@@ -153,9 +154,16 @@ class ServerThread:
         self._port = self._listener.sockets[0].getsockname()[1]
 
     async def _close_port(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        # What was accepted a moment ago must become a connection first: asyncio forgets it, open,
+        # if the listener is closed meanwhile.
+        for accepting in listener.sockets:
+            asyncio.get_running_loop().remove_reader(accepting.fileno())
+        for _ in range(_TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
+        listener.close()
 
     async def _cut(self, *, reset: bool) -> None:
         if self._runner is not None and self._runner.server is not None:
