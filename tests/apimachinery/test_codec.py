@@ -164,6 +164,16 @@ def test_of_duplicate_keys_the_last_wins_for_every_reader(text: str) -> None:
         assert obj.at("metadata.name", str) == "web"
 
 
+def test_managed_fields_are_found_wherever_they_were_in_the_objects_before() -> None:
+    codec = taught()
+    for length in (500, 5, 5_000, 0, 50, 50_000, 1):
+        body = meta(annotations={"a": "x" * length}, managedFields=MANAGED, uid="u")
+        kept = meta(annotations={"a": "x" * length}, uid="u")
+        for text in (text_of(body), text_of({"metadata": body["metadata"]})):
+            assert decode(codec, text).to_dict() == kept
+            assert decode(codec, text).raw == text_of(kept)
+
+
 class Hostile:
     """Writes pods as no server should: any order, spaces, escapes, duplicates, look-alikes."""
 
@@ -543,6 +553,11 @@ def test_a_transform_cannot_change_who_an_object_is(result: JSONObject) -> None:
     body = obj.to_dict()
     assert (body["kind"], body["apiVersion"]) == ("Pod", "v1")
     assert body["metadata"]["uid"] == "u-1"
+
+
+def test_a_transform_cannot_move_a_cluster_scoped_object_into_a_namespace() -> None:
+    obj = pod(meta(), transform=lambda _: {"metadata": {"namespace": "x", "uid": "y"}})
+    assert (obj.key, obj.metadata.uid, obj.to_dict()) == ("web", "", meta())
 
 
 def _raise(_: Any) -> Any:

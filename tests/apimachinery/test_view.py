@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Literal, NamedTuple, TypedDict, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast
 
 import msgspec
 import pytest
@@ -207,11 +207,17 @@ class Snake(View, rename=None):
     some_field: str = ""
 
 
+class Checked(View):
+    """A field with a constraint and a description."""
+
+    name: Annotated[str, msgspec.Meta(max_length=9, description="a name", title="Name")] = ""
+
+
 class Empty(View):
     """Nothing at all."""
 
 
-@pytest.mark.parametrize("view", [Full, Chain, Snake, Empty])
+@pytest.mark.parametrize("view", [Full, Chain, Snake, Checked, Empty])
 def test_views_of_immutable_parts_are_accepted(view: type[View]) -> None:
     check_view(view)
 
