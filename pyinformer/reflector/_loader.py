@@ -65,7 +65,11 @@ class Loader(Generic[V]):
         first = page.resource_version
         while page.continue_token:
             self.pages += 1
-            page = await self._read_page(snapshot, limit, page.continue_token)
+            token = page.continue_token
+            page = await self._read_page(snapshot, limit, token)
+            if page.continue_token == token:
+                reason = "a page is followed by itself"
+                raise ListInconsistentError(f"list {self._codec.resource}", reason)
             if page.resource_version != first:
                 reason = f"its pages are at {first} and at {page.resource_version}"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)

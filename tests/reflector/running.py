@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 class Hurry(random.Random):
-    """Chance that always draws the shortest delay."""
+    """Chance that always draws the smallest number, and makes delays of the backoff tiny."""
 
     def uniform(self, a: float, b: float) -> float:
-        return min(a, b)
+        smallest = min(a, b)
+        return smallest if smallest > 1 else smallest / 20
 
 
 def options(**changes: Any) -> ReflectorOptions:

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.testing import APIServer, Fault, Token
 from pyinformer.transport import StaticCredentials
@@ -349,6 +349,80 @@ async def test_a_watch_list_that_ends_early_begins_anew(server: APIServer) -> No
     assert verbs(server) == ["watch-list", "watch-list"]
 
 
+def _list_body(*names: str, version: str = "50", kind: str = "PodList", **more: object) -> bytes:
+    items = [{"metadata": {"name": name, "uid": name, "resourceVersion": "40"}} for name in names]
+    metadata = {"resourceVersion": version, **more}
+    return json.encode({"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items})
+
+
+@pytest.mark.parametrize(
+    ("bodies", "error"),
+    [
+        pytest.param([status_bytes(504)], "Status", id="status-with-200"),
+        pytest.param([b"<html>sign in</html>"], "", id="web-page"),
+        pytest.param([b""], "", id="nothing"),
+        pytest.param([b"[]"], "", id="array"),
+        pytest.param([_list_body("x")[:-3]], "", id="cut-off"),
+        pytest.param([_list_body("x", kind="Pod")], "is a Pod, no list", id="no-list"),
+        pytest.param([_list_body("x").replace(b'"v1"', b'"v2"')], "v2/PodList", id="other-version"),
+        pytest.param([_list_body("x", version="")], "is missing", id="no-version"),
+        pytest.param([_list_body("x", version="0")], "not comparable", id="version-zero"),
+        pytest.param([_list_body("x", version="39")], "holds an object at 40", id="newer-item"),
+        pytest.param([_list_body("x", remainingItemCount=3)], "3 items early", id="items-missing"),
+        pytest.param(
+            [_list_body("x", **{"continue": "t"}), _list_body("y", version="51")],
+            "its pages are at 50 and at 51",
+            id="pages-of-two-versions",
+        ),
+        pytest.param([_list_body("x", **{"continue": "t"})] * 2, "by itself", id="endless-pages"),
+    ],
+)
+async def test_a_list_that_cannot_be_true_takes_no_effect_and_is_repeated(
+    server: APIServer, bodies: list[bytes], error: str
+) -> None:
+    """What the proxy answers instead of the server empties no cache (kubespawner#868)."""
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.faults.add(
+            Fault(verb="watch", status=410),
+            *(Fault(verb="list", body=body) for body in bodies),
+            Fault(verb="list", hang=True),
+        )
+        server.end_watches()
+        await until_held(server)
+        assert error in (running.reflector.status().last_error or "")
+        assert running.sink.versions() == listed(server)
+        assert running.reflector.status().loads == 1
+        server.faults.release()
+        await running.until_watching(loads=2)
+        assert {len(history) for history in running.sink.history.values()} == {1}
+
+
+async def test_a_bad_item_is_skipped_and_nothing_is_deleted_by_that_list(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        at = int(server.resource_version)
+        good = {"metadata": {"name": "x", "namespace": "default", "uid": "x"}}
+        good["metadata"]["resourceVersion"] = str(at)
+        body = json.encode(
+            {
+                "kind": "PodList",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": str(at)},
+                "items": [{"metadata": {}}, good, {"kind": "Node", "metadata": {"name": "n"}}],
+            }
+        )
+        server.faults.add(Fault(verb="watch", status=410), Fault(verb="list", body=body))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        assert sorted(running.sink.objects) == ["default/a", "default/x"]
+        assert running.counts()["undecodable:skipped"] == 2
+    skipped = [one for one in caplog.records if "nothing is deleted" in one.message]
+    assert len(skipped) == 1, "once for a list, not for each item"
+
+
 async def test_a_server_that_went_back_in_time_begins_a_new_epoch(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -405,6 +479,30 @@ async def test_an_object_that_a_transform_fails_on_is_kept_and_counted(server: A
         await running.until_equal()
         assert running.sink.objects["default/a"].problem
         assert running.counts() == {"undecodable:kept": 1}
+
+
+async def test_any_consistency_is_for_the_first_list_only(server: APIServer) -> None:
+    server.faults.add(Fault(verb="watch", status=410))
+    async with reflecting(server, with_options=options(consistency="any")) as running:
+        await running.until_watching(loads=2)
+    lists = [one.query for one in server.requests if one.verb == "list"]
+    asked = [(one.get("resourceVersion"), one.get("resourceVersionMatch")) for one in lists]
+    assert asked == [("0", "NotOlderThan"), (None, None)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"watch_timeout_seconds": (0.0, 1.0)}, id="no-time"),
+        pytest.param({"watch_timeout_seconds": (2.0, 1.0)}, id="empty-range"),
+        pytest.param({"page_size": -1}, id="negative-page"),
+        pytest.param({"initial_events_idle_seconds": 0.0}, id="no-patience"),
+        pytest.param({"initial_events_total_seconds": float("nan")}, id="no-number"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(changes))):
+        options(**changes)
 
 
 @pytest.mark.parametrize("hang", ["list", "watch"])
