@@ -82,6 +82,7 @@ class ObjectCodec(Generic[V]):
         self._labels: InternTable[Labels] = InternTable(decode_labels)
         self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners)
         self._namespaces: dict[str, str] = {}
+        self._namespace_misses = self._namespace_clears = 0
         self._head = _IMPOSSIBLE_HEAD
         self._fill = b""
         self._cut_offset = 0
@@ -163,9 +164,14 @@ class ObjectCodec(Generic[V]):
         )
 
     def _intern_namespace(self, namespace: str) -> str:
-        if len(self._namespaces) >= _MAX_NAMESPACES:
-            self._namespaces.clear()
-        return self._namespaces.setdefault(namespace, namespace)
+        known = self._namespaces
+        if namespace not in known:  # no namespace is known and never found by its truth
+            self._namespace_misses += 1
+            if len(known) >= _MAX_NAMESPACES:
+                known.clear()
+                self._namespace_clears += 1
+            known[namespace] = namespace
+        return known[namespace]
 
     def learn_kind(self, kind: str) -> None:
         """Take note of what objects without a kind of their own are, from their list's kind.
@@ -258,8 +264,14 @@ class ObjectCodec(Generic[V]):
         raise InvalidObjectError(str(self.resource), problem)
 
     def statistics(self) -> dict[str, InternStatistics]:
-        """Return how well labels and owner references are shared."""
-        return {"labels": self._labels.statistics(), "owners": self._owners.statistics()}
+        """Return how well labels, owner references and namespaces are shared."""
+        return {
+            "labels": self._labels.statistics(),
+            "owners": self._owners.statistics(),
+            "namespaces": InternStatistics(
+                len(self._namespaces), self._namespace_misses, self._namespace_clears
+            ),
+        }
 
 
 _REBUILT = frozenset({"kind", "apiVersion", "metadata"})

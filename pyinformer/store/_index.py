@@ -32,7 +32,7 @@ class IndexStatistics(Struct, frozen=True, gc=False):
     name: str
     values: int
     failures: int
-    """Objects that the index function raised for: they are in the cache, not in this index."""
+    """How often an object arrived that the function raised for: it is cached, not in this index."""
     last_failure: str
 
 
