@@ -460,3 +460,13 @@ def test_no_answers_of_a_server_make_a_hot_loop(data: st.DataObject) -> None:
             command = bench.step(answers(data, command))
         in_a_row += not isinstance(command, Sleep)
         assert in_a_row <= 4, "watch-list, pages, one body, watch: then a delay"
+
+
+def test_a_watch_that_delivered_before_it_failed_is_a_success_first() -> None:
+    bench = Bench().watching()
+    for _ in range(5):
+        bench.after_delay(WatchFailed(LOST, established=False))
+        bench.after_delay(WatchFailed(TOO_LARGE, established=False))
+        assert bench.after_delay(WatchFailed(LOST, established=True)) == Watch()
+        assert bench.machine.attempts == 1
+    assert bench.machine.loads == 1
