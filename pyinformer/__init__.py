@@ -1,11 +1,11 @@
 """Kubernetes informers for Python: list, follow, cache, index, and tell handlers.
 
-Start with `connect()` and `SharedInformerFactory`; `pyinformer.testing` has servers to test against.
+Start with `connect()` and `SharedInformerFactory`; `pyinformer.testing` has servers for tests.
 """
 
 from pyinformer.apimachinery import (
-    APIStatusError,
     Added,
+    APIStatusError,
     BadRequestError,
     BytesTransform,
     CacheNotSyncedError,

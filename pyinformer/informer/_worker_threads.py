@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar, cast, final
 
 _R = TypeVar("_R")
-_Job: TypeAlias = Callable[[], Callable[[], None]]
+_Job: TypeAlias = Callable[[], Callable[[], object]]
 """Runs the call; what it returns hands over the result."""
 
 _IDLE_SECONDS = 5.0  # then a thread ends; starting another costs 0.1 ms
@@ -49,7 +49,7 @@ class WorkerThreads:
         future: asyncio.Future[object] = loop.create_future()
         context = contextvars.copy_context()
 
-        def job() -> Callable[[], None]:
+        def job() -> Callable[[], object]:
             """Run in the thread; return how to hand over what came of it."""
             try:
                 settle = partial(_settle, future, context.run(call), None)

@@ -49,6 +49,8 @@ class _WireListMeta(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Envelope(Struct, frozen=True, gc=False, rename="camel"):
+    """What stands around the items."""
+
     kind: str = ""
     api_version: str = ""
     metadata: _WireListMeta | None = None
