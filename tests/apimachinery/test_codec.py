@@ -31,10 +31,14 @@ MANAGED = [{"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {}}}}]
 
 
 class Spec(View):
+    """Where a pod runs."""
+
     node_name: str = ""
 
 
 class SpecView(View):
+    """A projection of it."""
+
     spec: Spec = Spec()
 
 
@@ -285,6 +289,8 @@ def test_hostile_objects_read_as_json_reads_them(seed: int) -> None:
 
 
 class AnyView(View):
+    """A projection that most hostile objects do not have."""
+
     status: tuple[str, ...] = ()
 
 
@@ -480,6 +486,8 @@ def test_an_object_that_does_not_fit_the_view_says_so_when_its_view_is_read() ->
 
 
 class Strict(View):
+    """A projection with an opinion."""
+
     spec: Spec = Spec()
 
     def __post_init__(self) -> None:

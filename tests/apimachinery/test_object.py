@@ -41,41 +41,59 @@ STRIPPED = {
 
 
 class Spec(View):
+    """A nested view."""
+
     node_name: str = ""
 
 
 class PodView(View):
+    """A projection."""
+
     spec: Spec = Spec()
 
 
 class SpecStruct(msgspec.Struct, rename="camel"):
+    """A nested Struct of the user's own."""
+
     node_name: str
 
 
 class PodStruct(msgspec.Struct):
+    """A Struct of the user's own."""
+
     spec: SpecStruct
 
 
 @dataclass
 class PodData:
+    """A dataclass."""
+
     kind: str
     status: dict[str, str]
 
 
 class PodDict(TypedDict):
+    """A TypedDict."""
+
     kind: str
 
 
 class PodModel(pydantic.BaseModel):
+    """A pydantic model."""
+
     kind: str
     status: dict[str, str]
 
 
 class Unfit(msgspec.Struct):
+    """A Struct that no pod fits."""
+
     spec: int
 
 
 class UnfitModel(pydantic.BaseModel):
+    """A pydantic model that no pod fits."""
+
     spec: int
 
 
