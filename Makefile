@@ -14,6 +14,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_TO_TEST := $(VENV)/.ready-to-test
 
+# Of the tests' helpers: steps of a state machine and local fixtures say it by their names.
+TESTS_DOCUMENTED = 80
+
 # Silent but for the verdict; whoever lacks a docstring is named only on failure.
 INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MISSED; exit 1; }
 
@@ -57,7 +60,7 @@ lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 	@echo "== import-linter" && $(BIN)/lint-imports
 	@echo "== mypy" && $(BIN)/mypy
 	@echo "== interrogate: package" && $(call INTERROGATE,pyinformer)
-	@echo "== interrogate: tests" && $(call INTERROGATE,--ignore-regex '^(test|Test)' tests)
+	@echo "== interrogate: tests" && $(call INTERROGATE,--fail-under $(TESTS_DOCUMENTED) --ignore-regex '^(test|Test)' tests)
 
 check-tests: $(READY_TO_TEST)
 	@echo "== tests on the embedded server, with branch coverage"
