@@ -190,7 +190,8 @@ class ReflectorMachine:
 
     def _on_watch_failed(self, happened: WatchFailed, now: float) -> Command:
         error = happened.error
-        if happened.established:
+        was_good = happened.established or happened.seconds >= _EMPTY_WATCH_SECONDS
+        if was_good:
             self._watches_since_load += 1
             self.progressed()
         if isinstance(error, ResourceExpiredError):
@@ -204,7 +205,7 @@ class ReflectorMachine:
                 self._too_large = 0
                 return self._retry_load(error, now)
         # A network that breaks stream after stream must not make the cache older and older.
-        was_useful = happened.established and isinstance(error, TransportError)
+        was_useful = was_good and isinstance(error, TransportError)
         return self._wait(error, now, Watch(), was_useful=was_useful)
 
     def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:

@@ -257,7 +257,8 @@ class Reflector(Generic[V]):
         except InformerError as error:
             if isinstance(error, APIStatusError):
                 self._guard.count("watch_errors", str(error.status), label="code")
-            return WatchFailed(error, established=follower.frames > 0)
+            lasted = self._now() - started
+            return WatchFailed(error, established=follower.frames > 0, seconds=lasted)
         return WatchEnded(follower.frames, self._now() - started)
 
     async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> None:

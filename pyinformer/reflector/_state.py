@@ -99,6 +99,8 @@ class WatchFailed(Struct, frozen=True):
     error: InformerError
     established: bool
     """The server had accepted the watch and sent something before it failed."""
+    seconds: float = 0.0
+    """How long it was open."""
 
 
 class Breach(enum.Enum):

@@ -236,8 +236,15 @@ def test_a_watch_that_fails_resumes_without_a_list(
     assert bench.machine.loads == 1
 
 
-@pytest.mark.parametrize("happened", [WatchFailed(LOST, established=True), WatchEnded(1, 0.1)])
-def test_watches_that_deliver_before_they_break_never_wait_long(happened: Input) -> None:
+@pytest.mark.parametrize(
+    "happened",
+    [
+        pytest.param(WatchFailed(LOST, established=True), id="lost-after-events"),
+        pytest.param(WatchFailed(LOST, established=False, seconds=60), id="lost-while-quiet"),
+        pytest.param(WatchEnded(1, 0.1), id="ended-early"),
+    ],
+)
+def test_watches_that_work_before_they_break_never_wait_long(happened: Input) -> None:
     """Else a network that cuts every few seconds would make the cache half a minute old."""
     bench = Bench().watching()
     for _ in range(50):
