@@ -27,6 +27,7 @@ from pyinformer.transport import (
     DELETED,
     ERROR,
     MODIFIED,
+    MODIFIED_PREFIX,
     read_bookmark,
     read_error,
     read_frame,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import InformerError, ObjectCodec
     from pyinformer.reflector._guard import Guard
     from pyinformer.reflector._sink import Sink
+
+
+_CLOSING_BRACE = b"}"[0]
+_PREFIX_LENGTH = len(MODIFIED_PREFIX)
 
 
 @final
@@ -49,7 +54,19 @@ class Follower(Generic[V]):
         selective: a selector is in force, so that a deleted object may still exist.
     """
 
-    __slots__ = ("_codec", "_guard", "_selective", "_sink", "bookmarks", "events")
+    __slots__ = (
+        "_applied",
+        "_apply",
+        "_codec",
+        "_decode_object",
+        "_get",
+        "_guard",
+        "_judge_change",
+        "_selective",
+        "_sink",
+        "bookmarks",
+        "events",
+    )
 
     def __init__(
         self, codec: ObjectCodec[V], guard: Guard, sink: Sink[V], *, selective: bool = False
@@ -58,6 +75,10 @@ class Follower(Generic[V]):
         self._guard = guard
         self._sink = sink
         self._selective = selective
+        # Looked up once here instead of at every event.
+        self._decode_object = codec.decode
+        self._get, self._apply = sink.get, sink.apply_nowait
+        self._judge_change, self._applied = guard.judge_change, guard.applied
         self.events = 0
         self.bookmarks = 0
 
@@ -73,45 +94,52 @@ class Follower(Generic[V]):
             StreamBroken: this and what follows cannot be applied.
             APIStatusError: the server said ERROR.
         """
+        if data.startswith(MODIFIED_PREFIX, start) and data[end - 1] == _CLOSING_BRACE:
+            # Nearly every line of a busy cluster; that it is one object is proven by the decode.
+            try:
+                new = self._decode_object(data, start + _PREFIX_LENGTH, end - 1)
+            except InvalidObjectError:
+                new = self._decode_oddity(data[start:end])
+            self._change(new)
+        else:
+            self._on_other_line(data[start:end])
+
+    def _on_other_line(self, line: bytes) -> None:
         try:
-            kind, body, first, last = read_frame(data, start, end)
+            kind, body, first, last = read_frame(line, 0, len(line))
         except ProtocolError as error:
-            raise self._unreadable(error, data[start:end]) from error
-        if kind == MODIFIED or kind == ADDED:  # noqa: PLR1714, SIM109 - hottest line
-            self._change(self._decode(body, first, last, (data, start, end)))
+            raise self._unreadable(error, line) from error
+        if kind in {ADDED, MODIFIED}:
+            self._change(self._decode(body, first, last, line))
         elif kind == DELETED:
-            self._delete(self._decode(body, first, last, (data, start, end)))
+            self._delete(self._decode(body, first, last, line))
         elif kind == BOOKMARK:
             self._bookmark(body, first, last)
         elif kind == ERROR:
             raise read_error(body, first, last, request="watch")
         else:
-            raise self._unreadable(
-                ProtocolError("watch", f"an event of the unknown type {kind[:40]!r}"),
-                data[start:end],
-            )
+            what = f"an event of the unknown type {kind[:40]!r}"
+            raise self._unreadable(ProtocolError("watch", what), line)
 
-    def _decode(
-        self, body: bytes, first: int, last: int, where: tuple[bytes, int, int]
-    ) -> KubeObject[V]:
+    def _decode(self, body: bytes, first: int, last: int, line: bytes) -> KubeObject[V]:
         try:
             return self._codec.decode(body, first, last)
         except InvalidObjectError:
-            data, start, end = where
-            line = data[start:end]
-            # What looked like the usual line may have more in it than one object.
-            try:
-                return decode_any(self._codec, line)
-            except (InvalidObjectError, ProtocolError) as error:
-                raise self._unreadable(error, line) from error
+            return self._decode_oddity(line)
+
+    def _decode_oddity(self, line: bytes) -> KubeObject[V]:
+        """Decode what looked like the usual line and may have more in it than one object."""
+        try:
+            return decode_any(self._codec, line)
+        except (InvalidObjectError, ProtocolError) as error:
+            raise self._unreadable(error, line) from error
 
     def _change(self, new: KubeObject[V]) -> None:
-        key = new._key
-        old = self._sink.get(key)
-        guard = self._guard
-        verdict = guard.judge_change(key, new.metadata, None if old is None else old.metadata)
+        key, meta = new._key, new.metadata
+        old = self._get(key)
+        verdict = self._judge_change(key, meta, None if old is None else old.metadata)
         if verdict is Verdict.UPDATE and old is not None:
-            self._sink.apply_nowait(Updated(old, new))
+            self._apply(Updated(old, new))
         elif verdict is Verdict.ADD:
             self._sink.apply_nowait(Added(new))
         elif verdict is Verdict.REPLACE and old is not None:
@@ -120,7 +148,7 @@ class Follower(Generic[V]):
         else:
             self._check_suspicion(new)
             return
-        guard.applied(new.metadata.resource_version)
+        self._applied(meta.resource_version)
         self.events += 1
 
     def _delete(self, gone: KubeObject[V]) -> None:
