@@ -84,6 +84,7 @@ class Followed:
         }
 
         def is_there() -> bool:
+            """Compare who is there, and in which version."""
             # Sizes first: comparing thousands of objects at every look would slow what it awaits.
             return (
                 len(self.history.mirror) == len(wanted)

@@ -132,6 +132,7 @@ async def proxying(
     tasks: set[asyncio.Task[None]] = set()
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task that the block owns."""
         task = asyncio.create_task(proxy.serve(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

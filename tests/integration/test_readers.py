@@ -128,12 +128,15 @@ class Listener:
         self.heard: list[str] = []
 
     async def on_add(self, obj: pyinformer.KubeObject[Any]) -> None:
+        """Note who appeared."""
         self.heard.append(f"add {obj.metadata.name}")
 
     def on_update(self, old: pyinformer.KubeObject[Any], new: pyinformer.KubeObject[Any]) -> None:
+        """Note who changed, and into what."""
         self.heard.append(f"update {old.metadata.name} {new.at('metadata.annotations', dict)}")
 
     def on_delete(self, obj: pyinformer.KubeObject[Any]) -> None:
+        """Note who disappeared."""
         self.heard.append(f"delete {obj.metadata.name}")
 
 
