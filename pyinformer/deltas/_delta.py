@@ -71,6 +71,12 @@ class Delta(Struct, Generic[V], frozen=True, gc=False):
     is_in_initial_list: bool = False
     """It was taken by the queue no later than the first complete list."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The stand-in for no objects cannot be pickled.
+        whole = None if self.objects is _NO_OBJECTS else self.objects
+        version, initial = self.resource_version, self.is_in_initial_list
+        return _rebuild, (self.type, self.object, whole, version, initial)
+
     @property
     def key(self) -> str:
         """`namespace/name`, or `name`; empty for what concerns the whole cache."""
@@ -78,6 +84,17 @@ class Delta(Struct, Generic[V], frozen=True, gc=False):
         if found is None:
             return ""
         return found.key if isinstance(found, DeletedFinalStateUnknown) else found._key
+
+
+def _rebuild(
+    kind: DeltaType,
+    found: KubeObject[V] | DeletedFinalStateUnknown[V] | None,
+    objects: Mapping[str, KubeObject[V]] | None,
+    resource_version: str,
+    is_in_initial_list: bool,  # noqa: FBT001 - called by pickle alone
+) -> Delta[V]:
+    whole = _NO_OBJECTS if objects is None else objects
+    return Delta(kind, found, whole, resource_version, is_in_initial_list)
 
 
 def last_state(delta: Delta[V]) -> KubeObject[V] | None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from collections.abc import Callable
 
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, InvalidArgumentError, KubeObject, Updated
-from pyinformer.deltas import Delta, DeltaFIFO, Deltas, QueueStatistics, RealFIFO
+from pyinformer.deltas import (
+    DeletedFinalStateUnknown,
+    Delta,
+    DeltaFIFO,
+    Deltas,
+    DeltaType,
+    QueueStatistics,
+    RealFIFO,
+)
 from pyinformer.reflector._sink import Sink
 from tests.deltas.pods import known, pod, read_all, unknown
 
@@ -296,3 +306,21 @@ def test_deltas_are_invisible_to_the_garbage_collector() -> None:
     (delta,) = queue.drain_nowait()
 
     assert not gc.is_tracked(delta)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        pytest.param(Delta(DeltaType.ADDED, pod("a"), is_in_initial_list=True), id="object"),
+        pytest.param(
+            Delta(DeltaType.DELETED, DeletedFinalStateUnknown("a", pod("a"))), id="tombstone"
+        ),
+        pytest.param(Delta(DeltaType.REPLACED_ALL, None, {"a": pod("a")}, "5"), id="whole-list"),
+        pytest.param(Delta(DeltaType.BOOKMARK, resource_version="5"), id="bookmark"),
+    ],
+)
+def test_deltas_pickle_and_copy(delta: Delta[None]) -> None:
+    restored = pickle.loads(pickle.dumps(delta))  # noqa: S301 - our own bytes
+    for twin in (restored, copy.copy(delta), copy.deepcopy(delta)):
+        assert twin == delta
+        assert (twin.key, twin.objects) == (delta.key, delta.objects)
