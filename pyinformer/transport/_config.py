@@ -42,7 +42,7 @@ class ClusterConfig:
     tls_server_name: str | None = None
     """The name that the server's certificate must carry. None: the URL's host."""
 
-    proxy_url: str | None = None
+    proxy_url: str | None = field(default=None, repr=False)  # it may hold a password
     """An HTTP proxy. None: there is none; environment variables are not consulted."""
 
     credentials: Credentials = field(default_factory=NoCredentials, repr=False)
@@ -56,7 +56,13 @@ class ClusterConfig:
 
     def __post_init__(self) -> None:
         if not _is_http_url(self.server):
-            reason = f"server {self.server!r} is no http or https URL with a host"
+            reason = f"server {_shown(self.server)!r} is no http or https URL with a host"
+            raise ConfigurationError(self.source, reason)
+        if "@" in urlsplit(self.server).netloc:  # it would stand in every error
+            reason = "holds a name or a password; give credentials beside it"
+            raise ConfigurationError(self.source, f"server {_shown(self.server)!r} {reason}")
+        if self.proxy_url and not _is_http_url(self.proxy_url):
+            reason = f"proxy {_shown(self.proxy_url)!r} is no http or https URL with a host"
             raise ConfigurationError(self.source, reason)
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -99,6 +105,11 @@ def _is_http_url(url: str) -> bool:
         return False
     usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
     return usable and not (parts.query or parts.fragment)
+
+
+def _shown(url: str) -> str:
+    """Return a URL without the name and the password in it."""
+    return f"...@{url.rpartition('@')[2]}" if "@" in url else url
 
 
 def _words(error: Exception) -> str:

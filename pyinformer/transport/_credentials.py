@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
@@ -38,6 +39,7 @@ class Credentials(Protocol):
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class NoCredentials:
     """Nothing in the headers: anonymous, or a client certificate."""
 
@@ -70,6 +72,14 @@ class StaticCredentials:
         """Build credentials from a name and a password."""
         pair = f"{username}:{password}".encode()
         return cls(f"Basic {base64.b64encode(pair).decode('ascii')}")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, StaticCredentials):
+            return self._headers == other._headers
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._headers["Authorization"])
 
     async def headers(self) -> Mapping[str, str]:
         """Return the header.

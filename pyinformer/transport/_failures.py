@@ -56,6 +56,8 @@ def _not_connected(error: aiohttp.ClientConnectorError, url: str) -> TransportEr
     import aiohttp
 
     host = urlsplit(url).netloc
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        host = f"the proxy {error.host}:{error.port}"
     cause: BaseException = error
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error

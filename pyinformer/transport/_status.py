@@ -22,6 +22,8 @@ from pyinformer.apimachinery import (
 
 MAX_MESSAGE_CHARS: Final = 500
 _MAX_RETRY_AFTER_DIGITS = 9  # three decades: more is no number of seconds
+_MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
+_STATUS_CODES = range(100, 1000)
 _INTERNAL_SERVER_ERROR = 500
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -67,7 +69,7 @@ def status_error_from_object(status_object: JSONValue, *, request: str = "") -> 
     details = _mapping(fields.get("details"))
     causes = _causes(details)
     code = fields.get("code")
-    status = code if isinstance(code, int) and code > 0 else _INTERNAL_SERVER_ERROR
+    status = code if isinstance(code, int) and code in _STATUS_CODES else _INTERNAL_SERVER_ERROR
     return status_error_class(status, causes)(
         status=status,
         reason=_text(fields.get("reason")),
@@ -143,5 +145,6 @@ def _causes(details: JSONObject) -> tuple[str, ...]:
 
 
 def _seconds(value: JSONValue) -> float | None:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-    return float(value) if usable else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value < _MAX_RETRY_AFTER_SECONDS else None

@@ -330,6 +330,40 @@ def test_a_server_that_is_no_url_is_refused(url: str) -> None:
         ClusterConfig(server=url, source="my file")
 
 
+@pytest.mark.parametrize(
+    "url", ["proxy:3128", "socks5://u:s3cret@proxy", "http://us er:s3cret@h:99999", "//x"]
+)
+def test_a_proxy_that_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="my file: proxy") as refused:
+        ClusterConfig(server="https://host", proxy_url=url, source="my file")
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://u:s3cret@host", "ftp://u:s3cret@host", "u:s3/cr@host"])
+def test_a_server_with_a_password_in_it_is_refused_without_saying_it(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"my file: server '\.\.\.@host'") as refused:
+        ClusterConfig(server=url, source="my file")
+    assert "s3" not in str(refused.value)
+
+
+def test_a_password_for_the_proxy_stands_in_no_repr() -> None:
+    config = ClusterConfig(server="https://host", proxy_url="http://u:s3cret@proxy:3128")
+    assert config.proxy_url == "http://u:s3cret@proxy:3128"
+    assert "s3cret" not in repr(config)
+
+
+def test_configurations_are_equal_by_what_they_say_and_survive_a_pickle() -> None:
+    def config(token: str = "") -> ClusterConfig:
+        credentials = StaticCredentials.bearer(token) if token else NoCredentials()
+        return ClusterConfig(server="https://host", credentials=credentials)
+
+    assert config() == config()
+    assert config("a") == config("a")
+    assert len({config(), config("a"), config("b"), config("a")}) == 3
+    for one in (config(), config("a")):
+        assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - our own bytes
+
+
 def test_a_header_that_would_break_the_request_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         StaticCredentials.bearer("a\r\nX-Evil: 1")

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.transport import StaticCredentials
+from pyinformer.transport import ClusterConfig, StaticCredentials
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
 if TYPE_CHECKING:
@@ -275,6 +275,18 @@ async def test_a_refused_connection_names_the_host() -> None:
                 await connection.request("GET", "/a")
 
     assert not isinstance(e.value, TimeoutError)
+
+
+async def test_a_refused_connection_to_the_proxy_names_the_proxy() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        proxy = f"http://u:s3cret@127.0.0.1:{port}"
+        config = ClusterConfig(server="http://host.invalid", proxy_url=proxy)
+        async with connected("", config=config) as connection:
+            with pytest.raises(TransportError, match=f"the proxy 127.0.0.1:{port}: ") as lost:
+                await connection.request("GET", "/a")
+    assert "s3cret" not in str(lost.value)
 
 
 async def test_an_unknown_host_is_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyinformer.apimachinery import (
@@ -52,6 +53,14 @@ def test_retry_after_in_the_status_counts_without_a_header() -> None:
     assert error.retry_after_seconds == 3.0
 
 
+@pytest.mark.parametrize("value", [b"1" + b"0" * 400, b"1e300", b"-1", b"0", b"true", b'"3"'])
+def test_a_retry_after_that_is_no_time_counts_as_none(value: bytes) -> None:
+    body = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % value
+
+    assert status_error(429, {}, body).retry_after_seconds is None
+    assert status_error_from_object(msgspec.json.decode(body)).retry_after_seconds is None
+
+
 def test_the_http_status_decides_whatever_the_body_says() -> None:
     assert type(status_error(410, {}, b'{"code":500}')) is ResourceExpiredError
 
@@ -70,6 +79,8 @@ def test_the_http_status_decides_whatever_the_body_says() -> None:
         ),
         pytest.param({"message": "no code"}, ServerError, 500, id="no-code"),
         pytest.param({"code": "410"}, ServerError, 500, id="code-of-text"),
+        pytest.param({"code": True}, ServerError, 500, id="code-of-truth"),
+        pytest.param({"code": 10**400}, ServerError, 500, id="code-out-of-range"),
         pytest.param({"details": [1], "code": 503}, ServerError, 503, id="odd-details"),
         pytest.param({"details": {"causes": [1, {}]}}, ServerError, 500, id="odd-causes"),
         pytest.param(None, ServerError, 500, id="null"),
