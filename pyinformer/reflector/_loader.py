@@ -63,13 +63,15 @@ class Loader(Generic[V]):
         limit = self._options.page_size if mode is LoadMode.PAGED else 0
         page = await self._read_page(snapshot, limit, "")
         first = page.resource_version
+        seen: set[str] = set()
         while page.continue_token:
             self.pages += 1
             token = page.continue_token
-            page = await self._read_page(snapshot, limit, token)
-            if page.continue_token == token:
-                reason = "a page is followed by itself"
+            if token in seen:
+                reason = "a page is followed by itself, or by one before it"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
+            seen.add(token)
+            page = await self._read_page(snapshot, limit, token)
             if page.resource_version != first:
                 reason = f"its pages are at {first} and at {page.resource_version}"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)

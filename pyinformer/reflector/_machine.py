@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import ExponentialBackoff
 
 _REFUSALS = frozenset({400, 403, 405, 415, 422})  # all of them have been seen from some server
+_REFUSALS_OF_ONE = frozenset({403, 405})  # missing rights or verbs of this resource, not the server
 _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at once
 _EMPTY_WATCHES = 3  # so many empty ones in a row: the position may be dead (kubernetes#104171)
 _EMPTY_WATCH_SECONDS = 2.0
@@ -148,6 +149,8 @@ class ReflectorMachine:
     def _on_load_failed(self, happened: LoadFailed, now: float) -> Command:
         error = happened.error
         if isinstance(error, InvalidResourceVersionError):
+            if happened.mode is LoadMode.WATCH_LIST:
+                self._own_watch_list.refused(now)  # the end bookmark alone may be what is wrong
             return self._on_malformed(error, now)
         if happened.mode is LoadMode.WATCH_LIST:
             return self._on_watch_list_failed(happened, now)
@@ -159,9 +162,10 @@ class ReflectorMachine:
 
     def _on_watch_list_failed(self, happened: LoadFailed, now: float) -> Command:
         error = happened.error
-        refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
-        if refused or isinstance(error, ListInconsistentError):
-            memory = self._watch_list if refused else self._own_watch_list
+        status = error.status if isinstance(error, APIStatusError) else 0
+        if status in _REFUSALS or isinstance(error, ListInconsistentError):
+            of_all = status in _REFUSALS - _REFUSALS_OF_ONE
+            memory = self._watch_list if of_all else self._own_watch_list
             memory.refused(now)
             return self._perform(Load(self._list_mode()))
         self._broken_watch_lists += happened.established or _may_spare_lists(error)

@@ -140,6 +140,17 @@ def test_a_refused_watch_list_is_remembered_for_ten_minutes_by_all() -> None:
     assert third.start() == WATCH_LIST
 
 
+@pytest.mark.parametrize("code", [403, 405])
+def test_a_refusal_of_one_resource_is_not_held_against_the_others(code: int) -> None:
+    bench = Bench()
+    bench.start()
+    assert bench.step(LoadFailed(LoadMode.WATCH_LIST, status(code))) == PAGED
+    bench.step(Loaded(LoadMode.PAGED))
+    bench.now += 500
+    assert bench.after_delay(WatchFailed(EXPIRED, established=True)) == PAGED
+    assert Bench(memory=bench.memory).start() == WATCH_LIST
+
+
 def test_a_watch_list_without_an_end_falls_back_at_once_for_this_resource_only() -> None:
     bench = Bench()
     bench.start()
@@ -383,9 +394,17 @@ def test_a_malformed_version_long_after_that_list_costs_another_list() -> None:
 def test_a_list_with_malformed_versions_twice_is_final(mode: LoadMode) -> None:
     bench = Bench()
     bench.start()
-    assert bench.after_delay(LoadFailed(mode, MALFORMED)) == WATCH_LIST
+    bench.after_delay(LoadFailed(mode, MALFORMED))
     bench.now += 10_000
     assert bench.step(LoadFailed(mode, MALFORMED)) == Halt(MALFORMED)
+
+
+def test_a_watch_list_with_malformed_versions_gives_way_to_a_list() -> None:
+    bench = Bench()
+    bench.start()
+    assert bench.after_delay(LoadFailed(LoadMode.WATCH_LIST, MALFORMED, established=True)) == PAGED
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+    assert Bench(memory=bench.memory).start() == WATCH_LIST
 
 
 def test_a_suspect_stream_is_loaded_again_under_backoff() -> None:
@@ -465,7 +484,7 @@ def test_no_answers_of_a_server_make_a_hot_loop(data: st.DataObject) -> None:
             command = bench.step(Woke())
         else:
             command = bench.step(answers(data, command))
-        in_a_row += not isinstance(command, Sleep)
+        in_a_row += not isinstance(command, Sleep | Halt)
         assert in_a_row <= 4, "watch-list, pages, one body, watch: then a delay"
 
 

@@ -375,6 +375,11 @@ def _list_body(*names: str, version: str = "50", kind: str = "PodList", **more: 
             id="pages-of-two-versions",
         ),
         pytest.param([_list_body("x", **{"continue": "t"})] * 2, "by itself", id="endless-pages"),
+        pytest.param(
+            [_list_body("x", **{"continue": token}) for token in ("t", "u", "t")],
+            "by one before it",
+            id="endless-pages-in-turn",
+        ),
     ],
 )
 async def test_a_list_that_cannot_be_true_takes_no_effect_and_is_repeated(
