@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pyinformer.apimachinery._errors import InvalidObjectError, InvalidPathError
+from pyinformer.apimachinery._errors import InvalidObjectError, InvalidPathError, InvalidTypeError
 from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class CompiledPath:
             decoder, self._fields = _nest(parse_path(path), kind)
             self._decode = msgspec.json.Decoder(decoder).decode
         except TypeError as error:
-            raise InvalidPathError(path, f"{kind!r} cannot be its type: {error}") from error
+            reason = f"cannot read {path!r} as {kind!r}: {error}"
+            raise InvalidTypeError("kind", reason) from error
 
     def read(self, raw: bytes, what: str) -> JSONValue:
         """Return the value, or UNSET where the object has none, or null.

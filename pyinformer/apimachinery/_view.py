@@ -1,8 +1,8 @@
 """Views: the part of an object that a user wants decoded once and shared.
 
 A user subclasses `View` with the fields of interest, in snake case. Such a view is decoded in the
-same pass as the metadata, is frozen, and is refused at registration if anything in it could be
-mutated, because every reader gets the same one.
+same pass as the metadata and is frozen. It is refused at registration if anything in it could be
+mutated, because every reader gets the same one, or would be tracked by the garbage collector.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ _IMMUTABLE = (
     msginspect.DateType,
     msginspect.TimeType,
     msginspect.TimeDeltaType,
-    msginspect.UUIDType,
     msginspect.DecimalType,
     msginspect.EnumType,
     msginspect.LiteralType,
@@ -118,7 +117,8 @@ def _mutable(info: msginspect.Type, where: str, seen: frozenset[type]) -> str | 
         return _mutable_struct(info, where, seen)
     generic = type(info).__name__.removesuffix("Type").lower()
     kind = getattr(getattr(info, "cls", None), "__name__", generic)
-    return f"{where} is a {kind}, which readers could change; use a tuple, or a nested View"
+    reason = "which readers could change or the garbage collector would have to walk"
+    return f"{where} is a {kind}, {reason}; use text, a tuple, or a nested View"
 
 
 def _mutable_struct(info: msginspect.StructType, where: str, seen: frozenset[type]) -> str | None:

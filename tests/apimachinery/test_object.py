@@ -188,15 +188,16 @@ def test_at_says_that_lists_have_no_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    "kind",
     [
-        pytest.param("str", InvalidPathError, id="text"),
-        pytest.param(Annotated[str, msgspec.Meta(ge=1)], InvalidPathError, id="contradiction"),
-        pytest.param([str], InvalidTypeError, id="unhashable"),
+        pytest.param("str", id="text"),
+        pytest.param(5, id="number"),
+        pytest.param(Annotated[str, msgspec.Meta(ge=1)], id="contradiction"),
+        pytest.param([str], id="unhashable"),
     ],
 )
-def test_at_refuses_what_is_no_type(kind: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_at_refuses_what_is_no_type(kind: Any) -> None:
+    with pytest.raises(InvalidTypeError, match=r"^kind: cannot read 'spec.nodeName' as "):
         pod().at("spec.nodeName", kind)
 
 

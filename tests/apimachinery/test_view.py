@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -74,6 +75,7 @@ def view_of(kind: Any, **options: Any) -> type[View]:
         pytest.param(set[str], "set", id="set"),
         pytest.param(frozenset[str], "frozenset", id="frozenset"),
         pytest.param(bytearray, "bytearray", id="bytearray"),
+        pytest.param(UUID, "uuid", id="uuid"),
         pytest.param(msgspec.Raw, "raw", id="raw"),
         pytest.param(Any, "any", id="any"),
         pytest.param(object, "object", id="object"),
