@@ -11,6 +11,7 @@ import builtins
 from typing import TYPE_CHECKING, Generic, Protocol, final
 
 from pyinformer.apimachinery import (
+    InvalidTypeError,
     KubeObject,
     LabelSelector,
     ObjectNotFoundError,
@@ -74,13 +75,17 @@ class Lister(Generic[V]):
         Raises:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
+            InvalidTypeError: the key is no text.
         """
+        if not isinstance(key, str):  # also what `for pod in lister` asks for
+            reason = f"is 'namespace/name' or 'name', not {key!r}; list() returns the objects"
+            raise InvalidTypeError("key", reason)
         if not allow_unsynced:
             self._readiness.check(key.rpartition("/")[0] or None)
         return self._indexer.get(key)
 
     def __getitem__(self, key: str) -> KubeObject[V]:
-        """Return an object.
+        """Return an object; otherwise as `get`.
 
         Raises:
             ObjectNotFoundError: there is none with this key.

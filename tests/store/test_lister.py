@@ -14,6 +14,7 @@ from pyinformer.apimachinery import (
     Deleted,
     IndexNotFoundError,
     InvalidSelectorError,
+    InvalidTypeError,
     LabelSelector,
     NotCachedError,
     ObjectNotFoundError,
@@ -243,3 +244,9 @@ async def test_a_cancelled_walk_ends_and_harms_nothing(store: Indexer[Any]) -> N
         await task
     assert 0 < len(seen) < 200
     assert len([obj async for obj in lister.iter_async()]) == 200
+
+
+@pytest.mark.parametrize("read", [list, lambda lister: lister[5], lambda lister: 5 in lister])
+def test_a_key_that_is_no_text_is_refused(lister: Lister[Any], read: Any) -> None:
+    with pytest.raises(InvalidTypeError, match=r"^key: .*list\(\) returns the objects"):
+        read(lister)
