@@ -59,7 +59,9 @@ async def test_a_stream_delivers_the_body_and_then_its_end_for_ever(
 
         assert data == b"".join(EVENTS)
         assert [await body.read() for _ in range(10)] == [b""] * 10
-        assert not [record for record in caplog.records if record.levelname == "WARNING"]
+        # The loop in debug mode warns of a busy machine, too.
+        warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert not [w for w in warnings if not w.getMessage().startswith("Executing ")]
 
 
 async def test_every_request_says_who_asks_and_what_it_understands() -> None:
