@@ -253,6 +253,7 @@ class Reflector(Generic[V]):
         except StreamBroken as broken:
             return WatchBroken(broken.breach, broken.error, broken.digest)
         except LineTooLongError as error:
+            self._guard.count("unknown_events")
             return WatchBroken(Breach.UNREADABLE, error, b"too long")
         except InformerError as error:
             if isinstance(error, APIStatusError):

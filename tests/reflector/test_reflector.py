@@ -15,6 +15,7 @@ from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.testing import APIServer, Fault, Token
 from pyinformer.transport import StaticCredentials
+from pyinformer.transport._lines import MAX_LINE_BYTES
 from tests.reflector.running import (
     is_watch_list,
     listed,
@@ -294,6 +295,21 @@ async def test_an_unknown_event_type_resumes_and_the_same_again_costs_one_list(
         assert running.counts() == {"unknown_events": 2}
     assert watches(server)[:2] == [position, position]
     assert verbs(server) == ["list", "watch", "watch", "list", "watch"]
+
+
+async def test_a_line_over_the_limit_resumes_and_is_counted(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        cached = running.sink.versions()
+        server.faults.add(Fault(verb="watch", body=b" " * (MAX_LINE_BYTES + 1)))
+        server.end_watches()
+        await until(lambda: "longer than" in (running.reflector.status().last_error or ""))
+        assert "what was cached stays" in (running.reflector.status().last_error or "")
+        assert running.sink.versions() == cached
+        put(server, "b")
+        await running.until_equal()
+        assert running.counts() == {"unknown_events": 1}
+        assert running.reflector.status().loads == 1
 
 
 def _has_more_watches(server: APIServer, opened: int) -> bool:
