@@ -86,7 +86,7 @@ class _Reader:
             merger = KubeConfigMerger(os.pathsep.join(self._files))
             loader = KubeConfigLoader(
                 merger.config,
-                active_context=self._context,
+                active_context=self._context_to_use(merger),
                 config_base_path=None,
                 config_persister=merger.save_changes,  # as kubectl: OIDC refresh tokens rotate
             )
@@ -105,9 +105,25 @@ class _Reader:
         except (aiohttp.ClientError, RuntimeError) as error:
             raise ConfigurationError(self._source, f"its login failed: {error}") from error
         except _MALFORMED as error:
-            reason = f"is no kubeconfig with clusters, contexts and users ({error!r})"
+            # What TypeErrors say is about the loader's code, not about the file.
+            detail = "" if isinstance(error, TypeError | AttributeError) else f" ({error!r})"
+            reason = f"is no kubeconfig with clusters, contexts and users{detail}"
             raise ConfigurationError(self._source, reason) from error
         return found
+
+    def _context_to_use(self, merger: Any) -> str | None:  # noqa: ANN401 - the loader has no types
+        """Name the one asked for, else the first file's current one: the merger takes the last."""
+        from kubernetes_asyncio.config.config_exception import ConfigException
+
+        if self._context is None:
+            currents = (file.get("current-context") for file in merger.config_files.values())
+            return next((current for current in currents if current), None)
+        names = [entry.value.get("name") for entry in merger.config.value["contexts"]]
+        if self._context not in names:
+            there = ", ".join(sorted(str(name) for name in names if name)) or "none"
+            message = f"has no context {self._context!r}; there are: {there}"
+            raise ConfigException(message)
+        return self._context
 
     def _note_context(self, config: Any, current: Any) -> None:  # noqa: ANN401 - the loader's tree has no types
         """Take what the loader does not hand on: the namespace, and where a token file is."""

@@ -124,7 +124,7 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
     ("content", "words"),
     [
         pytest.param("a: [b", "no YAML.*line 1", id="yaml"),
-        pytest.param("", "no kubeconfig", id="empty"),
+        pytest.param("", r"no kubeconfig with clusters, contexts and users$", id="empty"),
         pytest.param("just text", "no kubeconfig", id="text"),
         pytest.param("[1]", "no kubeconfig", id="list"),
         pytest.param({**kubeconfig(), "current-context": "two"}, "two in .*contexts", id="context"),
@@ -173,7 +173,7 @@ async def test_a_malformed_kubeconfig_names_the_file_and_the_trouble(
 
 async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig())
-    with pytest.raises(ConfigurationError, match=r"two in .*contexts"):
+    with pytest.raises(ConfigurationError, match=r"no context 'two'; there are: one$"):
         await find(tmp_path, path, context="two")
 
 
@@ -187,7 +187,9 @@ async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: P
 
     first = await find(tmp_path, environ={"KUBECONFIG": paths}, context="one")
     second = await find(tmp_path, paths, context="two")
+    current = await find(tmp_path, paths)
 
+    assert current.server == first.server  # the first file's current context wins
     assert (first.server, first.namespace) == ("http://one.example:80", "default")
     assert (second.server, second.namespace) == ("http://two.example:80", "team-b")
     assert await first.credentials.headers() == {"Authorization": "Bearer 1"}
