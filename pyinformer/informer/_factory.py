@@ -12,6 +12,7 @@ from pyinformer.apimachinery import (
     FieldSelector,
     InformerError,
     InvalidArgumentError,
+    InvalidTypeError,
     LabelSelector,
     LifecycleError,
     Transform,
@@ -69,6 +70,9 @@ class SharedInformerFactory:
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
+        if not hasattr(cluster, "list_watch"):
+            reason = "is the Cluster of `async with pyinformer.connect() as cluster`"
+            raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")
         self._cluster = cluster
         self._options = options
         self._metrics = metrics
