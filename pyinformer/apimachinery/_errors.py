@@ -439,8 +439,8 @@ class CacheSyncTimeoutError(InformerError, TimeoutError):
         self.waited_seconds = waited_seconds
         self.pending: tuple[str, ...] = tuple(pending)
         super().__init__(
-            f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. What has not"
-            " failed goes on trying"
+            f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. Every"
+            " informer whose state is not failed goes on trying"
         )
 
 

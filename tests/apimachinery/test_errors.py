@@ -136,7 +136,10 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
         errors.CacheSyncTimeoutError(waited_seconds=30.0, pending=["pods: 403", "nodes: 401"]),
         TimeoutError,
-        "not synced after 30.0 s: pods: 403; nodes: 401. What has not failed goes on trying",
+        (
+            "not synced after 30.0 s: pods: 403; nodes: 401. Every informer whose state"
+            " is not failed goes on trying"
+        ),
     ),
     (errors.NotCachedError(informer="pods", namespace="kube-system"), LookupError, _NOT_CACHED),
     (

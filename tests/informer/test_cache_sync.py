@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) -> None:
     """State, failed attempts, last error and seconds, for those that are not synced."""
     apiserver.faults.add(
-        Fault(resource="pods", status=403, times=None, message="no rights here"),
+        Fault(
+            resource="pods",
+            status=403,
+            times=None,
+            message="no rights here",
+            retry_after_seconds=60,  # so that the wait ends between two attempts
+        ),
         Fault(resource="secrets", hang=True, times=None),
     )
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
@@ -49,8 +55,8 @@ async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) 
         r"secrets\.v1: loading \(watch-list\), 0 failed attempts, for 0\.\d s", hanging
     )
     assert str(error) == (
-        f"not synced after {error.waited_seconds:.1f} s: {forbidden}; {hanging}. What has not"
-        " failed goes on trying"
+        f"not synced after {error.waited_seconds:.1f} s: {forbidden}; {hanging}. Every informer"
+        " whose state is not failed goes on trying"
     )
     assert error.waited_seconds >= 0.3
     assert isinstance(error, TimeoutError)
