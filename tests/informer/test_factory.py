@@ -23,6 +23,7 @@ from pyinformer.apimachinery import (
     InternalError,
     InvalidArgumentError,
     InvalidSelectorError,
+    InvalidTypeError,
     InvalidViewError,
     LifecycleError,
     Updated,
@@ -365,6 +366,18 @@ async def test_status_is_served_from_any_thread_at_any_time(apiserver: APIServer
         factory.status().informers = ()  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("given", ["https://cluster.example", None])
+def test_what_is_no_cluster_is_refused_at_once(given: Any) -> None:
+    with pytest.raises(InvalidTypeError, match=r"^cluster: .*async with .*connect\(\)"):
+        SharedInformerFactory(given)
+
+
+def test_a_connection_that_was_not_entered_is_refused_at_once() -> None:
+    not_entered: Any = pyinformer.connect(server="http://127.0.0.1:1")
+    with pytest.raises(InvalidTypeError, match=r"^cluster: .*async with .*connect\(\)"):
+        SharedInformerFactory(not_entered)
+
+
 async def test_status_can_be_read_by_a_thread_while_handlers_come_and_go(
     apiserver: APIServer,
 ) -> None:
@@ -379,7 +392,7 @@ async def test_status_can_be_read_by_a_thread_while_handlers_come_and_go(
         def read() -> None:
             nonlocal reads
             try:
-                while not stop.is_set():
+                while not stop.wait(0.001):  # lets the loop have the interpreter in between
                     msgspec.json.encode(factory.status())
                     reads += 1
             except BaseException as error:

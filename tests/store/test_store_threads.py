@@ -26,7 +26,7 @@ from pyinformer.apimachinery import (
 from pyinformer.store import Indexer
 from tests.store.objects import PodView, Spec, pod
 
-_WRITES = 40_000
+_WRITES = 8_000
 _READERS = 2
 _MOVERS = [f"default/m{number}" for number in range(24)]
 _STEADY = [f"default/s{number}" for number in range(6)]  # updated all the time, never moved
