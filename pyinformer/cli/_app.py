@@ -34,8 +34,7 @@ def demo(
 ) -> None:
     """Watch informers follow a small living cluster, then compare them with the server.
 
-    The exit status is 0 only if in the end every cache, and a mirror built from handler calls
-    alone, equal what the server lists.
+    Exit status 0: in the end every cache and every mirror equal what the server lists.
     """
     from pyinformer.cli._demo import demo as run_demo
 
