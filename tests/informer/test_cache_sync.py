@@ -220,7 +220,7 @@ async def test_the_users_own_deadline_goes_before_ours(apiserver: APIServer) -> 
 async def test_informers_of_several_clusters_are_waited_for_together() -> None:
     with APIServer() as one, APIServer() as other:
         one.create(pod("a"))
-        other.faults.add(Fault(resource="pods", status=500, times=None))
+        other.faults.add(Fault(resource="pods", status=500, times=None, retry_after_seconds=60))
         async with (
             cluster_of(one) as first,
             cluster_of(other) as second,
