@@ -150,12 +150,13 @@ class Loader(Generic[V]):
         idle_seconds = self._options.initial_events_idle_seconds
         extended = budget.now()
         while snapshot.resource_version is None:
-            chunk = await body.read()
-            if not chunk:
+            arrived = await body.pieces()
+            if not arrived:
                 what = f"watch-list {self._codec.resource}"
                 raise ProtocolError(what, "it ended before it was complete")
             started = budget.now()
-            splitter.feed(chunk)
+            for piece in arrived:
+                splitter.feed(piece)
             if started - extended > idle_seconds * _RESCHEDULE_SHARE:
                 extended = started
                 idle.deadline = started + idle_seconds

@@ -8,7 +8,7 @@ a body that is left is closed at once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer.apimachinery import InformerError, RequestTimeoutError
 from pyinformer.transport._failures import translated, wire_failures
@@ -21,9 +21,51 @@ if TYPE_CHECKING:
 _READ_BYTES = 64 << 10
 
 
+class Body(Protocol):
+    """The body of one response, as it arrives."""
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            Some bytes, as they arrived; `b""` at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        ...
+
+    async def pieces(self) -> list[bytes]:
+        """Wait for the next bytes of the body, in as many pieces as they arrived in.
+
+        Returns:
+            The pieces, none of them empty; nothing at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        ...
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error, for whoever reads it and for later reads."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+        ...
+
+
 @final
-class Body:
-    """The body of one response, as it arrives.
+class ResponseBody:
+    """The body of a response of the general HTTP library.
 
     Args:
         response: the response, its headers read.
@@ -71,6 +113,21 @@ class Body:
         if not data:
             self._has_ended = True
         return data
+
+    async def pieces(self) -> list[bytes]:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            One piece; nothing at the end of the body, again and again.
+
+        Raises:
+            TransportError: as `read`.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        data = await self.read()
+        return [data] if data else []
 
     def expire(self, waited_seconds: float) -> None:
         """End the body with an error, for whoever reads it and for later reads."""

@@ -6,6 +6,7 @@ the library's reason. It is the only place that knows the library's exceptions.
 
 from __future__ import annotations
 
+import socket
 import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -58,20 +59,34 @@ def _not_connected(error: aiohttp.ClientConnectorError, url: str) -> TransportEr
     host = urlsplit(url).netloc
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         host = f"the proxy {error.host}:{error.port}"
-    cause: BaseException = error
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-    elif isinstance(error.os_error, ssl.SSLError):
-        cause = error.os_error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        words = cause.verify_message or _words(cause)
+        return not_connected(error.certificate_error, url, host)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return _not_resolved(error, url, host)
+    return not_connected(error.os_error, url, host)
+
+
+def _not_resolved(error: BaseException, url: str, host: str) -> TransportError:
+    return TransportError(url, f"cannot resolve the host name of {host}: {_words(error)}")
+
+
+def not_connected(error: BaseException, url: str, host: str) -> TransportError:
+    """Return the error for a connection that was not made.
+
+    Args:
+        error: what the operating system, the resolver or TLS said.
+        url: what was asked for, without its query.
+        host: the server, with its port.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        words = error.verify_message or _words(error)
         reason = f"cannot verify the certificate of {host}: {words}"
         return TLSVerificationError(url, reason)
-    if isinstance(cause, ssl.SSLError):
-        return TransportError(url, f"no TLS connection to {host}: {_words(cause)}")
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return TransportError(url, f"cannot resolve the host name of {host}: {_words(error)}")
-    return TransportError(url, f"cannot connect to {host}: {_words(error.os_error)}")
+    if isinstance(error, ssl.SSLError):
+        return TransportError(url, f"no TLS connection to {host}: {_words(error)}")
+    if isinstance(error, socket.gaierror):
+        return _not_resolved(error, url, host)
+    return TransportError(url, f"cannot connect to {host}: {_words(error)}")
 
 
 def _words(error: BaseException) -> str:

@@ -9,13 +9,13 @@ one for a watch's next event ends by itself.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, final
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, TypeAlias, final
+from urllib.parse import urlencode, urlsplit
 
 import anyio
+import anyio.lowlevel
 
 from pyinformer.apimachinery import (
     InformerError,
@@ -25,14 +25,17 @@ from pyinformer.apimachinery import (
     RequestTimeoutError,
     TransportError,
 )
-from pyinformer.transport._body import Body, read_bounded
+from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._failures import translated, wire_failures
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error
+from pyinformer.transport._watch_http import WatchResponse, keepalive_socket, open_watch
 
 if TYPE_CHECKING:
     import aiohttp
+
+    _Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
 
 Query = Sequence[tuple[str, str]]
 """Names and values, not yet quoted, in the order in which they are sent."""
@@ -68,6 +71,10 @@ class Connection:
         self._server = config.server.rstrip("/")
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._watches: set[WatchResponse] = set()
+        # A proxy, and a password in the URL, are left to the general HTTP library.
+        parts = urlsplit(self._server)
+        self._reads_watches_itself = config.proxy_url is None and "@" not in parts.netloc
         self._is_closed = False
 
     @property
@@ -176,7 +183,11 @@ class Connection:
         self._is_closed = True
         sessions = list(self._sessions.values())
         self._sessions.clear()
+        for watch in tuple(self._watches):
+            watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            while self._watches:
+                await anyio.lowlevel.checkpoint()
             for session in sessions:
                 await session.close()
 
@@ -212,7 +223,7 @@ class Connection:
         what: str = "",
         content: bytes | None = None,
         content_type: str = "",
-    ) -> aiohttp.ClientResponse:
+    ) -> _Response:
         """Send a request, once more after a 401, and return a response that is a success."""
         headers = {"Content-Type": content_type} if content is not None else {}
         target = f"{url}?{urlencode(query)}" if query else url
@@ -244,14 +255,16 @@ class Connection:
         content: bytes | None,
         *,
         watch: bool,
-    ) -> aiohttp.ClientResponse:
+    ) -> _Response:
         from yarl import URL
 
-        seconds = self._options.headers_timeout_seconds
-        session = self._session(watch=watch)
+        if self._is_closed:
+            raise LifecycleError(f"the connection to {self._server} is closed")
         try:
-            async with asyncio.timeout(seconds):
-                return await session.request(
+            async with asyncio.timeout(self._options.headers_timeout_seconds):
+                if watch and self._reads_watches_itself:
+                    return await self._send_watch(target, url)
+                return await self._session(watch=watch).request(
                     method,
                     URL(target, encoded=True),
                     headers={**headers, **await self._config.credentials.headers()},
@@ -266,6 +279,25 @@ class Connection:
             waited = self._waited(error)
             raise translated(error, url, waited_seconds=waited) from error
 
+    async def _send_watch(self, target: str, url: str) -> WatchResponse:
+        response = WatchResponse(url, self._watches.discard)
+        self._watches.add(response)
+        try:
+            await open_watch(
+                response,
+                target,
+                url,
+                {**_common_headers(), **await self._config.credentials.headers()},
+                context=self._ssl,
+                server_name=self._config.tls_server_name,
+                connect_timeout_seconds=self._options.connect_timeout_seconds,
+            )
+        except BaseException:
+            if response.is_unconnected:
+                self._watches.discard(response)
+            raise
+        return response
+
     def _waited(self, error: Exception) -> float:
         import aiohttp
 
@@ -273,7 +305,7 @@ class Connection:
             return self._options.connect_timeout_seconds
         return self._options.headers_timeout_seconds
 
-    async def _read_answer(self, response: aiohttp.ClientResponse, url: str) -> bytes:
+    async def _read_answer(self, response: _Response, url: str) -> bytes:
         try:
             answer = await read_bounded(self._body(response, url), _MAX_ANSWER_BYTES)
             if len(answer) > _MAX_ANSWER_BYTES:
@@ -282,13 +314,13 @@ class Connection:
         finally:
             response.close()
 
-    def _body(self, response: aiohttp.ClientResponse, url: str, *, watch: bool = False) -> Body:
+    def _body(self, response: _Response, url: str, *, watch: bool = False) -> Body:
+        if isinstance(response, WatchResponse):
+            return response
         idle_seconds = None if watch else self._options.idle_timeout_seconds
-        return Body(response, url, idle_seconds=idle_seconds)
+        return ResponseBody(response, url, idle_seconds=idle_seconds)
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:
-        if self._is_closed:
-            raise LifecycleError(f"the connection to {self._server} is closed")
         if watch not in self._sessions:
             self._sessions[watch] = self._new_session(watch=watch)
         return self._sessions[watch]
@@ -300,7 +332,7 @@ class Connection:
         connector = aiohttp.TCPConnector(
             limit=0 if watch else options.max_request_connections,
             ssl=self._ssl if self._ssl is not None else True,
-            socket_factory=_keepalive_socket,
+            socket_factory=keepalive_socket,
         )
         timeout = aiohttp.ClientTimeout(
             total=None,
@@ -312,13 +344,17 @@ class Connection:
             timeout=timeout,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
-            # Compressed watches lose events in many clients, and gzip costs more than decoding.
-            headers={
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-                "User-Agent": _user_agent(),  # browsers and curl get indented answers
-            },
+            headers=_common_headers(),
         )
+
+
+def _common_headers() -> dict[str, str]:
+    # Compressed watches lose events in many clients, and gzip costs more than decoding.
+    return {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": _user_agent(),  # browsers and curl get indented answers
+    }
 
 
 def _user_agent() -> str:
@@ -328,14 +364,3 @@ def _user_agent() -> str:
         return f"pyinformer/{version('pyinformer')}"
     except PackageNotFoundError:  # run from a checkout
         return "pyinformer/0"
-
-
-def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Make a socket that notices within a minute that its peer has vanished."""
-    family, kind, protocol, _, _ = address
-    sock = socket.socket(family, kind, protocol)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):  # not on every system
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return sock

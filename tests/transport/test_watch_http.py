@@ -1,0 +1,220 @@
+"""The watch's own way over HTTP: shapes of answers that only it meets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import ConfigurationError, ProtocolError, TransportError
+from pyinformer.transport import ClusterConfig
+from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.transport.serving import Request
+
+WATCH = [("watch", "true")]
+
+
+async def test_each_chunk_comes_as_one_piece_in_order() -> None:
+    events = [b'{"n":%d}\n' % number for number in range(50)]
+    answer = CHUNKED + b"".join(map(chunk, events)) + chunk(b"")
+    async with (
+        serving(always(answer)) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        pieces: list[bytes] = []
+        while arrived := await body.pieces():
+            pieces += arrived
+
+        assert pieces == events
+        assert await body.pieces() == []
+
+
+async def test_what_arrived_before_a_cut_is_delivered_before_the_error() -> None:
+    async def cut(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + chunk(b"whole\n") + b"6\r\nha")
+        await writer.drain()
+        writer.transport.close()
+
+    async with (
+        serving(cut) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        received = b""
+        with pytest.raises(TransportError, match="the connection was lost"):
+            while arrived := await body.pieces():
+                received += b"".join(arrived)
+
+    assert received == b"whole\nha"
+
+
+async def test_an_informational_answer_is_passed_over() -> None:
+    answer = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + response(b"body")
+    async with (
+        serving(always(answer)) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        assert await body.read() == b"body"
+        assert await body.read() == b""
+
+
+async def test_a_body_without_a_length_ends_with_its_connection() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall of it")
+        await writer.drain()
+        writer.transport.close()
+
+    async with (
+        serving(answer) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        received = b""
+        while data := await body.read():
+            received += data
+
+    assert received == b"all of it"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", "the answer is not HTTP", id="not-http"),
+        pytest.param(CHUNKED + b"zz\r\n", "the answer is not HTTP", id="a-chunk-without-a-size"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
+            "headers of over 65536 bytes",
+            id="endless-headers",
+        ),
+    ],
+)
+async def test_what_is_no_answer_is_a_protocol_error(answer: bytes, reason: str) -> None:
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        with pytest.raises(ProtocolError, match=reason):
+            async with connection.stream("/a", WATCH, watch=True) as body:
+                await body.read()
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_a_reader_that_does_not_read_stops_the_server() -> None:
+    sent = 0
+
+    async def flood(request: Request, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(CHUNKED)
+        for _ in range(400):
+            writer.write(chunk(b"x" * 65_536))
+            await writer.drain()
+            sent += 65_536
+        writer.write(chunk(b""))
+
+    async with (
+        serving(flood) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        quiet = 0
+        while quiet < 100:  # turns of the loop in which nothing more went out
+            before = sent
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if sent == before else 0
+        held_back = sent
+        received = 0
+        while data := await body.read():
+            received += len(data)
+
+    assert held_back < 400 * 65_536
+    assert received == 400 * 65_536
+
+
+async def test_a_cancelled_read_takes_nothing() -> None:
+    more = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        await more.wait()
+        writer.write(chunk(b"later\n"))
+        await asyncio.Event().wait()
+
+    async with (
+        serving(answer) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        waiting = asyncio.create_task(body.pieces())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled()
+        more.set()
+
+        assert await body.pieces() == [b"later\n"]
+
+
+class Careless:
+    """Credentials of a user's own, which check nothing."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return a header that would become two."""
+        return {"Authorization": "secret\r\nX-Other: 1"}
+
+    def invalidate(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_header_with_a_line_break_is_never_sent() -> None:
+    async with (
+        serving(always(response())) as server,
+        connected(server.url, credentials=Careless()) as connection,
+    ):
+        with pytest.raises(ConfigurationError, match="line break") as caught:
+            async with connection.stream("/a", WATCH, watch=True):
+                pass
+
+    assert server.requests == []
+    assert "secret" not in str(caught.value)
+
+
+async def test_closing_the_connection_ends_a_watch_that_is_open() -> None:
+    async with (
+        serving(always(CHUNKED)) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        await connection.aclose()
+        with pytest.raises(TransportError, match="closed by aclose"):
+            await body.read()
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_a_watch_that_is_cancelled_before_its_head_leaves_no_connection() -> None:
+    async with serving(silence) as server, connected(server.url) as connection:
+
+        async def watch() -> None:
+            async with connection.stream("/a", WATCH, watch=True):
+                pass
+
+        watching = asyncio.create_task(watch())
+        await server.wait_until(lambda: len(server.requests) == 1)
+        watching.cancel()
+        await asyncio.wait({watching})
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_a_watch_through_a_proxy_asks_the_proxy() -> None:
+    async with serving(always(response(b"by proxy"))) as proxy:
+        config = ClusterConfig(server="http://cluster.test", proxy_url=proxy.url)
+        async with (
+            connected(config.server, config=config) as connection,
+            connection.stream("/a", WATCH, watch=True) as body,
+        ):
+            assert await body.read() == b"by proxy"
+
+    assert proxy.requests[0].target.startswith("http://cluster.test/a")
