@@ -208,7 +208,9 @@ class SharedInformerFactory:
             What was started is stopped when the factory is closed.
         """
         self._refuse_if_closed()
-        if not self._is_started:
+        if self._is_started:
+            await self._host.wait_ready()  # another task may be in the middle of starting it
+        else:
             self._is_started = True
             await self._host.start()
             self._refuse_if_closed()  # somebody closed it meanwhile
@@ -251,14 +253,20 @@ class SharedInformerFactory:
         """
         if informer in self._informers:
             self._informers.remove(informer)
-            self._removed = [known for known in self._removed if known.abandoned_handlers]
-            self._removed.append(informer)
         elif not informer.is_closed:
             raise InvalidArgumentError("informer", f"{informer!r} is not one of this factory")
         for scope, (known, _) in tuple(self._shared.items()):
             if known is informer:
                 del self._shared[scope]
-        await informer.aclose()
+        try:
+            await informer.aclose()
+        finally:
+            self._keep_if_abandoned(informer)
+
+    def _keep_if_abandoned(self, informer: SharedInformer[Any]) -> None:
+        """Keep only what the status has to name: else its cache would stay in memory."""
+        known = {*self._removed, informer}
+        self._removed = [one for one in known if one.abandoned_handlers]
 
     def status(self) -> FactoryStatus:
         """Return how everything is doing: a frozen record without object content.

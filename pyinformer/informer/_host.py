@@ -107,6 +107,15 @@ class Host:
             raise
         self._ready.result()
 
+    async def wait_ready(self) -> None:
+        """Wait until start(), called by another task, has made it ready or was in vain.
+
+        Cancellation:
+            Safe.
+        """
+        if self._ready is not None:
+            await asyncio.wait((self._ready,))
+
     async def aclose(self, grace_seconds: float | None = None) -> None:
         """Cancel what runs inside and wait for its end; the second call only waits.
 

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, final
@@ -274,7 +274,15 @@ class Listener(Generic[V]):
             self._settled.set()
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        self._mark_next_call()
+        try:
+            await self._deliver_until_removed(asyncio.get_running_loop())
+        except asyncio.CancelledError:
+            if not self._is_removed:
+                self._cancelled_by_others()
+            raise
+
+    async def _deliver_until_removed(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._is_removed:
             if await self._deliver_for_a_while(loop):
                 await asyncio.sleep(0)
@@ -301,14 +309,12 @@ class Listener(Generic[V]):
                 try:
                     result = self._call(event)
                     if result is not None and inspect.isawaitable(result):
-                        self._in_flight_since = loop.time()
-                        self._call_mark = object()
-                        _current_call.set(self._call_mark)
-                        await result
-                        self._mailbox.observe_nowait(loop.time())
+                        await self._wait_for(result, loop)
                 except asyncio.CancelledError as error:
                     self._cancelled(event, error)
-                except Exception as error:  # noqa: BLE001 - the fence around the user's handler
+                except (GeneratorExit, KeyboardInterrupt, SystemExit):
+                    raise  # not the handler's alone
+                except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
                     self._raised(event, error)
                 else:
                     self._delivered += 1
@@ -318,6 +324,30 @@ class Listener(Generic[V]):
             calls = 1 if now - looked_at > calls * _SLOW_CALL_SECONDS else _CALLS_PER_LOOK
             looked_at = now
         return True
+
+    async def _wait_for(self, result: Awaitable[object], loop: asyncio.AbstractEventLoop) -> None:
+        self._in_flight_since = loop.time()
+        try:
+            await result
+        finally:
+            self._mark_next_call()
+        self._mailbox.observe_nowait(loop.time())
+
+    def _mark_next_call(self) -> None:
+        """Mark before the call: a plain handler may start the task that it returns."""
+        self._call_mark = object()
+        _current_call.set(self._call_mark)
+
+    def _cancelled_by_others(self) -> None:
+        """Be removed, visibly: a handler that died in silence would look idle for ever."""
+        self._last_error = "its task was cancelled, and not by its informer"
+        self._close()
+        _log.error(
+            "handler %s of %s: %s; it is told of nothing any more",
+            self.name,
+            self._informer,
+            self._last_error,
+        )
 
     def _cancelled(self, event: Event[V], error: asyncio.CancelledError) -> None:
         """Tell our own cancellation from one that the handler ran into by itself."""

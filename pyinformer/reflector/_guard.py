@@ -12,9 +12,8 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
-
-from msgspec import Struct
 
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 from pyinformer.metrics import NO_METRICS, Metrics
@@ -50,7 +49,8 @@ class Suspicion(enum.Enum):
 
 
 @final
-class GuardStatistics(Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class GuardStatistics:
     """Where a guard stands and what it met."""
 
     position: str

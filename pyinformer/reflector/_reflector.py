@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
-from msgspec import Struct
 
 from pyinformer.apimachinery import (
     APIStatusError,
@@ -66,7 +66,8 @@ _log = logging.getLogger(__name__)
 
 
 @final
-class ReflectorStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectorStatus:
     """Where a reflector stands."""
 
     state: ReflectorState
@@ -264,11 +265,12 @@ class Reflector(Generic[V]):
 
     async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> None:
         budget = TimeBudget()
-        now, read, feed = budget.now, body.read, splitter.feed
+        now, pieces, feed = budget.now, body.pieces, splitter.feed
         progressed = False
-        while chunk := await read():
+        while arrived := await pieces():
             started = now()
-            feed(chunk)
+            for piece in arrived:
+                feed(piece)
             if not progressed and follower.frames:
                 progressed = True
                 self._machine.progressed()

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyinformer.apimachinery import InformerError
 
 
-class ReflectorState(enum.Enum):
+class ReflectorState(enum.StrEnum):
     """What a reflector does at this moment."""
 
     NEW = "new"

@@ -8,10 +8,9 @@ no second look-up. Index values are text; numbers and booleans become text, None
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias
-
-from msgspec import Struct
 
 from pyinformer.apimachinery import InvalidTypeError, JSONValue, KubeObject, V
 
@@ -26,7 +25,8 @@ Placement: TypeAlias = str | tuple[str, ...] | None
 """The values of one object, normalised."""
 
 
-class IndexStatistics(Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class IndexStatistics:
     """How an index does."""
 
     name: str

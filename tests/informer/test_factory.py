@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import gc
+import json
 import random
 import threading
+import weakref
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -293,6 +297,18 @@ async def test_another_factorys_informer_is_not_removed(apiserver: APIServer) ->
         assert pods.is_running
 
 
+async def test_who_starts_it_second_finds_it_started(apiserver: APIServer) -> None:
+    async def start_and_wait(factory: SharedInformerFactory) -> None:
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+    async with factory_of(apiserver, start=False) as factory:
+        factory.informer("v1", "pods")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(start_and_wait(factory))
+            group.create_task(start_and_wait(factory))
+
+
 async def test_a_removal_names_a_handler_that_does_not_end(apiserver: APIServer) -> None:
     began, let_go = asyncio.Event(), asyncio.Event()
 
@@ -314,6 +330,23 @@ async def test_a_removal_names_a_handler_that_does_not_end(apiserver: APIServer)
         assert "stubborn" in name
         let_go.set()
         await until(lambda: not factory.status().abandoned_handlers)
+
+
+async def test_a_removed_informer_leaves_no_cache_behind(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        cached = weakref.ref(factory.informer("v1", "pods"))
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.remove_informer(_alive(cached))
+        gc.collect()
+
+        assert cached() is None
+
+
+def _alive(informer: weakref.ref[SharedInformer[None]]) -> SharedInformer[None]:
+    found = informer()
+    assert found is not None
+    return found
 
 
 async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
@@ -338,6 +371,18 @@ async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
         with pytest.raises(asyncio.CancelledError):
             await removing
         assert factory.informer("v1", "pods") is not pods
+
+
+async def test_a_status_is_plain_enough_for_the_standard_library(apiserver: APIServer) -> None:
+    async with factory_of(apiserver) as factory:
+        factory.informer("v1", "pods").add_event_handler(Notes(), name="notes")
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        status = factory.status()
+
+    served = json.loads(json.dumps(dataclasses.asdict(status)))
+
+    assert served == msgspec.json.decode(msgspec.json.encode(status))
+    assert served["informers"][0]["reflector"]["state"] == "watching"
 
 
 async def test_status_is_served_from_any_thread_at_any_time(apiserver: APIServer) -> None:

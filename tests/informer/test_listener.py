@@ -186,6 +186,52 @@ async def test_a_cancellation_that_a_handler_ran_into_itself_is_an_error_of_its_
     await listener.aclose()
 
 
+class NoException(BaseException):
+    """What `except Exception` lets through."""
+
+
+async def test_a_handler_that_raises_what_is_no_exception_is_kept_all_the_same() -> None:
+    crashes: list[BaseException] = []
+
+    def fail(event: Event) -> None:
+        raise NoException
+
+    listener = listen(fail, tasks=UserTasks(on_crash=crashes.append))
+    listener.put_nowait(Added(A1))
+    listener.put_nowait(Added(B1))
+    await settle()
+
+    assert listener.status(now()).failed == 2
+    assert crashes == []
+    await listener.aclose()
+
+
+async def test_a_handler_whose_task_others_cancel_is_named_and_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(event: Event) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    listener = listen(handler)
+    listener.put_nowait(Added(A1))
+    listener.put_nowait(Added(B1))
+    await settle()
+
+    status = listener.status(now())
+    assert status.is_removed
+    assert status.depth == 0
+    assert status.last_error == "its task was cancelled, and not by its informer"
+    assert caplog.messages == [
+        f"handler mine of pods: {status.last_error}; it is told of nothing any more"
+    ]
+    with pytest.raises(LifecycleError, match="was removed before it had synced"):
+        await listener.wait_synced(timeout_seconds=60.0)
+    assert now() == 0.0
+
+
 async def test_a_handler_that_never_returns_harms_nobody_and_is_seen() -> None:
     tasks = UserTasks()
     heard: list[Event] = []
@@ -561,6 +607,26 @@ async def test_removal_from_a_task_of_the_handlers_returns_at_once() -> None:
     await settle()
 
     assert steps == ["default/a"]
+    assert now() == 0.0
+
+
+async def test_removal_from_a_task_that_a_plain_handler_returns_is_from_inside() -> None:
+    steps: list[str] = []
+
+    async def work(event: Event) -> None:
+        steps.append(event.key)
+        await listener.remove()
+
+    def handler(event: Event) -> object:
+        return asyncio.create_task(work(event))
+
+    listener = listen(handler)
+    listener.put_nowait(Added(A1))
+    listener.put_nowait(Added(B1))
+    await settle()
+
+    assert steps == ["default/a"]
+    assert listener.status(now()).delivered == 1
     assert now() == 0.0
 
 
