@@ -130,6 +130,24 @@ def replaced(
     return after
 
 
+def check_finalizers(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
+    """Refuse to hold an object by something new once it is being deleted.
+
+    Source:
+        k8s.io/apimachinery/pkg/api/validation/objectmeta.go, ValidateObjectMetaUpdate.
+    """
+    old = before["metadata"].get("finalizers") or []
+    new = sorted(set(after["metadata"].get("finalizers") or []).difference(old))
+    if "deletionTimestamp" in before["metadata"] and new:
+        found = ", ".join(f'"{name}"' for name in new)
+        sentence = (
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new"
+            f" finalizers []string{{{found}}}"
+        )
+        causes = [("FieldValueForbidden", "metadata.finalizers", sentence)]
+        raise _failure.invalid(resource.kind, resource.group, before["metadata"]["name"], causes)
+
+
 def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
     """Tell whether an update removed the last thing that a deletion waited for."""
     if "deletionTimestamp" not in before["metadata"]:

@@ -135,6 +135,7 @@ class Writes:
             )
             if after == before:
                 return old
+            _rules.check_finalizers(resource, before, after)
             if _rules.is_free_to_go(before, after):
                 self._remove(resource, old.key)
                 return make_record(resource, after)

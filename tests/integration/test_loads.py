@@ -212,6 +212,9 @@ async def test_finalizers_make_a_deletion_an_update_first(server: Server) -> Non
         cached = one.informer.lister[f"{namespace}/held"].metadata
         assert cached.deletion_timestamp is not None
         assert list(cached.finalizers) == ["suite.example.com/hold"]
+        late = {"metadata": {"finalizers": ["suite.example.com/late"]}}
+        with pytest.raises(pyinformer.InformerError, match="no new finalizers can be added"):
+            server.api.patch("v1", "configmaps", "held", late, namespace)
         server.api.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}}, namespace)
         await one.knows(0)
         await one.settle(server)

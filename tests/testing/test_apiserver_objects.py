@@ -282,6 +282,21 @@ def test_a_delete_precondition_that_fails_is_409(server: APIServer, wire: Wire, 
     assert wire.request("DELETE", f"{PODS}/a", fitting).status == 200
 
 
+def test_what_is_being_deleted_takes_no_new_finalizer(server: APIServer, wire: Wire) -> None:
+    server.create(pod(finalizers=["example.com/hold"]))
+    wire.request("DELETE", f"{PODS}/a")
+    patch = {"metadata": {"finalizers": ["example.com/hold", "example.com/late"]}}
+
+    refused = wire.request("PATCH", f"{PODS}/a", patch, content_type=_MERGE)
+
+    assert refused.status == 422
+    (cause,) = refused.json["details"]["causes"]
+    assert cause["field"] == "metadata.finalizers"
+    assert cause["message"].endswith('found new finalizers []string{"example.com/late"}')
+    fewer = {"metadata": {"labels": {"x": "1"}, "finalizers": ["example.com/hold"]}}
+    assert wire.request("PATCH", f"{PODS}/a", fewer, content_type=_MERGE).status == 200
+
+
 def test_finalizers_hold_an_object_until_the_last_is_removed(server: APIServer, wire: Wire) -> None:
     server.create(pod(finalizers=["example.com/hold"]))
     held = wire.request("DELETE", f"{PODS}/a").json
