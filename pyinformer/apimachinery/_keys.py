@@ -99,12 +99,15 @@ class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
         """
         for argument, value in (("api_version", api_version), ("plural", plural)):
             if not isinstance(value, str):
-                raise InvalidTypeError(argument, f"is text, not {type(value).__name__}")
+                raise InvalidTypeError(argument, f"must be text, not {type(value).__name__}")
         if _VERSION.fullmatch(plural.rpartition("/")[2]) and not _looks_versioned(api_version):
             reason = f"arguments swapped: write ({plural!r}, {api_version!r})"
             raise InvalidArgumentError("api_version", reason)
         if not _API_VERSION.fullmatch(api_version):
             reason = f"{api_version!r} is neither 'v1' nor 'group/version'"
+            raise InvalidArgumentError("api_version", reason)
+        if "/" not in api_version and not _looks_versioned(api_version):
+            reason = f"{api_version!r} names no version: write '{api_version}/v1'"
             raise InvalidArgumentError("api_version", reason)
         if not _PLURAL.fullmatch(plural):
             reason = f"{plural!r} is no plural resource name in lower case, such as 'pods'"

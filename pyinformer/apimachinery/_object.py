@@ -195,6 +195,12 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         def __setitem__(self, item: object, value: object) -> NoReturn:
             raise FrozenObjectError(key=self._key, operation=f"object[{item!r}] = ...")
 
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):  # what Python and its tools ask every object for
+                message = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(message)
+            raise FrozenObjectError(key=self._key, operation=f"object.{name}")
+
         def __delitem__(self, item: object) -> NoReturn:
             raise FrozenObjectError(key=self._key, operation=f"del object[{item!r}]")
 

@@ -51,6 +51,7 @@ _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at o
 _EMPTY_WATCHES = 3  # so many empty ones in a row: the position may be dead (kubernetes#104171)
 _EMPTY_WATCH_SECONDS = 2.0
 _EXPIRED_AFTER_LOAD = 2  # twice running: paging takes longer than the server remembers
+_MAX_RETRY_AFTER_SECONDS = 3600.0  # beyond it somebody's clock is wrong, and we would never know
 _TOO_LARGE = 3  # a lagging server catches up within three attempts
 _BROKEN_WATCH_LISTS = 2
 _UNTOLD_DELETION = "StorageReadError"  # a corrupt object was removed: no DELETED can be sent of it
@@ -273,7 +274,8 @@ class ReflectorMachine:
         """Back off after an error, and no shorter than the server asks for."""
         self.last_error = error
         asked = error.retry_after_seconds if isinstance(error, APIStatusError) else None
-        return self._pause(now, then, str(error), asked or 0.0, was_useful=was_useful)
+        asked = min(asked or 0.0, _MAX_RETRY_AFTER_SECONDS)
+        return self._pause(now, then, str(error), asked, was_useful=was_useful)
 
     def _pause(
         self,

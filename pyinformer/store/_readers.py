@@ -95,8 +95,11 @@ def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
         index.last_failure = f"{type(error).__name__} for {obj.key!r}"
         if index.failures == 1:
             _log.warning(
-                "index function failed; the object is cached but not in this index",
-                extra={"index": index.name, "key": str(obj.key), "error": type(error).__name__},
+                "index %s failed on %s with %s: the object is cached, but not in this index;"
+                " further failures are counted",
+                index.name,
+                obj.key,
+                type(error).__name__,
             )
         return None
 

@@ -102,6 +102,7 @@ def test_swapped_arguments_are_named(api_version: str, plural: str) -> None:
         pytest.param("a/b/v1", "pods", "api_version", id="two-slashes"),
         pytest.param("/v1", "pods", "api_version", id="empty-group"),
         pytest.param("apps/", "pods", "api_version", id="group-without-version"),
+        pytest.param("apps", "deployments", "api_version", id="group-alone"),
         pytest.param("v1\n", "pods", "api_version", id="line-feed"),
         pytest.param("v1", "", "plural", id="empty-plural"),
         pytest.param("v1", "Pod", "plural", id="kind-for-plural"),
@@ -120,8 +121,13 @@ def test_malformed_resources_are_refused(api_version: str, plural: str, argument
     ("api_version", "plural", "argument"), [(None, "pods", "api_version"), ("v1", 5, "plural")]
 )
 def test_what_is_no_text_is_refused(api_version: str, plural: str, argument: str) -> None:
-    with pytest.raises(InvalidTypeError, match=rf"^{argument}: is text, not "):
+    with pytest.raises(InvalidTypeError, match=rf"^{argument}: must be text, not "):
         GroupVersionResource.of(api_version, plural)
+
+
+def test_a_group_alone_is_told_what_it_lacks() -> None:
+    with pytest.raises(InvalidArgumentError, match="'apps' names no version: write 'apps/v1'"):
+        GroupVersionResource.of("apps", "deployments")
 
 
 def test_kinds_are_read_and_printed() -> None:

@@ -122,7 +122,7 @@ def test_a_malformed_selector_is_refused_with_its_text(option: str) -> None:
         ("deployments", "apps/v1", "arguments swapped: write ('apps/v1', 'deployments')"),
         ("v1", "Pod", "'Pod' is no plural resource name in lower case"),
         ("", "pods", "'' is neither 'v1' nor 'group/version'"),
-        (None, "pods", "api_version: is text, not NoneType"),
+        (None, "pods", "api_version: must be text, not NoneType"),
     ],
 )
 def test_a_resource_that_cannot_be_meant_is_refused(

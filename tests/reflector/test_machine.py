@@ -233,6 +233,12 @@ def test_a_watch_waits_as_long_as_the_server_asks_for_and_resumes_without_a_list
     assert bench.machine.loads == 1
 
 
+def test_a_server_that_asks_for_years_is_asked_again_within_the_hour() -> None:
+    bench = Bench().watching()
+    pause = bench.machine.step(WatchFailed(status(429, 1e9), established=False), bench.now)
+    assert pause == Sleep(3600.0)
+
+
 @pytest.mark.parametrize("error", [LOST, HANGING, status(401), status(403), status(429)])
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
 @pytest.mark.parametrize("established", [False, True])

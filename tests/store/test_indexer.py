@@ -347,8 +347,9 @@ def test_an_index_function_that_fails_leaves_its_object_out_of_that_index_alone(
     found = statistics(store, "broken")
     assert found.failures == 2
     assert "'default/bad-" in found.last_failure
-    warnings = [record for record in caplog.records if "index function failed" in record.message]
+    warnings = [record for record in caplog.records if "index broken failed" in record.message]
     assert len(warnings) == 1
+    assert "default/bad-1" in warnings[0].message
 
 
 def test_an_object_whose_index_function_fails_is_updated_and_deleted_like_any(
