@@ -1,10 +1,10 @@
 """The bounded buffer between the informer and one handler.
 
 Events enter in the order in which they happened and leave in that order while there is room;
-beyond that they are merged per key, at most [delete, add] for each, so that per key the handler
-still hears `add (update)* delete` and ends with the right mirror. Never holds more than `size`
-events plus two per key. Knows no event loop: whoever has one passes `now` and is told by a call
-when there is something to take.
+beyond that they are merged per key, at most [delete, add] for each, until room comes free. So per
+key the handler still hears `add (update)* delete` and ends with the right mirror. Never holds more
+than `size` events plus two per key. Knows no event loop: whoever has one passes `now` and is told
+by a call when there is something to take.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Mailbox(Generic[V]):
         self._closed = False
         self._places_left = 0  # places that have been vacated from the front
         self._initial_end: int | None = None
+        self._initial_was_taken = False
         self._peak = self._coalesced = self._dropped_pairs = 0
         self._oldest_at = self._mark_at = 0.0
         self._mark_place = 0
@@ -96,7 +97,7 @@ class Mailbox(Generic[V]):
             self._coalesced += 1
         if self._initial is not None and key in self._initial.by_key():
             self._merge_initial(self._initial.by_key(), key, event)
-        elif self._slots or len(self._queue) >= self._size:
+        elif len(self._queue) >= self._size:  # which it is as long as there are slots
             self._merge(key, event)
         else:
             self._queue.append(event)
@@ -160,26 +161,31 @@ class Mailbox(Generic[V]):
             return added
         if self._queue:
             self._places_left += 1
-            return self._queue.popleft()
-        if self._slots:
-            return self._take_slot()
+            event = self._queue.popleft()
+            if self._slots:
+                self._move_up()
+            return event
         if self._resyncs is not None:
             obj = self._resyncs.pop()
             self._settle()
             return Updated(obj, obj, is_resync=True)
         return None
 
-    def _take_slot(self) -> Event[V]:
-        key, slot = next(iter(self._slots.items()))
-        if isinstance(slot, tuple):
-            # The addition keeps the place, so that it follows at once.
-            self._pairs -= 1
-            self._slots[key] = slot[1]
-            return slot[0]
-        del self._slots[key]
-        self._places_left += 1
+    def _move_up(self) -> None:
+        """Fill the queue from the slots: what finds room there is merged no more."""
+        self._initial_was_taken = self.initial_list_taken
+        while self._slots and len(self._queue) < self._size:
+            key, slot = next(iter(self._slots.items()))
+            if isinstance(slot, tuple):
+                # The addition keeps the place, so that it follows at once; both count as one.
+                self._pairs -= 1
+                self._places_left -= 1
+                self._slots[key] = slot[1]
+                self._queue.append(slot[0])
+            else:
+                del self._slots[key]
+                self._queue.append(slot)
         self._settle()
-        return slot
 
     def initial_list_complete_nowait(self) -> None:
         """Take note that every addition of the initial list has been put in."""
@@ -192,7 +198,9 @@ class Mailbox(Generic[V]):
     def initial_list_taken(self) -> bool:
         """Whether the initial list is complete and none of it waits here any more."""
         end = self._initial_end
-        return end is not None and (self._places_left >= end or not self._places())
+        if end is None:
+            return False
+        return self._initial_was_taken or self._places_left >= end or not self._places()
 
     def close_nowait(self) -> None:
         """Forget everything, and all that comes from now on."""

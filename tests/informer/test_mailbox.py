@@ -137,13 +137,36 @@ def test_a_key_once_merged_stays_behind_its_own_events() -> None:
 
 def test_between_a_delete_and_its_add_later_events_find_the_add() -> None:
     mailbox = overflowing(Deleted(A1), Added(NEW1))
-    assert mailbox.take_nowait() == FILLER
-    assert mailbox.take_nowait() == Deleted(A1)
+    assert mailbox.take_nowait() == FILLER  # the deletion finds room, the addition does not
 
     mailbox.put_nowait(Deleted(NEW1))
 
-    assert drain(mailbox) == []
+    assert drain(mailbox) == [Deleted(A1)]
     assert mailbox.statistics(0.0).depth == 0
+
+
+def test_what_finds_room_again_is_merged_no_more() -> None:
+    mailbox: Mailbox = Mailbox(size=3)
+    for event in (FILLER, Added(B1), Deleted(OTHER), Added(A1)):
+        mailbox.put_nowait(event)
+    assert mailbox.take_nowait() == FILLER
+    assert mailbox.take_nowait() == Added(B1)
+
+    mailbox.put_nowait(Updated(A1, A2))
+
+    assert drain(mailbox) == [Deleted(OTHER), Added(A1), Updated(A1, A2)]
+    assert mailbox.statistics(0.0).coalesced == 0
+
+
+def test_a_pair_that_moves_up_leaves_the_initial_list_taken() -> None:
+    mailbox: Mailbox = Mailbox(size=1)
+    mailbox.put_nowait(Added(B1, is_in_initial_list=True))
+    mailbox.initial_list_complete_nowait()
+    mailbox.put_nowait(Deleted(A1))
+    mailbox.put_nowait(Added(NEW1))
+
+    assert mailbox.take_nowait() == Added(B1, is_in_initial_list=True)
+    assert mailbox.initial_list_taken
 
 
 @pytest.mark.parametrize("size", [pytest.param(8, id="room"), pytest.param(1, id="no-room")])
@@ -476,7 +499,7 @@ class MergingMachine(RuleBasedStateMachine):
 
     def _happens(self, event: Event) -> None:
         self.mailbox.put_nowait(event)
-        if not self.pieces and len(self.queue) < self.size:
+        if len(self.queue) < self.size:
             self.queue.append(event)
             return
         piece = self.pieces.setdefault(event.key, [])
@@ -502,9 +525,10 @@ class MergingMachine(RuleBasedStateMachine):
         expected: Event | None = None
         if self.queue:
             expected = self.queue.pop(0)
-        elif self.pieces:
+        while self.pieces and len(self.queue) < self.size:
             key = next(iter(self.pieces))
-            expected, *rest = compressed(self.pieces[key])
+            first, *rest = compressed(self.pieces[key])
+            self.queue.append(first)
             if rest:
                 self.pieces[key] = rest
             else:
