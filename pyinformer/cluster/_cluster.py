@@ -1,4 +1,8 @@
-"""A cluster: one connection, and what is known about the server behind it."""
+"""A cluster: one connection, and what is known about the server behind it.
+
+Everything that talks to one API server is made from here, so that limits and what was learned (that
+it refuses watch-lists, say) are shared. Nothing is opened before the first request.
+"""
 
 from __future__ import annotations
 

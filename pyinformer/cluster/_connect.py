@@ -1,4 +1,8 @@
-"""Finding a cluster and holding the connection to it: the first line of every program."""
+"""Finding a cluster and holding the connection to it: the first line of every program.
+
+What enters is a kubeconfig, a server's URL, a ready configuration, or nothing at all; what leaves
+is a Cluster that is closed with the block. Exactly one source is used, and never a silent other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The informers of one program on one cluster: made once, shared, started and stopped together."""
+"""The informers of one program on one cluster: made once, shared, started and stopped together.
+
+What enters are requests for informers; what leaves is one informer for each resource, scope and
+set of selectors, whoever asks. Settings that contradict an earlier request are an error that names
+both places. All of them end within one grace when the factory is closed.
+"""
 
 from __future__ import annotations
 

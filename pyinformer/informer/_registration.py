@@ -1,4 +1,8 @@
-"""A handler's registration: what the one who added it holds in hand."""
+"""A handler's registration: what the one who added it holds in hand.
+
+It tells whether the handler has heard of everything that existed, and removes it: from that moment
+no call begins. It holds no state of its own, so any number of holders agree.
+"""
 
 from __future__ import annotations
 

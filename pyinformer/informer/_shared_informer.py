@@ -1,4 +1,9 @@
-"""An informer: one resource followed, cached, indexed, and told to any number of handlers."""
+"""An informer: one resource followed, cached, indexed, and told to any number of handlers.
+
+What enters are the user's handlers, indexes and wishes; what leaves is a lister that any thread may
+read, and every change, to each handler by itself. This is the face: the stations behind it are put
+together here, and each of them keeps its own promises.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How informers are doing, as frozen records that a health endpoint can serve."""
+"""How informers are doing, as frozen records that a health endpoint can serve.
+
+They are made of plain dataclasses, texts and numbers all the way down, so that `dataclasses.asdict`
+and `json.dumps` suffice. No record holds the content of an object, only its key.
+"""
 
 from __future__ import annotations
 

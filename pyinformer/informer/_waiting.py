@@ -1,4 +1,8 @@
-"""Waiting for caches: it always ends, and says why it was in vain."""
+"""Waiting for caches: it always ends, and says why it was in vain.
+
+What enters are informers and a deadline; what leaves is nothing, or an error that says for each
+informer that did not sync its state, its attempts, its last error and its seconds.
+"""
 
 from __future__ import annotations
 
