@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,14 @@ def _sockets() -> set[str]:
 def _threads() -> set[threading.Thread]:
     """Name the threads that would keep the interpreter alive."""
     return {thread for thread in threading.enumerate() if not thread.daemon}
+
+
+def pytest_configure() -> None:
+    """Let programs that tests start hear Ctrl-C, even where the shell made us deaf to it."""
+    # What runs in the background of a script ignores SIGINT and hands that down to its children;
+    # a signal that is handled is none that is ignored, and starts anew in a child.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,6 +12,7 @@ import pytest
 
 import pyinformer
 from pyinformer.cli import main
+from tests.programs import running
 
 _COMMAND = (sys.executable, "-m", "pyinformer")
 
@@ -88,12 +89,8 @@ async def _serves_the_default_namespace(kubeconfig: Path) -> bool:
 
 def test_serve_writes_a_usable_kubeconfig_and_stops_at_ctrl_c(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    with subprocess.Popen(
-        [*_COMMAND, "serve", "--kubeconfig", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [*_COMMAND, "serve", "--kubeconfig", str(path)]
+    with running(command, errors=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             assert f"the kubeconfig is {path}" in process.stdout.readline()

@@ -19,6 +19,7 @@ from pyinformer.cli._screens import PlainScreen
 from pyinformer.cli._world import World
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
+from tests.programs import running
 
 _COMMAND = (sys.executable, "-m", "pyinformer")
 _SOON_SECONDS = 3.0  # a second is promised; the machine may be busy
@@ -51,13 +52,8 @@ def test_on_a_pipe_it_prints_plain_lines_and_succeeds() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_soon_with_the_summary_so_far(number: signal.Signals) -> None:
-    with subprocess.Popen(
-        [*_COMMAND, "demo", "--seconds", "60"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=_plain(),
-    ) as process:
+    command = [*_COMMAND, "demo", "--seconds", "60"]
+    with running(command, env=_plain(), errors=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("  0.0 s")
         process.send_signal(number)

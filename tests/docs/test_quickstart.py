@@ -13,6 +13,7 @@ from typing import IO
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing import APIServer
+from tests.programs import running
 
 _SCRIPT = Path(__file__).parents[2] / "docs/examples/quickstart.py"
 _WAIT_SECONDS = 20.0
@@ -56,13 +57,8 @@ def test_the_quickstart_follows_pods_through_their_life(tmp_path: Path) -> None:
         server.create(_pod("web-1"))
         kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
         environ = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
-        with subprocess.Popen(
-            [sys.executable, str(_SCRIPT)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environ,
-        ) as process:
+        command = [sys.executable, str(_SCRIPT)]
+        with running(command, env=environ, errors=subprocess.PIPE) as process:
             assert process.stdout is not None
             lines = _Lines(process.stdout)
             try:

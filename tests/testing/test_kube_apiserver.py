@@ -10,7 +10,6 @@ import http.client
 import json
 import signal
 import ssl
-import subprocess
 import sys
 import urllib.request
 import uuid
@@ -30,6 +29,7 @@ from pyinformer.apimachinery._errors import (
 from pyinformer.apimachinery._json import JSONObject
 from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
 from pyinformer.testing._polling import poll
+from tests.programs import running
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]  # the first one may build for minutes
 
@@ -315,10 +315,7 @@ def test_serve_writes_a_kubeconfig_and_removes_it_at_the_end(
     kube_apiserver: KubeAPIServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "kubeconfig"
-    program = subprocess.Popen(
-        [sys.executable, "-c", _SERVE, str(path)], stdout=subprocess.PIPE, text=True
-    )
-    with program:
+    with running([sys.executable, "-c", _SERVE, str(path)]) as program:
         assert program.stdout is not None
         first = program.stdout.readline()
         assert str(path) in first

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import urllib.request
@@ -30,6 +29,7 @@ from pyinformer.apimachinery._errors import (
 from pyinformer.apimachinery._json import JSONObject
 from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
 from pyinformer.testing._polling import poll
+from tests.programs import running
 
 _FAKE = Path(__file__).parent / "fake_kube_apiserver.py"
 _PARENT = """
@@ -217,10 +217,7 @@ def test_the_certificate_does_not_verify_without_its_authority(server: KubeAPISe
 
 
 def test_the_programs_do_not_outlive_a_killed_parent() -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with parent:
+    with running([sys.executable, "-c", _PARENT]) as parent:
         assert parent.stdout is not None
         pid, _, certificate = parent.stdout.readline().strip().partition(" ")
         assert _is_alive(int(pid))
