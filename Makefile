@@ -24,6 +24,10 @@ INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MI
 BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
   'from pyinformer.testing._build import find_or_build; print(find_or_build(build=True, progress=print))'
 
+# Tests wait for sockets and timers half of their time, so more processes than processors pay; a
+# file stays in one process, since its tests share servers.
+PARALLEL ?= -n 4 --dist loadfile
+
 # Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -64,7 +68,9 @@ lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 
 check-tests: $(READY_TO_TEST)
 	@echo "== tests on the embedded server, with branch coverage"
-	@$(BIN)/coverage run -m pytest -m "not real" $(PYTEST_ARGS)
+	@rm -f .coverage .coverage.*
+	@$(BIN)/coverage run -m pytest -m "not real" $(PARALLEL) $(PYTEST_ARGS)
+	@$(BIN)/coverage combine --quiet
 	@if [ -z "$(PYTEST_ARGS)" ]; then $(BIN)/coverage report; \
 	 else echo "== coverage: not judged, since PYTEST_ARGS chose some tests"; fi
 	@echo "== skipped: the tests marked real (make test-real runs them)"
