@@ -173,6 +173,7 @@ class SharedInformerFactory:
         if not private and known is not None and not known.is_closed:
             check_same_settings(scope, (known.settings, first_site), (settings, site))
             return known
+        self._forget_closed()
         informer = self._make(scope, settings)
         if not private:
             self._shared[scope] = (informer, site)
@@ -267,6 +268,13 @@ class SharedInformerFactory:
             await informer.aclose()
         finally:
             self._keep_if_abandoned(informer)
+
+    def _forget_closed(self) -> None:
+        """Let go of informers that their users closed: the status is of those that live."""
+        for informer in tuple(self._informers):
+            if informer.is_closed and informer.crash is None:
+                self._informers.remove(informer)
+                self._keep_if_abandoned(informer)
 
     def _keep_if_abandoned(self, informer: SharedInformer[Any]) -> None:
         """Keep only what the status has to name: else its cache would stay in memory."""

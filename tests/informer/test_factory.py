@@ -287,6 +287,8 @@ async def test_an_informer_that_its_user_closed_is_not_handed_out_again(
 
         assert again is not pods
         assert again.has_synced
+        assert len(factory.status().informers) == 1
+        assert factory.status().has_synced
 
 
 async def test_another_factorys_informer_is_not_removed(apiserver: APIServer) -> None:
