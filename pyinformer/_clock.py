@@ -1,7 +1,8 @@
 """The clock of threads; the only place of the package that reads the time by itself.
 
 Code on an event loop takes the loop's time, deciding code takes `now: float`. What is left are
-threads that watch a loop and so cannot ask it.
+threads that watch a loop and so cannot ask it, synchronous programs, and the default of a `clock`
+argument that a loop with a time of its own replaces.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias, final
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery import KubeObject
-from pyinformer.deltas._clock import monotonic
 from pyinformer.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,

@@ -14,6 +14,7 @@ from typing import Generic, final
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery import (
     Added,
     Deleted,
@@ -23,7 +24,6 @@ from pyinformer.apimachinery import (
     Updated,
     View,
 )
-from pyinformer.deltas._clock import monotonic
 from pyinformer.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,

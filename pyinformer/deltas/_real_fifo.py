@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import final
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidArgumentError, KubeObject
-from pyinformer.deltas._clock import monotonic
 from pyinformer.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,

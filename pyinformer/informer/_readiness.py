@@ -1,20 +1,42 @@
-"""What a cache can answer for: nothing before its first sync, nothing outside its scope."""
+"""What a cache can answer for: nothing before its first sync, nothing outside its scope.
+
+What enters is the namespace that somebody wants to read; what leaves is silence, or the error that
+says why the answer would be a lie. A cache that knows nothing never looks empty.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer.apimachinery import CacheNotSyncedError, NotCachedError
 
 if TYPE_CHECKING:
-    from pyinformer.informer._shared_informer import SharedInformer
+    from pyinformer.informer._scope import Scope
+
+
+class Cached(Protocol):
+    """Whose cache it is."""
+
+    @property
+    def scope(self) -> Scope:
+        """What it follows."""
+        ...
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether it has held everything at least once."""
+        ...
+
+    def reflector_state(self) -> tuple[str, str | None]:
+        """Return the reflector's state and its last error."""
+        ...
 
 
 @final
 class CacheReadiness:
     """Answers for one informer; safe from any thread."""
 
-    def __init__(self, informer: SharedInformer[Any]) -> None:
+    def __init__(self, informer: Cached) -> None:
         self._informer = informer
 
     def check(self, namespace: str | None) -> None:

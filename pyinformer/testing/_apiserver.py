@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, final
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._access import Access, Token
@@ -104,7 +105,7 @@ class APIServer(ObjectControl):
         self._url: str | None = None
         self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
         self._journal = Journal()
-        self._access = Access(tokens, now=_clock.monotonic())
+        self._access = Access(tokens, now=monotonic())
         self._storage = Storage(
             window_size=watch_cache_size,
             history_size=max(history_size, watch_cache_size),
@@ -116,7 +117,7 @@ class APIServer(ObjectControl):
             Leases(event_ttl_seconds),
             self._registry,
             rng=rng,
-            monotonic=_clock.monotonic,
+            monotonic=monotonic,
             timestamp=_clock.timestamp,
             strict_namespaces=strict_namespaces,
         )
@@ -140,7 +141,7 @@ class APIServer(ObjectControl):
             ),
             token_lifetime_seconds=page_token_lifetime_seconds,
             watch_list=lambda: self.watch_list,
-            now=_clock.monotonic,
+            now=monotonic,
         )
         self._thread = ServerThread(
             Door(backend).handle,
@@ -262,7 +263,7 @@ class APIServer(ObjectControl):
 
     def add_token(self, token: Token) -> None:
         """Learn a bearer token, or new rights of a known one; from then on requests need one."""
-        self._access.add(token, now=_clock.monotonic())
+        self._access.add(token, now=monotonic())
 
     def expire_token(self, value: str) -> None:
         """Answer 401 to a token from now on; open watches stay."""

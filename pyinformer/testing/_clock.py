@@ -1,18 +1,12 @@
-"""The clocks of the test servers; the only place here that reads the time.
+"""The wall clock of the test servers; the only place here that reads it.
 
-Monotonic time drives leases and page tokens, wall time only stamps objects. Both are passed to
-deciding code as values or as a callable, so that tests can choose them.
+It only stamps objects, and is passed to deciding code as a value or as a callable, so that tests
+can choose it.
 """
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
-
-
-def monotonic() -> float:
-    """Return monotonic seconds; only differences mean anything."""
-    return time.monotonic()
 
 
 def timestamp(later_seconds: float = 0.0) -> str:

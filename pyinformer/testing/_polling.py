@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from pyinformer.testing._clock import monotonic
+from pyinformer._clock import monotonic
 
 
 def poll(

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery._errors import (
     APIStatusError,
     ProtocolError,
@@ -22,7 +23,6 @@ from pyinformer.apimachinery._errors import (
     status_error_class,
 )
 from pyinformer.apimachinery._json import JSONObject, JSONValue
-from pyinformer.testing._clock import monotonic
 from pyinformer.testing._object_calls import ObjectCalls, objects_of
 
 _REQUEST_TIMEOUT_SECONDS: Final = 60.0
