@@ -26,7 +26,7 @@ BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
 
 # Tests wait for sockets and timers half of their time, so more processes than processors pay; a
 # file stays in one process, since its tests share servers.
-PARALLEL ?= -n 4 --dist loadfile
+PARALLEL ?= -n 3 --dist loadfile
 
 # Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
 PYTEST_ARGS ?=
@@ -74,7 +74,7 @@ check-tests: $(READY_TO_TEST)
 coverage: $(READY_TO_TEST)  ## the same tests again, measured: fails below the branch coverage gate
 	@echo "== tests on the embedded server, with branch coverage"
 	@rm -f .coverage .coverage.*
-	@$(BIN)/coverage run -m pytest -q -m "not real" $(PARALLEL)
+	@$(BIN)/coverage run -m pytest -q -m "not real" -n 2 --dist loadfile
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

@@ -324,7 +324,12 @@ class SharedInformerFactory:
             The way to stop it: closes as aclose() does.
         """
         async with self:
-            await self.start()
+            try:
+                await self.start()
+            except LifecycleError:
+                if not self._is_closed:
+                    raise
+                return  # closed while it started, which is an end like any other
             task_status.started()
             await self._ended.wait()
 

@@ -107,9 +107,11 @@ def _haunt_the_mirror(show: Show) -> bool:
 
 
 def _haunt_the_cache(show: Show) -> bool:
-    indexer = show.watched[0].informer._indexer
-    indexer.apply_nowait(Added(_ghost()))
-    return indexer.get("default/ghost") is not None
+    informer = show.watched[0].informer
+    if not informer.has_synced:
+        return False  # its first list would drive the ghost out again
+    informer._indexer.apply_nowait(Added(_ghost()))
+    return True
 
 
 def _contradict(show: Show) -> bool:
