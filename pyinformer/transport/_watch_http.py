@@ -46,7 +46,7 @@ class WatchResponse(asyncio.Protocol):
     """
 
     def __init__(self, url: str, on_closed: Callable[[WatchResponse], None]) -> None:
-        from httptools import HttpResponseParser
+        from httptools import HttpParserError, HttpResponseParser
         from multidict import CIMultiDict
 
         self.status = 0
@@ -54,6 +54,7 @@ class WatchResponse(asyncio.Protocol):
         self._url = url
         self._on_closed = on_closed
         self._parser: HttpResponseParser = HttpResponseParser(self)
+        self._not_http: type[Exception] = HttpParserError
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
         self._size = 0
@@ -167,11 +168,9 @@ class WatchResponse(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket (for the event loop)."""
-        from httptools import HttpParserError
-
         try:
             self._parser.feed_data(data)
-        except HttpParserError as error:
+        except self._not_http as error:
             self.fail(ProtocolError(self._url, f"the answer is not HTTP: {error}"))
             return
         if self._size > _PAUSE_BYTES and not self._is_paused and self._transport is not None:
@@ -183,8 +182,8 @@ class WatchResponse(asyncio.Protocol):
         """Take note of the end (for the event loop)."""
         self._transport = None
         self._on_closed(self)
-        if self._has_head and not self._is_sized:
-            self._has_ended = True  # a body without a length ends with its connection
+        if self._has_head and not self._is_sized and exc is None:
+            self._has_ended = True  # a body without a length ends with its connection, but no reset
         if not self._has_ended and self._error is None:
             words = str(exc) if exc is not None and str(exc) else "the server closed it"
             self._error = TransportError(self._url, f"the connection was lost: {words}")

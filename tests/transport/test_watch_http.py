@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,6 +83,28 @@ async def test_a_body_without_a_length_ends_with_its_connection() -> None:
             received += data
 
     assert received == b"all of it"
+
+
+async def test_a_reset_is_no_end_of_a_body_without_a_length() -> None:
+    was_read = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf of it")
+        await was_read.wait()
+        no_linger = struct.pack("ii", 1, 0)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+        writer.transport.abort()
+
+    async with (
+        serving(answer) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        assert await body.read() == b"half of it"
+        was_read.set()
+        with pytest.raises(TransportError, match="the connection was lost"):
+            await body.read()
 
 
 @pytest.mark.parametrize(
