@@ -24,6 +24,7 @@ from pyinformer.apimachinery import (
     View,
 )
 from pyinformer.informer._host import Host
+from pyinformer.informer._lifetime import close_behind
 from pyinformer.informer._scope import (
     InformerSettings,
     Memory,
@@ -343,12 +344,7 @@ class SharedInformerFactory:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            await self.aclose()
-        except InformerError as error:
-            if exc is None:
-                raise
-            exc.add_note(f"meanwhile: {error}")
+        await close_behind(self.aclose, exc)
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         del group  # informers that are asked for later start in it

@@ -32,7 +32,7 @@ from pyinformer.informer._handlers import (
     ResourceEventHandler,
     UpdateFunction,
 )
-from pyinformer.informer._lifetime import Lifetime
+from pyinformer.informer._lifetime import Lifetime, close_behind
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._registration import Registration
@@ -378,12 +378,7 @@ class SharedInformer(Generic[V]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            await self.aclose()
-        except InformerError as error:
-            if exc is None:
-                raise
-            exc.add_note(f"meanwhile: {error}")
+        await close_behind(self.aclose, exc)
 
     def status(self) -> InformerStatus:
         """Return how it is doing: a frozen record without object content; from any thread."""
