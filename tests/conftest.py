@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.virtual_time import VirtualTimeLoop
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 _OPEN_FILES = Path("/proc/self/fd")
 _SETTLE_SECONDS = 1.0  # a server in another thread closes its end a moment after the client
@@ -50,6 +52,15 @@ def pytest_configure() -> None:
     # a signal that is handled is none that is ignored, and starts anew in a child.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Give the tests marked `virtual_time` a loop that jumps to the next timer."""
+    if item.get_closest_marker("virtual_time") is not None:
+        return {"virtual": VirtualTimeLoop}
+    return {"real": asyncio.new_event_loop}
 
 
 @pytest.hookimpl(wrapper=True)

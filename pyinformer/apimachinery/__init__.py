@@ -67,6 +67,7 @@ from pyinformer.apimachinery._resource_version import (
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.apimachinery._seconds import check_seconds
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
 from pyinformer.apimachinery._wire import view_path
@@ -140,6 +141,7 @@ __all__ = [
     "Updated",
     "V",
     "View",
+    "check_seconds",
     "check_view",
     "compare_resource_versions",
     "decode_object",

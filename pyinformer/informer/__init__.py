@@ -8,7 +8,7 @@ from pyinformer.informer._registration import Registration
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus, InformerStatus
 from pyinformer.informer._waiting import wait_for_cache_sync
-from pyinformer.informer._watchdog import WatchdogStatistics
+from pyinformer.tasks import WatchdogStatistics
 
 __all__ = [
     "EventStream",

@@ -16,7 +16,7 @@ from pyinformer.apimachinery import InformerError, LifecycleError, V
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._listener import HandlerStatus, Listener
 from pyinformer.informer._registration import Registration
-from pyinformer.informer._user_tasks import UserTasks
+from pyinformer.tasks import UserTasks
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -22,9 +22,8 @@ from pyinformer.apimachinery import (
     LifecycleError,
     Transform,
     View,
+    check_seconds,
 )
-from pyinformer.informer._host import Host
-from pyinformer.informer._lifetime import close_behind
 from pyinformer.informer._scope import (
     InformerSettings,
     Memory,
@@ -36,10 +35,9 @@ from pyinformer.informer._scope import (
 )
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus
-from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS
-from pyinformer.informer._waiting import check_seconds, wait_for_cache_sync
-from pyinformer.informer._watchdog import Watchdog
+from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog, close_behind
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus

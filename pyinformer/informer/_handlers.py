@@ -25,7 +25,7 @@ from pyinformer.apimachinery import (
     V,
     View,
 )
-from pyinformer.informer._worker_threads import WorkerThreads
+from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 _V_contra = DefaultedTypeVar("_V_contra", bound=View | None, default=None, contravariant=True)
 _P = ParamSpec("_P")
@@ -92,13 +92,13 @@ class Handler(Generic[V]):
         if parts:
             extra = " and ".join(parts)
             reason = f"it was given together with {extra}; give one function of an event, or these"
-            raise InvalidHandlerError(_name_of(handler), reason)
+            raise InvalidHandlerError(name_of(handler), reason)
         methods = {part: getattr(handler, part, None) for part in given}
         if any(methods.values()) and not inspect.isfunction(handler):
             return cls._of_object(handler, methods, name)
-        _check(handler, "handler(event)", 1)
+        check_callable(handler, "handler(event)", 1)
         function = cast("EventFunction[V]", handler)
-        return cls(name=name or _name_of(handler), call=function)
+        return cls(name=name or name_of(handler), call=function)
 
     @classmethod
     def _of_object(
@@ -107,11 +107,11 @@ class Handler(Generic[V]):
         missing = [part for part, method in methods.items() if method is None]
         if isinstance(handler, type):
             reason = "it is a class; give an object of it"
-            raise InvalidHandlerError(_name_of(handler), reason)
+            raise InvalidHandlerError(name_of(handler), reason)
         if missing:
             reason = f"it has no {' and no '.join(missing)}; a handler object has all three"
-            raise InvalidHandlerError(_name_of(handler), reason)
-        return cls._of_parts(methods, name or _name_of(handler))
+            raise InvalidHandlerError(name_of(handler), reason)
+        return cls._of_parts(methods, name or name_of(handler))
 
     @classmethod
     def _of_parts(cls, parts: Mapping[str, object], name: str | None) -> Handler[V]:
@@ -119,13 +119,13 @@ class Handler(Generic[V]):
             reason = "nothing was given; give handler(event), on_add, on_update or on_delete"
             raise InvalidHandlerError("None", reason)
         for part, function in parts.items():
-            _check(function, *_SHAPES[part])
+            check_callable(function, *_SHAPES[part])
         call: Callable[[Event[V]], object] = _by_kind(
             cast("ObjectFunction[V]", parts.get("on_add", _ignore)),
             cast("UpdateFunction[V]", parts.get("on_update", _ignore)),
             cast("ObjectFunction[V]", parts.get("on_delete", _ignore)),
         )
-        return cls(name=name or _name_of(next(iter(parts.values()))), call=call)
+        return cls(name=name or name_of(next(iter(parts.values()))), call=call)
 
 
 _SHAPES = {
@@ -152,35 +152,6 @@ def _by_kind(
     return call
 
 
-def _check(function: object, shape: str, arguments: int) -> None:
-    """Refuse what cannot be called with this many positional arguments."""
-    if not callable(function) or isinstance(function, type):
-        reason = f"a {type(function).__name__} is no function; it must look like {shape}"
-        raise InvalidHandlerError(_name_of(function), reason)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        reason = f"it is a generator function, whose body would never run; write {shape}"
-        raise InvalidHandlerError(_name_of(function), reason)
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):  # some builtins have none; calling them is the only test
-        return
-    try:
-        signature.bind(*(object() for _ in range(arguments)))
-    except TypeError as error:
-        reason = f"it takes {signature}; it must look like {shape}"
-        raise InvalidHandlerError(_name_of(function), reason) from error
-
-
-def _name_of(function: object) -> str:
-    """Return where a handler was defined, as far as it can be told."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    named = function if hasattr(function, "__qualname__") else type(function)
-    module = getattr(named, "__module__", None)
-    qualname = str(getattr(named, "__qualname__", "?"))
-    return f"{module}.{qualname}" if module not in {None, "builtins", "__main__"} else qualname
-
-
 def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
     """Make an event handler of a function that blocks.
 
@@ -199,11 +170,11 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
     """
     if not callable(function):
         reason = f"a {type(function).__name__} is no function; give in_thread a plain function"
-        raise InvalidHandlerError(_name_of(function), reason)
+        raise InvalidHandlerError(name_of(function), reason)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         reason = "it is asynchronous already; give it without in_thread"
-        raise InvalidHandlerError(_name_of(function), reason)
-    threads = WorkerThreads(_name_of(function))
+        raise InvalidHandlerError(name_of(function), reason)
+    threads = WorkerThreads(name_of(function))
 
     @functools.wraps(function, updated=())
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 import anyio
 
 from pyinformer.apimachinery import InformerError, LifecycleError
-from pyinformer.informer._host import Host
+from pyinformer.tasks import Host
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -168,24 +168,3 @@ class Lifetime:
     def _end(self, error: InformerError | None = None) -> None:
         self._on_end(error)
         self._ended.set()
-
-
-async def close_behind(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
-    """Close at the end of an `async with`: a crash is raised, or noted on the user's own error.
-
-    Args:
-        close: closes the owner of the block.
-        error: what leaves the block already, or None.
-
-    Raises:
-        InformerError: what closing raised, if nothing else leaves the block.
-
-    Cancellation:
-        As that of `close`.
-    """
-    try:
-        await close()
-    except InformerError as crash:
-        if error is None:
-            raise
-        error.add_note(f"meanwhile: {crash}")

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._handlers import Handler
 from pyinformer.informer._mailbox import Mailbox
-from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
 
 _log = logging.getLogger("pyinformer.informer")
 

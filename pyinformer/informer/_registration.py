@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, final
 
-from pyinformer.apimachinery import V
+from pyinformer.apimachinery import V, check_seconds
 from pyinformer.informer._listener import Listener
-from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS
-from pyinformer.informer._waiting import check_seconds
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS
 
 
 @final

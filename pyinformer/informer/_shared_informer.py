@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
     Transform,
     V,
     View,
+    check_seconds,
 )
 from pyinformer.informer._audience import Audience
 from pyinformer.informer._distribution import Distribution
@@ -32,7 +33,7 @@ from pyinformer.informer._handlers import (
     ResourceEventHandler,
     UpdateFunction,
 )
-from pyinformer.informer._lifetime import Lifetime, close_behind
+from pyinformer.informer._lifetime import Lifetime
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._registration import Registration
@@ -44,11 +45,11 @@ from pyinformer.informer._scope import (
     Selector,
 )
 from pyinformer.informer._status import InformerStatus
-from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS
-from pyinformer.informer._waiting import check_seconds, wait_for_cache_sync
+from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
 from pyinformer.store import Indexer, IndexFunction, Lister
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, close_behind
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus

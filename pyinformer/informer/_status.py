@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import final
 
 from pyinformer.informer._listener import HandlerStatus
-from pyinformer.informer._watchdog import WatchdogStatistics
 from pyinformer.reflector import ReflectorStatus
 from pyinformer.store import IndexStatistics
+from pyinformer.tasks import WatchdogStatistics
 
 
 @final

@@ -6,7 +6,6 @@ informer that did not sync its state, its attempts, its last error and its secon
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -15,8 +14,8 @@ import anyio
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InformerError,
-    InvalidArgumentError,
     LifecycleError,
+    check_seconds,
 )
 from pyinformer.informer._status import InformerStatus
 
@@ -102,15 +101,3 @@ def _check_running(informer: Syncing, otherwise: str) -> None:
         raise informer.crash
     if not informer.is_running:
         raise LifecycleError(f"{informer.status().informer} {otherwise}")
-
-
-def check_seconds(name: str, seconds: float) -> None:
-    """Refuse a duration that is none.
-
-    Raises:
-        InvalidArgumentError: naming the argument.
-    """
-    usable = isinstance(seconds, int | float) and seconds >= 0 and math.isfinite(seconds)
-    if not usable:
-        reason = f"{seconds!r} is no duration; give seconds, 0 or more"
-        raise InvalidArgumentError(name, reason)

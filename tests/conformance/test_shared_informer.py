@@ -29,8 +29,8 @@ from pyinformer.informer._handlers import Handler
 from pyinformer.store import Indexer
 from pyinformer.testing import Fault
 from tests.informer.clusters import Notes, cluster_of, informer_of, listed, pod
-from tests.informer.samples import make
-from tests.informer.virtual_time import VirtualTimeLoop, elapse
+from tests.objects import make
+from tests.virtual_time import VirtualTimeLoop, elapse
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InvalidArgumentError,
     LifecycleError,
+    check_seconds,
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, wait_for_cache_sync
-from pyinformer.informer._waiting import check_seconds
 from pyinformer.testing import APIServer, Fault, Token
 from tests.informer.clusters import Notes, cluster_of, pod
 from tests.waiting import until

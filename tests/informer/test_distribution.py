@@ -12,7 +12,7 @@ from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._scope import QueueKind
 from pyinformer.reflector import Sink
 from pyinformer.store import Indexer
-from tests.informer.samples import make
+from tests.objects import make
 
 
 class Mirror:

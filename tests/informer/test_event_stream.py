@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.informer._event_stream import EventStream
-from tests.informer.samples import make
+from tests.objects import make
 
 pytestmark = pytest.mark.virtual_time
 

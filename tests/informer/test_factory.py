@@ -34,7 +34,7 @@ from pyinformer.apimachinery import (
     View,
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory
-from pyinformer.informer._watchdog import Watchdog
+from pyinformer.tasks._watchdog import Watchdog
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.waiting import until

@@ -11,7 +11,7 @@ import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, InvalidHandlerError, KubeObject, Updated
 from pyinformer.informer._handlers import Handler, in_thread
-from tests.informer.samples import make
+from tests.objects import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,9 +20,9 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._handlers import Handler, in_thread
 from pyinformer.informer._listener import Listener
-from pyinformer.informer._user_tasks import UserTasks
-from tests.informer.samples import make
-from tests.informer.virtual_time import elapse
+from pyinformer.tasks._user_tasks import UserTasks
+from tests.objects import make
+from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.informer._mailbox import Mailbox
-from tests.informer.samples import make
+from tests.objects import make
 
 A1, A2, A3 = (make("a", resource_version=rv) for rv in "123")
 B1 = make("b")

@@ -18,9 +18,9 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
-from pyinformer.informer._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
+from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 
-_log = logging.getLogger("pyinformer.informer")
+_log = logging.getLogger("pyinformer.tasks")
 
 Main: TypeAlias = Callable[[TaskGroup, Callable[[], None]], Awaitable[None]]
 """Is given the task group and a function that says "ready"; runs until it is cancelled.
@@ -220,3 +220,24 @@ class Host:
         finally:
             if not task.done():
                 _log.error("%s did not stop within %.1f s", self.name, grace_seconds)
+
+
+async def close_behind(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
+    """Close at the end of an `async with`: a crash is raised, or noted on the user's own error.
+
+    Args:
+        close: closes the owner of the block.
+        error: what leaves the block already, or None.
+
+    Raises:
+        InformerError: what closing raised, if nothing else leaves the block.
+
+    Cancellation:
+        As that of `close`.
+    """
+    try:
+        await close()
+    except InformerError as crash:
+        if error is None:
+            raise
+        error.add_note(f"meanwhile: {crash}")

@@ -16,7 +16,7 @@ from typing import final
 
 from pyinformer._clock import monotonic
 
-_log = logging.getLogger("pyinformer.informer")
+_log = logging.getLogger("pyinformer.tasks")
 
 _FRAMES = 4  # the blocking call, and who called it
 

@@ -12,9 +12,9 @@ import pytest
 from pyinformer.apimachinery import Added, Event
 from pyinformer.informer._handlers import Handler
 from pyinformer.informer._listener import Listener
-from pyinformer.informer._user_tasks import UserTasks
-from pyinformer.informer._watchdog import Watchdog
-from tests.informer.samples import make
+from pyinformer.tasks._user_tasks import UserTasks
+from pyinformer.tasks._watchdog import Watchdog
+from tests.objects import make
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Reports(logging.Handler):
 @pytest.fixture
 def reports() -> Iterator[Reports]:
     """Listen to the informer's log."""
-    logger, reports = logging.getLogger("pyinformer.informer"), Reports()
+    logger, reports = logging.getLogger("pyinformer.tasks"), Reports()
     logger.addHandler(reports)
     yield reports
     logger.removeHandler(reports)

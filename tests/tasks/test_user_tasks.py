@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.informer._user_tasks import UserTask, UserTasks
-from tests.informer.virtual_time import elapse
+from pyinformer.tasks._user_tasks import UserTask, UserTasks
+from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
-from pyinformer.informer._host import Host
-from tests.informer.virtual_time import VirtualTimeLoop, elapse
+from pyinformer.tasks._host import Host
+from tests.virtual_time import VirtualTimeLoop, elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

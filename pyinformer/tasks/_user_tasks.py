@@ -14,7 +14,7 @@ from typing import final
 
 import anyio
 
-_log = logging.getLogger("pyinformer.informer")
+_log = logging.getLogger("pyinformer.tasks")
 
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.informer.virtual_time import VirtualTimeLoop
+from tests.virtual_time import VirtualTimeLoop
 
 
 @pytest.mark.virtual_time

@@ -1,0 +1,50 @@
+"""What can be told of a user's function before it is called: its name, and whether it can be.
+
+A handler, mapping or reconcile that could not be called is refused when it is registered, by its
+name and with what it should look like.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from pyinformer.apimachinery import InvalidHandlerError
+
+
+def check_callable(function: object, shape: str, arguments: int) -> None:
+    """Refuse what cannot be called with this many positional arguments.
+
+    Args:
+        function: what a user gave.
+        shape: how it should look, for the error: `handler(event)`.
+        arguments: how many it will be called with.
+
+    Raises:
+        InvalidHandlerError: by its name, and with the shape.
+    """
+    if not callable(function) or isinstance(function, type):
+        reason = f"a {type(function).__name__} is no function; it must look like {shape}"
+        raise InvalidHandlerError(name_of(function), reason)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        reason = f"it is a generator function, whose body would never run; write {shape}"
+        raise InvalidHandlerError(name_of(function), reason)
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some builtins have none; calling them is the only test
+        return
+    try:
+        signature.bind(*(object() for _ in range(arguments)))
+    except TypeError as error:
+        reason = f"it takes {signature}; it must look like {shape}"
+        raise InvalidHandlerError(name_of(function), reason) from error
+
+
+def name_of(function: object) -> str:
+    """Return where a function was defined, as far as it can be told."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module = getattr(named, "__module__", None)
+    qualname = str(getattr(named, "__qualname__", "?"))
+    return f"{module}.{qualname}" if module not in {None, "builtins", "__main__"} else qualname
