@@ -9,9 +9,10 @@ them survive pickling and copying, attributes included.
       InvalidArgumentError                   (ValueError)
         InvalidSelectorError, InvalidPathError, InvalidResourceVersionError, InformerConflictError
       InvalidTypeError                       (TypeError)
-        InvalidViewError, InvalidHandlerError
+        InvalidViewError, InvalidHandlerError, InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
       InvalidObjectError                     (ValueError)
+        ModelMismatchError
       ConfigurationError                     (ValueError)
         ConfigurationNotFoundError           (FileNotFoundError)
       TransportError                         (ConnectionError)
@@ -202,6 +203,21 @@ class InvalidHandlerError(InvalidTypeError):
 
 
 @final
+class InvalidModelError(InvalidTypeError):
+    """A model cannot become a CustomResourceDefinition.
+
+    Attributes:
+        model: the model's name.
+        path: the field, such as `spec.backup.targets[]`; empty for the model as a whole.
+    """
+
+    def __init__(self, model: str, path: str, reason: str) -> None:
+        self.model = model
+        self.path = path
+        super().__init__("model", f"{model}{path and f', field {path}'}: {reason}")
+
+
+@final
 class FrozenObjectError(InformerError, TypeError, AttributeError):
     """Somebody tried to index or to change a cached object.
 
@@ -219,7 +235,6 @@ class FrozenObjectError(InformerError, TypeError, AttributeError):
         )
 
 
-@final
 class InvalidObjectError(InformerError, ValueError):
     """The bytes of one object cannot be read as asked.
 
@@ -232,6 +247,23 @@ class InvalidObjectError(InformerError, ValueError):
         self.what = what
         self.reason = reason
         super().__init__(f"{what}: {reason}")
+
+
+@final
+class ModelMismatchError(InvalidObjectError):
+    """An object does not fit the model that a reconcile asks for.
+
+    Attributes:
+        key: the object's key.
+        path: the field that does not fit, such as `spec.replicas`; empty if it is no single one.
+    """
+
+    def __init__(self, what: str, reason: str, *, key: str, path: str) -> None:
+        self.key = key
+        self.path = path
+        super().__init__(
+            what, f"{reason}. It is reconciled when it changes; other objects are not affected"
+        )
 
 
 class ConfigurationError(InformerError, ValueError):

@@ -91,6 +91,16 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), AttributeError, _FROZEN),
     (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), TypeError, _FROZEN),
     (errors.InvalidObjectError("pods 'ns/web'", "no JSON"), ValueError, "pods 'ns/web': no JSON"),
+    (
+        errors.ModelMismatchError("Pod 'ns/web'", "no int", key="ns/web", path="spec.replicas"),
+        ValueError,
+        "Pod 'ns/web': no int. It is reconciled when it changes; other objects are not affected",
+    ),
+    (
+        errors.InvalidModelError("Database", "spec.size", "is recursive"),
+        TypeError,
+        "model: Database, field spec.size: is recursive",
+    ),
     (errors.ConfigurationError("context", "no such"), ValueError, "context: no such"),
     (
         errors.ConfigurationNotFoundError("~/.kube/config", "no file"),
