@@ -5,6 +5,7 @@ Start with `connect()` and `SharedInformerFactory`; `pyinformer.testing` has ser
 
 from pyinformer.apimachinery import (
     Added,
+    AlreadyOwnedError,
     APIStatusError,
     BadRequestError,
     BytesTransform,
@@ -50,6 +51,7 @@ from pyinformer.apimachinery import (
     ObjectKey,
     ObjectMeta,
     ObjectNotFoundError,
+    OwnerScopeError,
     ProtocolError,
     QueueClosedError,
     RequestTimeoutError,
@@ -104,6 +106,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "APIStatusError",
     "Added",
+    "AlreadyOwnedError",
     "BadRequestError",
     "BytesTransform",
     "CacheNotSyncedError",
@@ -160,6 +163,7 @@ __all__ = [
     "ObjectKey",
     "ObjectMeta",
     "ObjectNotFoundError",
+    "OwnerScopeError",
     "ProtocolError",
     "QueueClosedError",
     "RealFIFO",

@@ -4,6 +4,7 @@ from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.apimachinery._codec import ObjectCodec
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
 from pyinformer.apimachinery._errors import (
+    AlreadyOwnedError,
     APIStatusError,
     BadRequestError,
     CacheNotSyncedError,
@@ -38,6 +39,7 @@ from pyinformer.apimachinery._errors import (
     NotCachedError,
     NotFoundError,
     ObjectNotFoundError,
+    OwnerScopeError,
     ProtocolError,
     QueueClosedError,
     RequestTimeoutError,
@@ -79,6 +81,7 @@ __all__ = [
     "APIStatusError",
     "Absent",
     "Added",
+    "AlreadyOwnedError",
     "BadRequestError",
     "BytesTransform",
     "CacheNotSyncedError",
@@ -130,6 +133,7 @@ __all__ = [
     "ObjectMeta",
     "ObjectNotFoundError",
     "OwnerReference",
+    "OwnerScopeError",
     "PathSet",
     "ProtocolError",
     "QueueClosedError",

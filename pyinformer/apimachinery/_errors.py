@@ -7,7 +7,8 @@ them survive pickling and copying, attributes included.
     InformerError
       InternalError                          (RuntimeError)
       InvalidArgumentError                   (ValueError)
-        InvalidSelectorError, InvalidPathError, InvalidResourceVersionError, InformerConflictError
+        InvalidSelectorError, InvalidPathError, InvalidResourceVersionError, InformerConflictError,
+        OwnerScopeError
       InvalidTypeError                       (TypeError)
         InvalidViewError, InvalidHandlerError, InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
@@ -28,6 +29,7 @@ them survive pickling and copying, attributes included.
       CacheSyncTimeoutError                  (TimeoutError)
       NotCachedError                         (LookupError)
       ObjectNotFoundError, IndexNotFoundError, FieldNotFoundError   (KeyError)
+      AlreadyOwnedError                      (RuntimeError)
       LifecycleError                         (RuntimeError)
       EventStreamOverflowError               (RuntimeError)
       QueueClosedError                       (RuntimeError)
@@ -159,6 +161,26 @@ class InformerConflictError(InvalidArgumentError):
             f"the informer for {informer} exists with another {option} (created at"
             f" {first_call_site}, asked for again at {second_call_site}); use the same options"
             " in both places, or private=True for an informer of your own",
+        )
+
+
+@final
+class OwnerScopeError(InvalidArgumentError):
+    """An object cannot be owned from where its owner lives.
+
+    Attributes:
+        owner_namespace: the owner's namespace; never empty, a cluster-scoped owner may own all.
+        namespace: the object's namespace; empty if it names none.
+    """
+
+    def __init__(self, *, owner_namespace: str, namespace: str) -> None:
+        self.owner_namespace = owner_namespace
+        self.namespace = namespace
+        found = f"is in namespace {namespace!r}" if namespace else "names no namespace"
+        super().__init__(
+            "obj",
+            f"{found}, and its owner lives in {owner_namespace!r}: an owner in a namespace owns"
+            " only what is in the same one, nothing elsewhere and nothing cluster-scoped",
         )
 
 
@@ -537,6 +559,26 @@ class FieldNotFoundError(InformerError, KeyError):
         self.key = key
         self.path = path
         super().__init__(f"{key!r} has no {path}; pass default= if it may be absent")
+
+
+@final
+class AlreadyOwnedError(InformerError, RuntimeError):
+    """Another object controls this one, and there is only one controller.
+
+    Attributes:
+        key: the object's key, `namespace/name` or `name`.
+        controller: who controls it: kind and name.
+        owner: who was to control it: kind and name.
+    """
+
+    def __init__(self, *, key: str, controller: str, owner: str) -> None:
+        self.key = key
+        self.controller = controller
+        self.owner = owner
+        super().__init__(
+            f"{key!r} is controlled by {controller} and cannot be controlled by {owner} as well;"
+            " choose another name, or let its controller release it first"
+        )
 
 
 @final

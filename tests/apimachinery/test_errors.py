@@ -55,6 +55,15 @@ _NO_APISERVER = (
     " or pip install 'pyinformer[kube-apiserver]')"
 )
 
+_SCOPE = (
+    "obj: is in namespace 'b', and its owner lives in 'a': an owner in a namespace owns only"
+    " what is in the same one, nothing elsewhere and nothing cluster-scoped"
+)
+_OWNED = (
+    "'a/b' is controlled by Deployment x and cannot be controlled by Database y as well;"
+    " choose another name, or let its controller release it first"
+)
+
 SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (errors.InformerError("root"), Exception, "root"),
     (
@@ -78,6 +87,16 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         _CONFLICT,
     ),
     (errors.InvalidTypeError("limit", "is no number"), TypeError, "limit: is no number"),
+    (
+        errors.OwnerScopeError(owner_namespace="a", namespace="b"),
+        ValueError,
+        _SCOPE,
+    ),
+    (
+        errors.AlreadyOwnedError(key="a/b", controller="Deployment x", owner="Database y"),
+        RuntimeError,
+        _OWNED,
+    ),
     (
         errors.InvalidViewError("PodView", "why"),
         TypeError,
