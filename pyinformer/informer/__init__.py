@@ -1,5 +1,6 @@
 """Station 5: assemble the others into informers, and fan out to handlers."""
 
+from pyinformer.informer._distribution import Receiver
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._factory import SharedInformerFactory
 from pyinformer.informer._handlers import ResourceEventHandler, in_thread
@@ -15,6 +16,7 @@ __all__ = [
     "FactoryStatus",
     "HandlerStatus",
     "InformerStatus",
+    "Receiver",
     "Registration",
     "ResourceEventHandler",
     "SharedInformer",

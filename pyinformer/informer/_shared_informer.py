@@ -24,7 +24,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.informer._audience import Audience
-from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._distribution import Distribution, Receiver
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._handlers import (
     EventFunction,
@@ -301,6 +301,28 @@ class SharedInformer(Generic[V]):
         """
         self._lifetime.refuse_if_closed()
         return self._audience.stream(max_events)
+
+    def attach_receiver(self, receiver: Receiver[V]) -> None:
+        """Tell a receiver of what exists and of every change, in the step of the event itself.
+
+        This is for controllers, which decide before anything is merged. What a receiver raises
+        ends the informer, and the time it takes everybody waits: others add an event handler.
+
+        Args:
+            receiver: is told on the event loop; if the cache has synced, at once of what exists.
+
+        Raises:
+            LifecycleError: the informer is closed.
+        """
+        self._lifetime.refuse_if_closed()
+        self._distribution.attach(receiver)
+
+    def detach_receiver(self, receiver: Receiver[V]) -> None:
+        """Tell a receiver nothing any more; one that was never attached is no error.
+
+        A list that is being compared at this moment still tells it the rest of the differences.
+        """
+        self._distribution.detach(receiver)
 
     async def start(self) -> None:
         """Begin to list and watch; a second call does nothing.

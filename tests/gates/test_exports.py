@@ -14,6 +14,11 @@ import pytest
 import pyinformer
 
 PUBLIC: dict[str, list[str]] = {
+    "pyinformer.controller": [
+        "CustomResource",
+        "custom_resource",
+        "custom_resource_definition",
+    ],
     "pyinformer": [
         "APIStatusError",
         "Added",
@@ -29,6 +34,7 @@ PUBLIC: dict[str, list[str]] = {
         "ConfigurationNotFoundError",
         "ConflictError",
         "Credentials",
+        "CustomResource",
         "Deleted",
         "DeletedFinalStateUnknown",
         "DeltaFIFO",
@@ -95,6 +101,8 @@ PUBLIC: dict[str, list[str]] = {
         "Updated",
         "View",
         "connect",
+        "custom_resource",
+        "custom_resource_definition",
         "diff",
         "in_thread",
         "wait_for_cache_sync",
@@ -207,6 +215,7 @@ PUBLIC: dict[str, list[str]] = {
         "FactoryStatus",
         "HandlerStatus",
         "InformerStatus",
+        "Receiver",
         "Registration",
         "ResourceEventHandler",
         "SharedInformer",
