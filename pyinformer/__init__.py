@@ -70,6 +70,11 @@ from pyinformer.cluster import (
     Cluster,
     connect,
 )
+from pyinformer.controller import (
+    CustomResource,
+    custom_resource,
+    custom_resource_definition,
+)
 from pyinformer.deltas import (
     DeletedFinalStateUnknown,
     DeltaFIFO,
@@ -118,6 +123,7 @@ __all__ = [
     "ConfigurationNotFoundError",
     "ConflictError",
     "Credentials",
+    "CustomResource",
     "Deleted",
     "DeletedFinalStateUnknown",
     "DeltaFIFO",
@@ -184,6 +190,8 @@ __all__ = [
     "Updated",
     "View",
     "connect",
+    "custom_resource",
+    "custom_resource_definition",
     "diff",
     "in_thread",
     "wait_for_cache_sync",

@@ -1,0 +1,183 @@
+"""Custom resources that are declared beside their model, and their CustomResourceDefinition.
+
+In goes a model with what its resource is called; out comes the definition for kube-apiserver.
+The declaration stays on the class, and nowhere else: nothing is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, TypeVar, final
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidModelError,
+    InvalidTypeError,
+    JSONObject,
+    JSONValue,
+)
+from pyinformer.controller._schema import structural_schema
+
+ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]
+M = TypeVar("M")
+
+_ATTRIBUTE: Final = "__custom_resource__"
+_SCOPES: Final = ("Namespaced", "Cluster")
+_AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomResource:
+    """What a custom resource is called and how it is shown."""
+
+    resource: GroupVersionResource
+    """Its group, version and plural name."""
+    kind: str
+    """The kind of its objects."""
+    scope: ResourceScope = "Namespaced"
+    """Whether its objects are in namespaces."""
+    short_names: tuple[str, ...] = ()
+    """What `kubectl get` takes besides."""
+    categories: tuple[str, ...] = ()
+    """The groups that `kubectl get` shows it in, such as `all`."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """What `kubectl get` shows: titles, and paths such as `status.ready`."""
+
+
+def custom_resource(
+    api_version: str,
+    plural: str,
+    *,
+    kind: str | None = None,
+    scope: ResourceScope = "Namespaced",
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+) -> Callable[[type[M]], type[M]]:
+    """Declare which custom resource a model is of: a decorator that leaves the class as it is.
+
+        @pyinformer.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
+        class Database(msgspec.Struct):
+            spec: DatabaseSpec
+            status: DatabaseStatus = DatabaseStatus()
+
+    A model with a field `status` has the status subresource.
+
+    Args:
+        api_version: `group/version`.
+        plural: the resource's plural name, as in its URL.
+        kind: the kind of its objects; None for the name of the class.
+        scope: whether its objects are in namespaces.
+        short_names: what `kubectl get` takes besides.
+        categories: the groups that `kubectl get` shows it in, such as `all`.
+        columns: what `kubectl get` shows: a title, and the path of a field. The age follows.
+
+    Raises:
+        InvalidArgumentError: no custom resource can be called so.
+    """
+    resource = _resource(api_version, plural)
+    if scope not in _SCOPES:
+        raise InvalidArgumentError("scope", f"is 'Namespaced' or 'Cluster', not {scope!r}")
+    for name, words in (("short_names", short_names), ("categories", categories)):
+        if isinstance(words, str):
+            raise InvalidArgumentError(name, f"is a list: [{words!r}]")
+
+    def declare(model: type[M]) -> type[M]:
+        declared = CustomResource(
+            resource=resource,
+            kind=kind or model.__name__,
+            scope=scope,
+            short_names=tuple(short_names),
+            categories=tuple(categories),
+            columns=tuple((columns or {}).items()),
+        )
+        setattr(model, _ATTRIBUTE, declared)
+        return model
+
+    return declare
+
+
+def _resource(api_version: str, plural: str) -> GroupVersionResource:
+    resource = GroupVersionResource.of(api_version, plural)
+    if "." not in resource.group:
+        reason = f"a custom resource is in a group with a dot: acme.io/v1, not {api_version!r}"
+        raise InvalidArgumentError("api_version", reason)
+    return resource
+
+
+def declared_resource(model: type) -> CustomResource | None:
+    """Return what was declared for this very class, and None if nothing was."""
+    declared = vars(model).get(_ATTRIBUTE)
+    return declared if isinstance(declared, CustomResource) else None
+
+
+def custom_resource_definition(model: type) -> JSONObject:
+    """Return the CustomResourceDefinition of a model that `custom_resource` declares.
+
+    It is a dict of your own: create it on a server, write it into a file, or add to it what has no
+    place in a model.
+
+    Args:
+        model: a msgspec Struct, a dataclass or a pydantic model.
+
+    Raises:
+        InvalidTypeError: no custom resource is declared for it.
+        InvalidModelError: a field has a shape that a definition cannot say; names the field.
+
+    Source:
+        apiextensions.k8s.io/v1; structural schemas.
+    """
+    declared = declared_resource(model) if isinstance(model, type) else None
+    if declared is None:
+        name = getattr(model, "__name__", repr(model))
+        reason = f"{name} is no custom resource: decorate the class with @custom_resource(...)"
+        raise InvalidTypeError("model", reason)
+    return definition_of(model, declared)
+
+
+def definition_of(model: type, declared: CustomResource) -> JSONObject:
+    """Return the CustomResourceDefinition of a model under a declaration of somebody else's."""
+    schema = structural_schema(model)
+    resource, kind = declared.resource, declared.kind
+    names: JSONObject = {"plural": resource.resource, "singular": kind.lower(), "kind": kind}
+    if declared.short_names:
+        names["shortNames"] = list(declared.short_names)
+    if declared.categories:
+        names["categories"] = list(declared.categories)
+    version: JSONObject = {"name": resource.version, "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": schema}
+    if "status" in schema["properties"]:
+        version["subresources"] = {"status": {}}
+    if declared.columns:
+        columns = [_column(model, title, path, schema) for title, path in declared.columns]
+        version["additionalPrinterColumns"] = [*columns, dict(_AGE)]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.resource}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "names": names,
+            "scope": declared.scope,
+            "versions": [version],
+        },
+    }
+
+
+def _column(model: type, title: str, path: str, schema: JSONObject) -> JSONObject:
+    field: JSONValue = schema
+    names = path.removeprefix(".").split(".")
+    for name in names:
+        field = field.get("properties", {}).get(name) if isinstance(field, dict) else None
+        if field == {"type": "object"} and name == "metadata":
+            return {"name": title, "type": "string", "jsonPath": f".{'.'.join(names)}"}
+    if field is None:
+        reason = f"the column {title!r} shows a field that the model does not have"
+        raise InvalidModelError(model.__name__, path, reason)
+    kind = "date" if field.get("format") == "date-time" else field.get("type", "string")
+    if kind in {"object", "array"}:
+        kind = "string"  # which shows it as JSON
+    return {"name": title, "type": kind, "jsonPath": f".{'.'.join(names)}"}

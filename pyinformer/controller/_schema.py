@@ -1,0 +1,252 @@
+"""Structural OpenAPI v3 schemas of models, as CustomResourceDefinitions want them.
+
+In goes a msgspec Struct, a dataclass, a TypedDict or a pydantic model; out comes a schema without
+references, in which every place has a type or keeps what it does not know. A shape that a
+CustomResourceDefinition cannot say is an error that names the field, never something near it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, cast, final
+
+import msgspec
+
+from pyinformer.apimachinery import InvalidModelError, JSONObject, JSONValue
+
+_KEPT: Final[Mapping[str, tuple[str, ...]]] = {
+    "string": ("pattern", "minLength", "maxLength"),
+    "integer": ("minimum", "maximum", "multipleOf"),
+    "number": ("minimum", "maximum", "multipleOf"),
+    "boolean": (),
+    "object": ("minProperties", "maxProperties"),
+    "array": ("minItems", "maxItems"),
+}
+# Formats that the server checks and that mean there what they mean in Python. `duration` does not:
+# Go's is 1h30m, JSON Schema's PT1H30M.
+_FORMATS: Final = frozenset(
+    {"byte", "date", "date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"}
+    | {"int32", "int64", "float", "double"}
+)
+_ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
+_WHAT_SAYS_A_SHAPE: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
+_OF_THE_SERVER: Final = ("apiVersion", "kind", "metadata")  # at the root it knows them by itself
+
+
+def structural_schema(model: type) -> JSONObject:
+    """Return the schema of a custom resource whose objects are of this model.
+
+    Args:
+        model: a class that `KubeObject.as_type` can decode into. Fields called `apiVersion`, `kind`
+            and `metadata` are the server's.
+
+    Raises:
+        InvalidModelError: the model is no object, or a field has a shape that the server refuses:
+            a recursion, a union, a tuple. It names the field.
+    """
+    name = getattr(model, "__name__", repr(model))
+    root = _json_schema(model, name)
+    return _Conversion(name, root.get("$defs", {})).root(root)
+
+
+def _json_schema(model: Any, name: str) -> JSONObject:  # noqa: ANN401 - any kind of model
+    if hasattr(model, "model_json_schema"):
+        return cast("JSONObject", model.model_json_schema(mode="validation"))
+    try:
+        return msgspec.json.schema(model)
+    except (TypeError, RuntimeError) as error:  # what it does not know, custom types for one
+        raise InvalidModelError(name, "", " ".join(str(error).split())) from error
+
+
+@final
+class _Conversion:
+    """From one JSON Schema with its definitions to structural schemas."""
+
+    def __init__(self, model: str, definitions: JSONObject) -> None:
+        self._model = model
+        self._definitions = definitions
+        self._open: list[str] = []  # the references that lead to the place being converted
+        self._null_enums: set[str] = set()  # choices that may be null, where null is refused
+
+    def root(self, node: JSONObject) -> JSONObject:
+        """Convert the whole model."""
+        if "$ref" in node:
+            self._open.append(_name_of(node))
+        node = self._resolved(node, "")
+        if node.get("type") != "object" or "properties" not in node:
+            raise InvalidModelError(self._model, "", "has to be a class with fields")
+        own = {
+            name: value for name, value in node["properties"].items() if name not in _OF_THE_SERVER
+        }
+        required = [name for name in node.get("required", ()) if name in own]
+        if "status" in required:
+            reason = "needs a default: an object is created without a status"
+            raise InvalidModelError(self._model, "status", reason)
+        found = self._convert({**node, "properties": own, "required": required}, "")
+        for path in sorted(self._null_enums):
+            self._refuse(path, "is a choice that may be null, which only a field with a default is")
+        # What nobody has observed yet is no status.
+        found["properties"].get("status", {}).pop("default", None)
+        found["properties"] = {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            **found["properties"],
+        }
+        return found
+
+    def _convert(self, node: JSONValue, path: str) -> JSONObject:
+        if isinstance(node, dict) and "$ref" in node:
+            return self._inside(node, path)
+        if not isinstance(node, dict) or not any(word in node for word in _WHAT_SAYS_A_SHAPE):
+            described = _described(node) if isinstance(node, dict) else {}
+            return {**_ANYTHING, **described}
+        for word in ("anyOf", "oneOf", "allOf"):
+            if word in node:
+                return self._alternatives(node, word, path)
+        if "const" in node or "enum" in node:
+            return self._enumerated(node, path)
+        return self._typed(node, path)
+
+    def _inside(self, node: JSONObject, path: str) -> JSONObject:
+        """Convert what a reference leads to, in the place of the reference."""
+        name = _name_of(node)
+        if name in self._open:
+            self._refuse(path, f"{name} holds itself; a schema of the server is finite")
+        self._open.append(name)
+        try:
+            return self._convert(self._resolved(node, path), path)
+        finally:
+            self._open.pop()
+
+    def _resolved(self, node: JSONObject, path: str) -> JSONObject:
+        if "$ref" not in node:
+            return node
+        target = self._definitions.get(_name_of(node))
+        if not isinstance(target, dict):
+            self._refuse(path, f"refers to {node['$ref']}, which the model does not define")
+        return {**target, **{name: value for name, value in node.items() if name != "$ref"}}
+
+    def _alternatives(self, node: JSONObject, word: str, path: str) -> JSONObject:
+        kinds = [each for each in node[word] if each != {"type": "null"}]
+        shared = {name: value for name, value in node.items() if name != word}
+        names = {each.get("type") for each in kinds}
+        if len(kinds) == 1:
+            found = self._convert({**kinds[0], **shared}, path)
+        elif word == "allOf" or not all("type" in each for each in kinds):
+            self._refuse(path, f"is a union; {_NO_UNION}")
+        elif names == {"integer", "string"}:
+            found = {"x-kubernetes-int-or-string": True, **_described(shared)}
+        elif names == {"integer", "number"}:
+            found = self._typed({**shared, "type": "number"}, path)
+        else:
+            self._refuse(path, f"is a union of {', '.join(sorted(map(str, names)))}; {_NO_UNION}")
+        return found if len(kinds) == len(node[word]) else self._nullable(found, path)
+
+    def _enumerated(self, node: JSONObject, path: str) -> JSONObject:
+        values = node["enum"] if "enum" in node else [node["const"]]
+        kinds = {_KINDS.get(type(value)) for value in values if value is not None}
+        if len(kinds) != 1 or None in kinds:
+            self._refuse(path, "is a choice between values of several types; the server wants one")
+        found = {
+            "type": kinds.pop(),
+            "enum": [value for value in values if value is not None],
+            **_described(node),
+        }
+        return self._nullable(found, path) if None in values else found
+
+    def _typed(self, node: JSONObject, path: str) -> JSONObject:
+        kind = node["type"]
+        if kind not in _KEPT:
+            self._refuse(path, f"is of type {kind!r}, which the server does not know")
+        found: JSONObject = {"type": kind, **_described(node)}
+        found.update({word: node[word] for word in _KEPT[kind] if word in node})
+        if kind == "object":
+            found.update(self._fields(node, path))
+        elif kind == "array":
+            found.update(self._items(node, path))
+        elif kind == "string":
+            found.update(_format_of(node))
+        else:
+            found.update(_bounds_of(node))
+        return found
+
+    def _fields(self, node: JSONObject, path: str) -> JSONObject:
+        if "properties" in node:
+            paths = {name: f"{path}.{name}" if path else name for name in node["properties"]}
+            found: JSONObject = {
+                "properties": {
+                    name: self._convert(value, paths[name])
+                    for name, value in node["properties"].items()
+                }
+            }
+            required = list(node.get("required", ()))
+            self._null_enums.difference_update(paths[name] for name in paths.keys() - required)
+            if required:
+                found["required"] = required
+            return {**found, **_ANYTHING} if node.get("additionalProperties") is True else found
+        values = node.get("additionalProperties", True)
+        if isinstance(values, bool):
+            return dict(_ANYTHING)
+        return {"additionalProperties": self._convert(values, f"{path}.*")}
+
+    def _items(self, node: JSONObject, path: str) -> JSONObject:
+        if "prefixItems" in node:
+            self._refuse(path, "is a list in which each place has a type of its own, like a tuple")
+        found: JSONObject = {"items": self._convert(node.get("items", {}), f"{path}[]")}
+        if node.get("uniqueItems"):
+            if found["items"].get("type") in {"object", "array", None}:
+                self._refuse(path, "is a set of what is no plain value")
+            found["x-kubernetes-list-type"] = "set"  # uniqueItems itself is refused: O(n^2)
+        return found
+
+    def _nullable(self, found: JSONObject, path: str) -> JSONObject:
+        if "enum" not in found:
+            return {**found, "nullable": True}
+        # kube-apiserver refuses null in an enum, whether it lists null or not. Where a field is
+        # not nullable, it takes null for absent, which is what the model's default stands for.
+        self._null_enums.add(path)
+        return found
+
+    def _refuse(self, path: str, reason: str) -> NoReturn:
+        raise InvalidModelError(self._model, path, reason)
+
+
+_NO_UNION = "the server knows one type for a field, or an integer or string, and null"
+_KINDS: Final[Mapping[type, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+}
+
+
+def _name_of(node: JSONObject) -> str:
+    return str(node["$ref"]).rpartition("/")[2]
+
+
+def _described(node: JSONObject) -> JSONObject:
+    """Return what any place may have beside its type."""
+    found: JSONObject = {}
+    # A dataclass without a docstring gets its signature for one.
+    if node.get("description") and not node["description"].startswith(f"{node.get('title')}("):
+        found["description"] = node["description"]
+    if node.get("default") is not None:  # null is what an absent field is anyway
+        found["default"] = node["default"]
+    extensions = {name: value for name, value in node.items() if name.startswith("x-kubernetes-")}
+    return {**found, **extensions}
+
+
+def _format_of(node: JSONObject) -> JSONObject:
+    if node.get("contentEncoding") == "base64":
+        return {"format": "byte"}
+    return {"format": node["format"]} if node.get("format") in _FORMATS else {}
+
+
+def _bounds_of(node: JSONObject) -> JSONObject:
+    """Return exclusive bounds as OpenAPI v3 has them: a bound, and whether it counts."""
+    found: JSONObject = {}
+    for word, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if exclusive in node:
+            found[word], found[exclusive] = node[exclusive], True
+    return found

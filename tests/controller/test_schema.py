@@ -1,0 +1,276 @@
+"""Structural schemas: each shape of a model has one, or an error that names the field."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pydantic
+import pytest
+
+from pyinformer.apimachinery import InvalidModelError
+from pyinformer.controller._schema import structural_schema
+
+_ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class _Engine(enum.Enum):
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
+
+
+class _Volume(msgspec.Struct, rename="camel", frozen=True):
+    """Where the data is."""
+
+    size_gib: Annotated[int, msgspec.Meta(ge=1)] = 10
+
+
+class _Tree(msgspec.Struct):
+    children: list[_Tree] = []
+
+
+def _field(kind: Any, **default: Any) -> dict[str, Any]:
+    """Return the schema of one field of a Struct."""
+    definition = [("field", kind, default["default"])] if default else [("field", kind)]
+    found = structural_schema(msgspec.defstruct("Model", definition))
+    return dict(found["properties"]["field"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        pytest.param(str, {"type": "string"}, id="str"),
+        pytest.param(bool, {"type": "boolean"}, id="bool"),
+        pytest.param(float, {"type": "number"}, id="float"),
+        pytest.param(int | float, {"type": "number"}, id="int-or-float"),
+        pytest.param(int | str, {"x-kubernetes-int-or-string": True}, id="int-or-string"),
+        pytest.param(
+            int | str | None,
+            {"x-kubernetes-int-or-string": True, "nullable": True},
+            id="int-or-string-or-null",
+        ),
+        pytest.param(int | None, {"type": "integer", "nullable": True}, id="nullable"),
+        pytest.param(bytes, {"type": "string", "format": "byte"}, id="bytes"),
+        pytest.param(
+            Annotated[dt.datetime, msgspec.Meta(tz=True)],
+            {"type": "string", "format": "date-time"},
+            id="time",
+        ),
+        pytest.param(dt.timedelta, {"type": "string"}, id="a-duration-is-not-go's"),
+        pytest.param(Any, _ANYTHING, id="anything"),
+        pytest.param(msgspec.Raw, _ANYTHING, id="raw"),
+        pytest.param(dict, {"type": "object", **_ANYTHING}, id="any-map"),
+        pytest.param(
+            dict[str, int],
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            id="map",
+        ),
+        pytest.param(list, {"type": "array", "items": _ANYTHING}, id="any-list"),
+        pytest.param(
+            set[str],
+            {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            id="set",
+        ),
+        pytest.param(_Engine, {"type": "string", "enum": ["mysql", "postgres"]}, id="enum"),
+        pytest.param(Literal[1, 2], {"type": "integer", "enum": [1, 2]}, id="literal"),
+        pytest.param(
+            Annotated[int, msgspec.Meta(gt=0, lt=9, description="how many")],
+            {
+                "type": "integer",
+                "description": "how many",
+                "minimum": 0,
+                "exclusiveMinimum": True,
+                "maximum": 9,
+                "exclusiveMaximum": True,
+            },
+            id="bounds",
+        ),
+        pytest.param(
+            Annotated[list[str], msgspec.Meta(min_length=1, max_length=3)],
+            {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3},
+            id="length",
+        ),
+        pytest.param(
+            Annotated[str, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": []})],
+            {"type": "string", "x-kubernetes-validations": []},
+            id="extension",
+        ),
+    ],
+)
+def test_a_field_has_the_schema_of_its_type(kind: Any, expected: dict[str, Any]) -> None:
+    found = _field(kind)
+
+    assert sorted(map(str, found.get("enum", ()))) == sorted(map(str, expected.get("enum", ())))
+    assert {**found, "enum": 0} == {**expected, "enum": 0}
+
+
+@pytest.mark.parametrize("kind", [(Literal["a"] | None), Literal["a"] | None])
+def test_a_choice_that_may_be_null_is_one_that_may_be_absent(kind: Any) -> None:
+    assert _field(kind, default=None) == {"type": "string", "enum": ["a"]}
+
+
+def test_models_within_models_have_no_references() -> None:
+    assert _field(dict[str, list[_Volume]]) == {
+        "type": "object",
+        "additionalProperties": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "description": "Where the data is.",
+                "properties": {"sizeGib": {"type": "integer", "minimum": 1, "default": 10}},
+            },
+        },
+    }
+
+
+def test_defaults_are_the_server_s_too_but_null_is_none() -> None:
+    assert _field(_Volume, default=_Volume())["default"] == {"sizeGib": 10}
+    assert _field(list[int], default=[])["default"] == []
+    assert "default" not in _field(int | None, default=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "words"),
+    [
+        pytest.param(_Tree, "field.children[]", "_Tree holds itself", id="recursion"),
+        pytest.param(dict[str, _Tree], "field.*.children[]", "holds itself", id="in-a-map"),
+        pytest.param(str | list[str], "field", "is a union of array, string", id="union"),
+        pytest.param(list[tuple[int, str]], "field[]", "like a tuple", id="tuple"),
+        pytest.param(Literal[1, "a"], "field", "of several types", id="mixed-literal"),
+        pytest.param(set[tuple[int, ...]], "field", "a set of what", id="set-of-lists"),
+        pytest.param(
+            (Literal["a"] | None), "field", "may be null", id="null-choice-without-default"
+        ),
+        pytest.param(list[Literal["a"] | None], "field[]", "may be null", id="null-in-a-list"),
+        pytest.param(None, "field", "is of type 'null'", id="null"),
+    ],
+)
+def test_what_a_definition_cannot_say_names_the_field(kind: Any, path: str, words: str) -> None:
+    with pytest.raises(InvalidModelError, match=words) as caught:
+        _field(kind)
+
+    assert (caught.value.model, caught.value.path) == ("Model", path)
+
+
+def test_a_model_that_holds_itself_at_its_root_is_refused() -> None:
+    with pytest.raises(InvalidModelError) as caught:
+        structural_schema(_Tree)
+
+    assert caught.value.path == "children[]"
+
+
+class _First(msgspec.Struct, tag="first"):
+    a: int
+
+
+class _Second(msgspec.Struct, tag="second"):
+    b: int
+
+
+def test_a_tagged_union_is_refused() -> None:
+    with pytest.raises(InvalidModelError, match="field spec: is a union"):
+        structural_schema(msgspec.defstruct("Model", [("spec", _First | _Second)]))
+
+
+@pytest.mark.parametrize("model", [int, list[int], dict[str, int], object, 5])
+def test_what_has_no_fields_is_no_model(model: Any) -> None:
+    with pytest.raises(InvalidModelError):
+        structural_schema(model)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    ready: int = 0
+
+
+class _WithStatus(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    metadata: dict[str, str]
+    spec: _Volume
+    status: _Status = _Status()
+
+
+def test_what_is_the_server_s_is_left_to_it() -> None:
+    found = structural_schema(_WithStatus)
+
+    assert found["required"] == ["spec"]
+    assert found["properties"]["metadata"] == {"type": "object"}
+    assert found["properties"]["apiVersion"] == {"type": "string"}
+    assert "default" not in found["properties"]["status"]
+    assert list(found["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
+
+
+def test_a_status_that_has_to_be_there_is_refused() -> None:
+    class Model(msgspec.Struct):
+        status: _Status
+
+    with pytest.raises(InvalidModelError, match="field status: needs a default"):
+        structural_schema(Model)
+
+
+@dataclasses.dataclass
+class _Plain:
+    size: int
+    note: str = "none"
+
+
+def test_a_dataclass_is_described_by_its_docstring_only() -> None:
+    assert structural_schema(_Plain) == {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "size": {"type": "integer"},
+            "note": {"type": "string", "default": "none"},
+        },
+        "required": ["size"],
+    }
+
+
+class _Part(pydantic.BaseModel):
+    """A part."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    name: Annotated[str, pydantic.Field(pattern="a+")] = "a"
+
+
+class _Whole(pydantic.BaseModel):
+    part: _Part | None = None
+    engine: _Engine = _Engine.MYSQL
+    one: Literal["x"] = "x"
+    port: int | str = pydantic.Field(alias="thePort")
+    free: dict[str, Any] = {}
+    ratio: Annotated[float, pydantic.Field(gt=0, le=1)] | None = None
+
+
+def test_pydantic_models_convert_alike() -> None:
+    found = structural_schema(_Whole)
+
+    assert found["required"] == ["thePort"]
+    assert {name: found["properties"][name] for name in _PYDANTIC} == _PYDANTIC
+
+
+_PYDANTIC: dict[str, Any] = {
+    "part": {
+        "type": "object",
+        "description": "A part.",
+        "properties": {"name": {"type": "string", "pattern": "a+", "default": "a"}},
+        "nullable": True,
+        **_ANYTHING,
+    },
+    "engine": {"type": "string", "enum": ["postgres", "mysql"], "default": "mysql"},
+    "one": {"type": "string", "enum": ["x"], "default": "x"},
+    "thePort": {"x-kubernetes-int-or-string": True},
+    "free": {"type": "object", "default": {}, **_ANYTHING},
+    "ratio": {
+        "type": "number",
+        "minimum": 0,
+        "exclusiveMinimum": True,
+        "maximum": 1,
+        "nullable": True,
+    },
+}

@@ -1,0 +1,137 @@
+"""CustomResourceDefinitions of models: both servers take them, and objects make the round trip."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import secrets
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+import pydantic
+import pytest
+
+import pyinformer
+from pyinformer.testing._polling import poll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.servers import Server
+
+
+class _Engine(enum.Enum):
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
+
+
+class _Volume(msgspec.Struct, rename="camel", frozen=True):
+    """Where the data is."""
+
+    size_gib: Annotated[int, msgspec.Meta(ge=1)] = 10
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    engine: _Engine
+    target_port: int | str = 5432
+    replicas: Annotated[int, msgspec.Meta(gt=0, lt=10)] = 1
+    volume: _Volume = _Volume()
+    more: dict[str, list[_Volume]] = {}
+    zones: set[str] = set()
+    mode: Literal["a", "b"] | None = None
+    backup: _Volume | None = None
+    free: dict[str, Any] = {}
+
+
+class _Status(msgspec.Struct, rename="camel", frozen=True):
+    ready_replicas: int = 0
+    port: int | str | None = None
+
+
+def struct_model(group: str) -> type[Any]:
+    """Return a model with every shape that a definition can say."""
+
+    @pyinformer.custom_resource(
+        f"{group}/v1", "databases", short_names=["db"], columns={"Ready": "status.readyReplicas"}
+    )
+    class Database(msgspec.Struct):
+        spec: _Spec
+        status: _Status = _Status()
+
+    return Database
+
+
+def pydantic_model(group: str) -> type[Any]:
+    """Return a pydantic model."""
+
+    class Spec(pydantic.BaseModel):
+        engine: _Engine
+        target_port: int | str = pydantic.Field(5432, alias="targetPort")
+        mode: Literal["a", "b"] | None = None
+        ratio: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.5
+        free: dict[str, Any] = {}
+
+    @pyinformer.custom_resource(f"{group}/v1", "databases")
+    class Database(pydantic.BaseModel):
+        spec: Spec
+
+    return Database
+
+
+def dataclass_model(group: str) -> type[Any]:
+    """Return a dataclass."""
+
+    @dataclasses.dataclass
+    class Spec:
+        engine: _Engine
+        sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+        mode: Literal["a", "b"] | None = None
+
+    @pyinformer.custom_resource(f"{group}/v1", "databases")
+    @dataclasses.dataclass
+    class Database:
+        spec: Spec
+
+    Database.__annotations__["spec"] = Spec  # a local class, which msgspec cannot find by name
+    return Database
+
+
+@pytest.mark.parametrize("make", [struct_model, pydantic_model, dataclass_model])
+async def test_an_object_of_the_model_makes_the_round_trip(
+    server: Server, make: Callable[[str], type[Any]]
+) -> None:
+    group = f"{secrets.token_hex(4)}.acme.io"
+    model = make(group)
+    namespace = server.namespace()
+    server.api.create(pyinformer.custom_resource_definition(model))
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Database",
+        "metadata": {"namespace": namespace, "name": "a"},
+        "spec": {"engine": "mysql", "mode": None, "free": {"deep": {"er": 1}}},
+    }
+
+    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=30)
+
+    async with (
+        server.connect() as cluster,
+        pyinformer.SharedInformer(cluster, f"{group}/v1", "databases") as databases,
+    ):
+        await databases.start()
+        await databases.wait_for_cache_sync(timeout_seconds=30)
+        found = databases.lister.get(f"{namespace}/a")
+    assert found is not None
+    stored = found.as_type(model)
+    assert stored.spec.engine is _Engine.MYSQL
+    assert stored.spec.mode is None
+
+
+def _is_created(server: Server, body: JSONObject) -> bool:
+    try:
+        server.api.create(body)
+    except (pyinformer.NotFoundError, pyinformer.InvalidArgumentError):
+        # A real server serves, and lists, it a moment later.
+        return False
+    return True
