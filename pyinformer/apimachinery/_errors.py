@@ -33,12 +33,15 @@ them survive pickling and copying, attributes included.
       LifecycleError                         (RuntimeError)
       EventStreamOverflowError               (RuntimeError)
       QueueClosedError                       (RuntimeError)
+      TerminalError, RetryAfter
+      ReconcileTimeoutError                  (TimeoutError)
       KubeAPIServerError                     (RuntimeError)
         KubeAPIServerNotFoundError           (FileNotFoundError)
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
@@ -607,6 +610,52 @@ class EventStreamOverflowError(InformerError, RuntimeError):
 @final
 class QueueClosedError(InformerError, RuntimeError):
     """A queue was closed and has nothing left."""
+
+
+class TerminalError(InformerError):
+    """Raised by a reconcile: trying again is in vain until something changes.
+
+    Attributes:
+        reason: why; it appears in logs, so it must hold no secrets.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; not tried again until something changes")
+
+
+class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP header of that name
+    """Raised by a reconcile: try again, but not before a time.
+
+    Attributes:
+        retry_after_seconds: how long to wait.
+        reason: why; it appears in logs, so it must hold no secrets.
+    """
+
+    def __init__(self, retry_after_seconds: float, reason: str = "") -> None:
+        if not 0 <= retry_after_seconds < math.inf:
+            reason = f"{retry_after_seconds!r} is no duration; give seconds, 0 or more"
+            raise InvalidArgumentError("retry_after_seconds", reason)
+        self.retry_after_seconds = retry_after_seconds
+        self.reason = reason
+        because = f": {reason}" if reason else ""
+        super().__init__(f"to be tried again after {retry_after_seconds:g} s{because}")
+
+
+@final
+class ReconcileTimeoutError(InformerError, TimeoutError):
+    """A reconcile did not end by its deadline and was cancelled; it is retried.
+
+    Attributes:
+        request: the object, `namespace/name` or `name`, with the cluster's name before it if it
+            has one.
+        timeout_seconds: the deadline.
+    """
+
+    def __init__(self, *, request: str, timeout_seconds: float) -> None:
+        self.request = request
+        self.timeout_seconds = timeout_seconds
+        super().__init__(f"the reconcile of {request} took longer than {timeout_seconds:g} s")
 
 
 class KubeAPIServerError(InformerError, RuntimeError):

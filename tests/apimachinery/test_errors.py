@@ -86,6 +86,18 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         ValueError,
         _CONFLICT,
     ),
+    (
+        errors.TerminalError("no such zone"),
+        Exception,
+        "no such zone; not tried again until something changes",
+    ),
+    (errors.RetryAfter(2.5), Exception, "to be tried again after 2.5 s"),
+    (errors.RetryAfter(30, "quota"), Exception, "to be tried again after 30 s: quota"),
+    (
+        errors.ReconcileTimeoutError(request="ns/web", timeout_seconds=5.0),
+        TimeoutError,
+        "the reconcile of ns/web took longer than 5 s",
+    ),
     (errors.InvalidTypeError("limit", "is no number"), TypeError, "limit: is no number"),
     (
         errors.OwnerScopeError(owner_namespace="a", namespace="b"),
