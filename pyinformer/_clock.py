@@ -13,3 +13,8 @@ import time
 def monotonic() -> float:
     """Return monotonic seconds; only differences mean anything."""
     return time.monotonic()
+
+
+def wall_time() -> float:
+    """Return the seconds since 1970, as the system's clock has them: it may jump."""
+    return time.time()

@@ -1,0 +1,106 @@
+"""Who an object is, read from a cached object or from a body.
+
+What enters is what users hold: a KubeObject, or a dict with apiVersion, kind and metadata; what
+leaves are the five texts by which others refer to it. A body that names no kind or no name is
+refused by the name of the argument it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, TypeAlias, final
+
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    JSONObject,
+    KubeObject,
+    View,
+    object_key,
+)
+
+AnyObject: TypeAlias = KubeObject[View | None] | JSONObject
+"""A cached object, or a body as the server or a program wrote it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What identifies an object; `namespace` and `uid` may be empty."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name`."""
+        return object_key(self.namespace, self.name)
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @classmethod
+    def of(cls, obj: AnyObject, argument: str) -> Self:
+        """Read who an object is.
+
+        Args:
+            obj: the object; it is not changed.
+            argument: the parameter it came in, for errors.
+
+        Raises:
+            InvalidTypeError: it is neither a cached object nor a dict.
+            InvalidArgumentError: it names no apiVersion, kind or name.
+        """
+        if isinstance(obj, KubeObject):
+            meta = obj.metadata
+            return cls(
+                api_version=obj.gvk.api_version,
+                kind=obj.gvk.kind,
+                namespace=meta.namespace,
+                name=meta.name,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+        metadata = metadata_of(obj, argument)
+        found = cls(
+            api_version=_text(obj.get("apiVersion")),
+            kind=_text(obj.get("kind")),
+            namespace=_text(metadata.get("namespace")),
+            name=_text(metadata.get("name")),
+            uid=_text(metadata.get("uid")),
+            resource_version=_text(metadata.get("resourceVersion")),
+        )
+        for field, value in (("apiVersion", found.api_version), ("kind", found.kind)):
+            if not value:
+                raise InvalidArgumentError(argument, f"has no {field}")
+        if not (found.name or metadata.get("generateName")):
+            raise InvalidArgumentError(argument, "has no metadata.name")
+        return found
+
+
+def metadata_of(obj: JSONObject, argument: str) -> JSONObject:
+    """Return the metadata of a body, the very dict in it; an empty one if it has none.
+
+    Raises:
+        InvalidTypeError: it is no dict, or its metadata is none.
+    """
+    if not isinstance(obj, Mapping):
+        reason = f"a {type(obj).__name__} is no object; give a dict, from to_dict() for example"
+        raise InvalidTypeError(argument, reason)
+    metadata = obj.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise InvalidTypeError(argument, f"metadata is a {type(metadata).__name__}, not a dict")
+    return metadata
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

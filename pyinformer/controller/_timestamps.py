@@ -1,0 +1,28 @@
+"""Instants as Kubernetes writes them.
+
+What enters are seconds since 1970, what leaves is RFC 3339 in UTC: whole seconds for `Time`, six
+places for `MicroTime`. An instant that no calendar has is brought into the calendar, never raised:
+a broken clock must not stop a reconcile.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+_LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+
+
+def timestamp(at: float) -> str:
+    """Return an instant to the second, as conditions carry it: `2026-01-02T03:04:05Z`."""
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_timestamp(at: float) -> str:
+    """Return an instant to the microsecond, as events carry it: `2026-01-02T03:04:05.000006Z`."""
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(at: float) -> datetime:
+    bounded = 0.0 if math.isnan(at) else min(max(at, 0.0), _LAST)
+    return datetime.fromtimestamp(bounded, tz=UTC)

@@ -1,0 +1,158 @@
+"""Conditions keep their rules, above all that of the last transition."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.controller import find_condition, is_condition_true, set_condition
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+
+_AT_10 = "1970-01-01T00:00:10Z"
+_AT_20 = "1970-01-01T00:00:20Z"
+
+
+def _ready(
+    conditions: list[JSONObject] | None = None,
+    status: Any = True,
+    *,
+    at: float = 10.0,
+    reason: str = "Up",
+    message: str = "",
+    generation: int | None = None,
+) -> list[JSONObject]:
+    return set_condition(
+        conditions,
+        "Ready",
+        status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        wall_clock=lambda: at,
+    )
+
+
+def test_a_new_condition_begins_now() -> None:
+    assert _ready() == [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Up",
+            "message": "",
+            "lastTransitionTime": _AT_10,
+        }
+    ]
+
+
+def test_the_transition_is_the_change_of_the_status() -> None:
+    changed = _ready(_ready(), False, at=20.0)
+
+    assert (changed[0]["status"], changed[0]["lastTransitionTime"]) == ("False", _AT_20)
+
+
+def test_a_new_reason_message_or_generation_is_no_transition() -> None:
+    changed = _ready(_ready(), at=20.0, reason="Better", message="all up", generation=3)
+
+    assert changed == [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Better",
+            "message": "all up",
+            "observedGeneration": 3,
+            "lastTransitionTime": _AT_10,
+        }
+    ]
+
+
+def test_saying_the_same_again_is_no_change() -> None:
+    before = _ready(generation=1)
+
+    assert _ready(before, at=20.0, generation=1) == before
+
+
+def test_what_entered_is_never_changed() -> None:
+    before = _ready()
+    kept = copy.deepcopy(before)
+
+    _ready(before, "Unknown", at=20.0)
+
+    assert before == kept
+
+
+def test_a_generation_that_is_not_given_stays() -> None:
+    assert _ready(_ready(generation=4), False)[0]["observedGeneration"] == 4
+
+
+def test_other_conditions_and_unknown_fields_stay_where_they_are() -> None:
+    others: list[JSONObject] = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": _AT_10, "lastProbeTime": None},
+        {"type": "Synced", "status": "False"},
+    ]
+
+    changed = _ready(others)
+
+    assert changed[0]["lastProbeTime"] is None
+    assert changed[0]["lastTransitionTime"] == _AT_10
+    assert changed[1] == {"type": "Synced", "status": "False"}
+
+
+def test_a_condition_without_a_transition_time_gets_one() -> None:
+    assert _ready([{"type": "Ready", "status": "True"}])[0]["lastTransitionTime"] == _AT_10
+
+
+def test_a_broken_clock_stops_nobody() -> None:
+    assert _ready(at=float("nan"))[0]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
+    assert _ready(at=1e300)[0]["lastTransitionTime"] == "9999-12-31T23:59:59Z"
+
+
+def test_a_message_is_cut_where_a_server_would_refuse_it() -> None:
+    assert len(_ready(message="x" * 40_000)[0]["message"]) == 32_768
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        pytest.param({"status": "yes"}, "status", id="status"),
+        pytest.param({"status": None}, "status", id="no-status"),
+        pytest.param({"reason": ""}, "reason", id="no-reason"),
+        pytest.param({"reason": "two words"}, "reason", id="sentence"),
+    ],
+)
+def test_what_every_server_refuses_is_refused_here(change: dict[str, Any], argument: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):
+        _ready(**change)
+
+
+def test_a_type_that_every_server_refuses_is_refused_here() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^condition_type: "):
+        set_condition(None, "not ready", status=True, reason="Up")
+
+
+def test_a_condition_is_true_if_it_says_so() -> None:
+    assert is_condition_true(_ready(), "Ready")
+    assert not is_condition_true(_ready(status="Unknown"), "Ready")
+    assert not is_condition_true(_ready(), "Synced")
+    assert not is_condition_true(None, "Ready")
+
+
+def test_a_condition_of_an_older_generation_is_not_true() -> None:
+    assert is_condition_true(_ready(generation=2), "Ready", generation=2)
+    assert not is_condition_true(_ready(generation=2), "Ready", generation=3)
+    assert is_condition_true(_ready(), "Ready", generation=3), "it does not say which"
+
+
+def test_a_condition_is_found_as_a_copy() -> None:
+    conditions = _ready()
+    found = find_condition(conditions, "Ready")
+    assert found is not None
+
+    found["status"] = "False"
+
+    assert is_condition_true(conditions, "Ready")
+    assert find_condition(conditions, "Synced") is None
