@@ -9,6 +9,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
+from pyinformer.cluster._discovery import Discovery
+from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
 from pyinformer.reflector import WatchListMemory
 from pyinformer.transport import Connection, ListWatch
 
@@ -26,15 +28,25 @@ class Cluster:
 
     Args:
         config: how the server is reached.
+        name: what to call it beside others, in requests, logs and errors; it is not checked.
         options: the bounds of the connection.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
     """
 
-    def __init__(self, config: ClusterConfig, *, options: ConnectionOptions | None = None) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        name: str = "",
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        self.name: str = name
         self.connection: Connection = Connection(config, options=options)
+        self.discovery: Discovery = Discovery(self.connection)
         self.watch_list_memory: WatchListMemory = WatchListMemory()
+        self._observers = WriteObservers()
 
     @property
     def config(self) -> ClusterConfig:
@@ -58,6 +70,19 @@ class Cluster:
             field_selector=field_selector,
         )
 
+    def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
+        """Let an observer hear of every write to a resource; a second time changes nothing.
+
+        Args:
+            resource: the resource, in exactly the version that is written.
+            observer: called on the event loop, in the step in which an answer arrives.
+        """
+        self._observers.add(resource, observer)
+
+    def forget_observer(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
+        """Tell an observer nothing more; one that is not known is no error."""
+        self._observers.remove(resource, observer)
+
     async def aclose(self) -> None:
         """Close every connection; a second call does nothing.
 
@@ -78,4 +103,5 @@ class Cluster:
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.config.server} from {self.config.source}>"
+        name = f"{self.name}: " if self.name else ""
+        return f"<Cluster {name}{self.config.server} from {self.config.source}>"

@@ -22,6 +22,7 @@ async def connect(
     context: str | None = None,
     server: str | None = None,
     config: ClusterConfig | None = None,
+    name: str = "",
     options: ConnectionOptions | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
@@ -34,6 +35,7 @@ async def connect(
         context: the context in the kubeconfig; None for its current one.
         server: the URL of a server that asks for no credentials, instead of a kubeconfig.
         config: a configuration of your own, instead of a kubeconfig.
+        name: what to call the cluster beside others, such as `prod`; requests carry it.
         options: the bounds of the connection.
 
     Raises:
@@ -45,7 +47,7 @@ async def connect(
         Safe; the connection is closed.
     """
     found = await _config_of(kubeconfig, context, server, config)
-    async with Cluster(found, options=options) as cluster:
+    async with Cluster(found, name=name, options=options) as cluster:
         yield cluster
 
 

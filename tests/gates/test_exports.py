@@ -212,7 +212,10 @@ PUBLIC: dict[str, list[str]] = {
         "main",
     ],
     "pyinformer.cluster": [
+        "APIResource",
         "Cluster",
+        "Discovery",
+        "WriteObserver",
         "connect",
     ],
     "pyinformer.deltas": [
