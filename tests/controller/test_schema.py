@@ -107,9 +107,8 @@ def test_a_field_has_the_schema_of_its_type(kind: Any, expected: dict[str, Any])
     assert {**found, "enum": 0} == {**expected, "enum": 0}
 
 
-@pytest.mark.parametrize("kind", [(Literal["a"] | None), Literal["a"] | None])
-def test_a_choice_that_may_be_null_is_one_that_may_be_absent(kind: Any) -> None:
-    assert _field(kind, default=None) == {"type": "string", "enum": ["a"]}
+def test_a_choice_that_may_be_null_is_one_that_may_be_absent() -> None:
+    assert _field(Literal["a"] | None, default=None) == {"type": "string", "enum": ["a"]}
 
 
 def test_models_within_models_have_no_references() -> None:
@@ -141,9 +140,7 @@ def test_defaults_are_the_server_s_too_but_null_is_none() -> None:
         pytest.param(list[tuple[int, str]], "field[]", "like a tuple", id="tuple"),
         pytest.param(Literal[1, "a"], "field", "of several types", id="mixed-literal"),
         pytest.param(set[tuple[int, ...]], "field", "a set of what", id="set-of-lists"),
-        pytest.param(
-            (Literal["a"] | None), "field", "may be null", id="null-choice-without-default"
-        ),
+        pytest.param(Literal["a"] | None, "field", "may be null", id="null-choice-without-default"),
         pytest.param(list[Literal["a"] | None], "field[]", "may be null", id="null-in-a-list"),
         pytest.param(None, "field", "is of type 'null'", id="null"),
     ],

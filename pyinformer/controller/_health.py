@@ -1,0 +1,216 @@
+"""A small HTTP server that says whether a program is alive and ready.
+
+In go requests of probes; out come 200 and `ok`, or 503 and one line for each problem. It runs in
+the program's own loop: a loop that is blocked answers nobody, which is the answer. Every connection
+is bounded in bytes, in time and in number, and costs no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self, TypeAlias, cast, final
+
+import httptools
+
+from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError, check_seconds
+
+Check: TypeAlias = Callable[[], Sequence[str]]
+"""Returns what is wrong, one line each; nothing if all is well."""
+
+_MAX_CONNECTIONS: Final = 64  # probes are one or two at a time
+_MAX_REQUEST_BYTES: Final = 16_384
+_MAX_PORT: Final = 65_535
+_CONNECTION_SECONDS: Final = 10.0  # from accept to the last byte read by the client
+
+
+@final
+class HealthServer:
+    """Answers `GET` and `HEAD` of a few paths. Use it as `async with HealthServer(...)`.
+
+    Args:
+        checks: what to ask for each path, such as `/healthz`. It is called on the loop for each
+            request and has to be quick. One that raises is a problem by itself.
+        host: the address to listen on; loopback unless told otherwise.
+        port: the port; 0 takes any that is free.
+        connection_seconds: how long a connection may last.
+
+    Raises:
+        InvalidArgumentError: the port is none.
+    """
+
+    def __init__(
+        self,
+        checks: Mapping[str, Check],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        connection_seconds: float = _CONNECTION_SECONDS,
+    ) -> None:
+        check_seconds("connection_seconds", connection_seconds)
+        if not 0 <= port <= _MAX_PORT:
+            raise InvalidArgumentError("port", f"is 0 to {_MAX_PORT}, not {port}")
+        self._checks = dict(checks)
+        self._host = host
+        self._port = port
+        self._connection_seconds = connection_seconds
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    @property
+    def port(self) -> int:
+        """Where it listens; what was asked for, as long as it does not."""
+        sockets = self._server.sockets if self._server is not None else ()
+        return cast("int", sockets[0].getsockname()[1]) if sockets else self._port
+
+    @property
+    def url(self) -> str:
+        """The address to ask, such as `http://127.0.0.1:8081`."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigurationError: the address cannot be listened on, another program has it for one.
+
+        Cancellation:
+            Safe; nothing listens then.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._connection, self._host, self._port)
+        except OSError as error:
+            source = f"the health endpoint {self._host}:{self._port}"
+            reason = f"{error.strerror or error}; choose another port, 0 for any, None for none"
+            raise ConfigurationError(source, reason) from error
+
+    async def aclose(self) -> None:
+        """Stop listening and drop every connection. A second call does nothing.
+
+        Cancellation:
+            Safe; what is left is closed by the loop's next steps.
+        """
+        if self._server is not None:
+            self._server.close()
+            for connection in tuple(self._connections):
+                connection.drop()
+            await self._server.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _connection(self) -> _Connection:
+        return _Connection(self._answer, self._connections, self._connection_seconds)
+
+    def _answer(self, method: str, path: str) -> tuple[HTTPStatus, str]:
+        check = self._checks.get(path)
+        if check is None:
+            return HTTPStatus.NOT_FOUND, f"ask for {' or '.join(self._checks)}\n"
+        if method not in {"GET", "HEAD"}:
+            return HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n"
+        try:
+            problems = check()
+        except Exception as error:  # noqa: BLE001 - a fence: the check may be the program's own
+            problems = (f"the check failed with {type(error).__name__}",)
+        if problems:
+            return HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{each}\n" for each in problems)
+        return HTTPStatus.OK, "ok\n"
+
+
+@final
+class _Connection(asyncio.Protocol):
+    """One request, one answer, and the end; httptools calls the methods named `on_...`."""
+
+    def __init__(
+        self,
+        answer: Callable[[str, str], tuple[HTTPStatus, str]],
+        open_connections: set[_Connection],
+        limit_seconds: float,
+    ) -> None:
+        self._answer = answer
+        self._open = open_connections
+        self._limit_seconds = limit_seconds
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._read = 0
+        self._is_answered = False
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection, or drop it if there are too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        if len(self._open) >= _MAX_CONNECTIONS:
+            self._transport.abort()
+            return
+        self._open.add(self)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._limit_seconds, self.drop)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        del exc
+        self._open.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def drop(self) -> None:
+        """Close it whatever its state."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, as long as there is no answer."""
+        if self._is_answered:
+            return
+        self._read += len(data)
+        if self._read > _MAX_REQUEST_BYTES:
+            self._reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too large\n")
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.on_headers_complete()  # nothing here is upgraded
+        except httptools.HttpParserError:
+            self._reply(HTTPStatus.BAD_REQUEST, "no HTTP request\n")
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the request's target."""
+        self._url += url
+
+    def on_headers_complete(self) -> None:
+        """Answer; a body would change nothing."""
+        if self._is_answered:
+            return
+        path = self._url.partition(b"?")[0].decode("latin-1")
+        method = self._parser.get_method().decode("latin-1")
+        self._reply(*self._answer(method, path), with_body=method != "HEAD")
+
+    def _reply(self, status: HTTPStatus, body: str, *, with_body: bool = True) -> None:
+        self._is_answered = True
+        payload = body.encode()
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+            "Content-Type: text/plain; charset=utf-8\r\n"
+            f"Content-Length: {len(payload)}\r\n"
+            "Cache-Control: no-store\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        if self._transport is not None:
+            self._transport.write(head.encode() + (payload if with_body else b""))
+            # Not close(): with bytes of the client unread, the kernel would reset the connection
+            # and take the answer back. The client closes, or the timer does.
+            self._transport.write_eof()
