@@ -7,6 +7,7 @@ from pyinformer.apimachinery import (
     Added,
     AlreadyOwnedError,
     APIStatusError,
+    ApplyConflictError,
     BadRequestError,
     BytesTransform,
     CacheNotSyncedError,
@@ -18,6 +19,7 @@ from pyinformer.apimachinery import (
     Deleted,
     Event,
     EventStreamOverflowError,
+    FieldConflict,
     FieldNotFoundError,
     FieldSelector,
     ForbiddenError,
@@ -70,7 +72,9 @@ from pyinformer.apimachinery import (
     diff,
 )
 from pyinformer.cluster import (
+    APIResource,
     Cluster,
+    WriteObserver,
     connect,
 )
 from pyinformer.controller import (
@@ -117,9 +121,11 @@ from pyinformer.transport import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "APIResource",
     "APIStatusError",
     "Added",
     "AlreadyOwnedError",
+    "ApplyConflictError",
     "BadRequestError",
     "BytesTransform",
     "CacheNotSyncedError",
@@ -138,6 +144,7 @@ __all__ = [
     "Event",
     "EventStreamOverflowError",
     "FactoryStatus",
+    "FieldConflict",
     "FieldNotFoundError",
     "FieldSelector",
     "ForbiddenError",
@@ -200,6 +207,7 @@ __all__ = [
     "UnauthorizedError",
     "Updated",
     "View",
+    "WriteObserver",
     "connect",
     "custom_resource",
     "custom_resource_definition",

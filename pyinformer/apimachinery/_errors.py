@@ -24,9 +24,10 @@ them survive pickling and copying, attributes included.
       APIStatusError
         BadRequestError, UnauthorizedError, ForbiddenError, NotFoundError, ConflictError,
         ResourceExpiredError, InvalidError, TooManyRequestsError, ServerError
-          ResourceVersionTooLargeError
+          ApplyConflictError (of ConflictError), ResourceVersionTooLargeError (of ServerError)
       CacheNotSyncedError                    (RuntimeError)
       CacheSyncTimeoutError                  (TimeoutError)
+      StaleCacheError                        (TimeoutError)
       NotCachedError                         (LookupError)
       ObjectNotFoundError, IndexNotFoundError, FieldNotFoundError   (KeyError)
       AlreadyOwnedError                      (RuntimeError)
@@ -42,7 +43,7 @@ them survive pickling and copying, attributes included.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -432,9 +433,48 @@ class NotFoundError(APIStatusError):
     """404: no such object, or no such resource on this server."""
 
 
-@final
 class ConflictError(APIStatusError):
     """409: the object exists already, or was changed in between."""
+
+
+class FieldConflict(NamedTuple):
+    """A field that another manager owns."""
+
+    field: str
+    """Its path, as the server writes it: `.spec.replicas`."""
+
+    manager: str
+    """Who owns it; empty if the server does not say."""
+
+
+@final
+class ApplyConflictError(ConflictError):
+    """409: a server-side apply would change what other field managers own.
+
+    Attributes:
+        conflicts: those fields, each with its manager.
+    """
+
+    def __init__(
+        self,
+        *,
+        conflicts: Sequence[FieldConflict],
+        status: int = 409,
+        reason: str = "",
+        message: str = "",
+        request: str = "",
+        causes: Sequence[str] = (),
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
+        super().__init__(
+            status=status,
+            reason=reason,
+            message=message,
+            request=request,
+            causes=causes,
+            retry_after_seconds=retry_after_seconds,
+        )
 
 
 @final
@@ -498,6 +538,42 @@ class CacheSyncTimeoutError(InformerError, TimeoutError):
         super().__init__(
             f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. Every"
             " informer whose state is not failed goes on trying"
+        )
+
+
+@final
+class StaleCacheError(InformerError, TimeoutError):
+    """A cache did not reach a write before the deadline, or never will.
+
+    Attributes:
+        informer: which informer.
+        wanted: the resource version that was waited for, and the object if one was named.
+        position: the resource version up to which the cache holds every change.
+        waited_seconds: how long was waited.
+        state: the state of the informer's reflector.
+        reason: its last error, or why there is no more hope; empty if there is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        informer: str,
+        wanted: str,
+        position: str,
+        waited_seconds: float,
+        state: str,
+        reason: str = "",
+    ) -> None:
+        self.informer = informer
+        self.wanted = wanted
+        self.position = position
+        self.waited_seconds = waited_seconds
+        self.state = state
+        self.reason = reason
+        super().__init__(
+            f"the cache of {informer} is at {position or 'nothing'} after {waited_seconds:.1f} s"
+            f" and has not reached {wanted} (state: {state}; {reason or 'no error'}); it goes on"
+            " trying: read it as it is, or try again later"
         )
 
 

@@ -160,6 +160,15 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (_status(errors.ForbiddenError, 403), Exception, "list pods: 403 Why: words"),
     (_status(errors.NotFoundError, 404), Exception, "list pods: 404 Why: words"),
     (_status(errors.ConflictError, 409), Exception, "list pods: 409 Why: words"),
+    (
+        errors.ApplyConflictError(
+            conflicts=[errors.FieldConflict(".spec.replicas", "kubectl")],
+            message="conflict",
+            request="PATCH /x",
+        ),
+        errors.ConflictError,
+        "PATCH /x: 409: conflict",
+    ),
     (_status(errors.ResourceExpiredError, 410), Exception, "list pods: 410 Why: words"),
     (_status(errors.InvalidError, 422), Exception, "list pods: 422 Why: words"),
     (_status(errors.TooManyRequestsError, 429), Exception, "list pods: 429 Why: words"),
