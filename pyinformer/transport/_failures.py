@@ -49,8 +49,8 @@ def translated(error: Exception, url: str, *, waited_seconds: float = 0.0) -> In
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return TransportError(url, f"the proxy refused: {error.status} {error.message}")
     if isinstance(error, aiohttp.ClientResponseError):
-        return ProtocolError(url, f"the answer is not HTTP: {_words(error)}")
-    return TransportError(url, f"the connection was lost: {_words(error)}")
+        return ProtocolError(url, f"the answer is not HTTP: {words_of(error)}")
+    return TransportError(url, f"the connection was lost: {words_of(error)}")
 
 
 def _not_connected(error: aiohttp.ClientConnectorError, url: str) -> TransportError:
@@ -67,7 +67,7 @@ def _not_connected(error: aiohttp.ClientConnectorError, url: str) -> TransportEr
 
 
 def _not_resolved(error: BaseException, url: str, host: str) -> TransportError:
-    return TransportError(url, f"cannot resolve the host name of {host}: {_words(error)}")
+    return TransportError(url, f"cannot resolve the host name of {host}: {words_of(error)}")
 
 
 def not_connected(error: BaseException, url: str, host: str) -> TransportError:
@@ -79,15 +79,16 @@ def not_connected(error: BaseException, url: str, host: str) -> TransportError:
         host: the server, with its port.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
-        words = error.verify_message or _words(error)
+        words = error.verify_message or words_of(error)
         reason = f"cannot verify the certificate of {host}: {words}"
         return TLSVerificationError(url, reason)
     if isinstance(error, ssl.SSLError):
-        return TransportError(url, f"no TLS connection to {host}: {_words(error)}")
+        return TransportError(url, f"no TLS connection to {host}: {words_of(error)}")
     if isinstance(error, socket.gaierror):
         return _not_resolved(error, url, host)
-    return TransportError(url, f"cannot connect to {host}: {_words(error)}")
+    return TransportError(url, f"cannot connect to {host}: {words_of(error)}")
 
 
-def _words(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
+    """Return what an error says, without its number."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
-from pyinformer.transport._failures import translated, wire_failures
+from pyinformer.transport._failures import translated, wire_failures, words_of
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error
 from pyinformer.transport._watch_http import WatchResponse, keepalive_socket, open_watch
@@ -272,6 +272,7 @@ class Connection:
                     allow_redirects=False,
                     server_hostname=self._config.tls_server_name,
                     proxy=self._config.proxy_url,
+                    middlewares=() if method == "GET" else (_once,),
                 )
         except wire_failures() as error:
             if isinstance(error, InformerError):
@@ -346,6 +347,24 @@ class Connection:
             read_bufsize=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
             headers=_common_headers(),
         )
+
+
+async def _once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep the library from sending a write a second time.
+
+    It repeats a PUT or a DELETE by itself if its connection is lost, whether or not the server has
+    carried it out: a replace would then meet its own version, a delete the object's successor.
+    """
+    import aiohttp
+
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:  # nothing was sent
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError(words_of(error)) from error
 
 
 def _common_headers() -> dict[str, str]:

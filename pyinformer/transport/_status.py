@@ -7,14 +7,19 @@ code alone decides about the class, whatever the body says, and the server's wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from pyinformer.apimachinery import (
     APIStatusError,
+    ApplyConflictError,
+    ConflictError,
+    FieldConflict,
     JSONObject,
     JSONValue,
     status_error_class,
@@ -25,9 +30,12 @@ _MAX_RETRY_AFTER_DIGITS = 9  # three decades: more is no number of seconds
 _MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
 _STATUS_CODES = range(100, 1000)
 _INTERNAL_SERVER_ERROR = 500
+_FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
+_MANAGER = re.compile(r'"(?:[^"\\]|\\.)*"')  # conflict with "kubectl" using apps/v1
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _decode_object = msgspec.json.Decoder(JSONObject).decode
+_decode_text = msgspec.json.Decoder(str).decode
 
 
 def status_error(
@@ -47,7 +55,11 @@ def status_error(
     retry_after_seconds = parse_retry_after(headers.get("Retry-After"), headers.get("Date"))
     if retry_after_seconds is None:
         retry_after_seconds = _seconds(details.get("retryAfterSeconds"))
-    return status_error_class(status, causes)(
+    found: Callable[..., APIStatusError] = status_error_class(status, causes)
+    conflicts = _field_conflicts(details)
+    if conflicts and found is ConflictError:
+        found = partial(ApplyConflictError, conflicts=conflicts)
+    return found(
         status=status,
         reason=_text(fields.get("reason")),
         message=_message(fields, body),
@@ -136,6 +148,24 @@ def _mapping(value: JSONValue) -> JSONObject:
 
 def _text(value: JSONValue) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _field_conflicts(details: JSONObject) -> tuple[FieldConflict, ...]:
+    causes = details.get("causes")
+    found = map(_mapping, causes if isinstance(causes, list) else ())
+    return tuple(
+        FieldConflict(_text(cause.get("field")), _manager(_text(cause.get("message"))))
+        for cause in found
+        if cause.get("reason") == _FIELD_MANAGER_CONFLICT
+    )
+
+
+def _manager(message: str) -> str:
+    quoted = _MANAGER.search(message)
+    try:
+        return _decode_text(quoted[0]) if quoted else ""
+    except msgspec.DecodeError:  # quoted as Go does, not as JSON
+        return quoted[0][1:-1] if quoted else ""
 
 
 def _causes(details: JSONObject) -> tuple[str, ...]:
