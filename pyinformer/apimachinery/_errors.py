@@ -13,7 +13,7 @@ them survive pickling and copying, attributes included.
         InvalidViewError, InvalidHandlerError, InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
       InvalidObjectError                     (ValueError)
-        ModelMismatchError
+        ModelMismatchError (of TerminalError, too)
       ConfigurationError                     (ValueError)
         ConfigurationNotFoundError           (FileNotFoundError)
       TransportError                         (ConnectionError)
@@ -273,23 +273,6 @@ class InvalidObjectError(InformerError, ValueError):
         self.what = what
         self.reason = reason
         super().__init__(f"{what}: {reason}")
-
-
-@final
-class ModelMismatchError(InvalidObjectError):
-    """An object does not fit the model that a reconcile asks for.
-
-    Attributes:
-        key: the object's key.
-        path: the field that does not fit, such as `spec.replicas`; empty if it is no single one.
-    """
-
-    def __init__(self, what: str, reason: str, *, key: str, path: str) -> None:
-        self.key = key
-        self.path = path
-        super().__init__(
-            what, f"{reason}. It is reconciled when it changes; other objects are not affected"
-        )
 
 
 class ConfigurationError(InformerError, ValueError):
@@ -716,6 +699,24 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
         self.reason = reason
         because = f": {reason}" if reason else ""
         super().__init__(f"to be tried again after {retry_after_seconds:g} s{because}")
+
+
+@final
+class ModelMismatchError(InvalidObjectError, TerminalError):
+    """An object does not fit the model that its reconcile asks for.
+
+    Attributes:
+        key: the object's key.
+        path: the field that does not fit, such as `spec.replicas`; empty if it is no single one.
+    """
+
+    def __init__(self, what: str, reason: str, *, key: str, path: str) -> None:
+        self.what = what
+        self.reason = reason
+        self.key = key
+        self.path = path
+        outlook = "it is reconciled when it changes, other objects are not affected"
+        InformerError.__init__(self, f"{what}: {reason}; {outlook}")
 
 
 @final

@@ -125,7 +125,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
         errors.ModelMismatchError("Pod 'ns/web'", "no int", key="ns/web", path="spec.replicas"),
         ValueError,
-        "Pod 'ns/web': no int. It is reconciled when it changes; other objects are not affected",
+        "Pod 'ns/web': no int; it is reconciled when it changes, other objects are not affected",
     ),
     (
         errors.InvalidModelError("Database", "spec.size", "is recursive"),
