@@ -1,0 +1,103 @@
+"""How a controller behaves: numbers with their units, meanings and reasons."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import final
+
+from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.controller._sources import LOW_PRIORITY
+
+_DURATIONS = (
+    "grace_seconds",
+    "drain_timeout_seconds",
+    "sync_timeout_seconds",
+    "max_backoff_seconds",
+    "rate_limit_period_seconds",
+    "hot_loop_window_seconds",
+    "hot_loop_delay_seconds",
+    "resync_period_seconds",
+)
+_POSITIVE = ("initial_backoff_seconds", "rate_limit_period_seconds", "hot_loop_window_seconds")
+_COUNTS = ("max_poisoned_slots", "rate_limit", "hot_loop_limit")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """How a controller behaves. The defaults are right for nearly everybody.
+
+    Raises:
+        InvalidArgumentError: a number that cannot work.
+    """
+
+    reconcile_timeout_seconds: float | None = 300.0
+    """A reconcile that takes longer is cancelled, awaited and retried. None for no deadline. Five
+    minutes is more than any honest reconcile needs, and less than a person waits for one."""
+    grace_seconds: float = 5.0
+    """How long a cancelled reconcile may clean up before its slot counts as poisoned, and how long
+    closing waits for it."""
+    drain_timeout_seconds: float = 20.0
+    """How long closing lets reconciles in flight finish before it cancels them; 0 cancels at once.
+    With the grace it stays below the 30 s that Kubernetes gives a pod."""
+    sync_timeout_seconds: float = 120.0
+    """How long the start waits for caches and initial keys; controller-runtime's default."""
+    initial_backoff_seconds: float = 0.005
+    """The delay after a key's first failure; it doubles with each. Upstream's."""
+    max_backoff_seconds: float = 1000.0
+    """The longest delay after a failure. Upstream's."""
+    backoff_jitter: float = 0.1
+    """A share of each delay that chance may take off, so that keys which failed together spread;
+    0 for none."""
+    max_poisoned_slots: int = 10
+    """How many slots whose reconcile ignores its cancellation are replaced at a time. Beyond, the
+    controller goes on with fewer, so that what leaks is bounded."""
+    rate_limit: int = 0
+    """How many times per period one key may be reconciled, failures and events included; what
+    comes beyond is postponed, never dropped. 0 for no limit."""
+    rate_limit_period_seconds: float = 1.0
+    """The period of `rate_limit`."""
+    hot_loop_limit: int = 200
+    """A key that is reconciled more often than this within the window is named and slowed: most
+    likely its own writes wake it. 0 notices nothing."""
+    hot_loop_window_seconds: float = 10.0
+    """The window of `hot_loop_limit`."""
+    hot_loop_delay_seconds: float = 1.0
+    """The least time between two reconciles of a key that was found hot."""
+    resync_period_seconds: float = 0.0
+    """How often every object of the primary is reconciled without a cause, paced over the whole
+    period and at low priority; 0 for never, which is right unless something outside of Kubernetes
+    has to be looked at again."""
+    initial_priority: int = LOW_PRIORITY
+    """The priority of what exists at the start; events come before it."""
+    resync_priority: int = LOW_PRIORITY
+    """The priority of resyncs."""
+    rng: random.Random = field(default_factory=random.Random)
+    """The source of chance."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in _DURATIONS:
+            check_seconds(name, getattr(self, name))
+        for name in _COUNTS:
+            if getattr(self, name) < 0:
+                raise InvalidArgumentError(name, f"{getattr(self, name)} is negative")
+        timeout = self.reconcile_timeout_seconds
+        if timeout is not None and not 0 < timeout < math.inf:
+            raise InvalidArgumentError(
+                "reconcile_timeout_seconds", f"{timeout!r} is not positive; None for no deadline"
+            )
+        if self.max_backoff_seconds < self.initial_backoff_seconds:
+            reason = f"{self.max_backoff_seconds} is less than initial_backoff_seconds"
+            raise InvalidArgumentError("max_backoff_seconds", reason)
+        if not 0 <= self.backoff_jitter <= 1:
+            raise InvalidArgumentError("backoff_jitter", f"{self.backoff_jitter} is not in 0..1")
+        for name in (
+            "initial_backoff_seconds",
+            "rate_limit_period_seconds",
+            "hot_loop_window_seconds",
+        ):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InvalidArgumentError(name, f"{getattr(self, name)!r} is not positive")
