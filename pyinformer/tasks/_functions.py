@@ -12,13 +12,16 @@ import inspect
 from pyinformer.apimachinery import InvalidHandlerError
 
 
-def check_callable(function: object, shape: str, arguments: int) -> None:
+def check_callable(
+    function: object, shape: str, arguments: int, *, may_generate: bool = False
+) -> None:
     """Refuse what cannot be called with this many positional arguments.
 
     Args:
         function: what a user gave.
         shape: how it should look, for the error: `handler(event)`.
         arguments: how many it will be called with.
+        may_generate: whether it may be a plain generator function, whose results are taken.
 
     Raises:
         InvalidHandlerError: by its name, and with the shape.
@@ -26,7 +29,8 @@ def check_callable(function: object, shape: str, arguments: int) -> None:
     if not callable(function) or isinstance(function, type):
         reason = f"a {type(function).__name__} is no function; it must look like {shape}"
         raise InvalidHandlerError(name_of(function), reason)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    generates = inspect.isgeneratorfunction(function) and not may_generate
+    if generates or inspect.isasyncgenfunction(function):
         reason = f"it is a generator function, whose body would never run; write {shape}"
         raise InvalidHandlerError(name_of(function), reason)
     try:

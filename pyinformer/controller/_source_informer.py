@@ -1,0 +1,290 @@
+"""An informer as a source: every event becomes requests in the step in which it happens.
+
+What enters are the informer's events and its initial list; what leaves are requests. Changes of a
+key leave in their order: one that happens before its object of the initial list was looked at has
+that looked at first. Functions of the user's run behind a fence; the list is worked off in slices.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, cast, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    Added,
+    Event,
+    InvalidArgumentError,
+    KubeObject,
+    LifecycleError,
+    Updated,
+    V,
+    View,
+    check_seconds,
+)
+from pyinformer.controller._pacing import PacedRounds
+from pyinformer.controller._predicates import PredicateFunction, check_plain, verdict
+from pyinformer.controller._pump import pump
+from pyinformer.controller._reasons import (
+    is_unchanged,
+    reason_of_event,
+    reason_of_initial,
+    reason_of_resync,
+)
+from pyinformer.controller._source_fence import SourceFence
+from pyinformer.controller._sources import LOW_PRIORITY, SourceStatus
+from pyinformer.informer._backlog import Backlog
+from pyinformer.metrics import NO_METRICS, Metrics
+
+if TYPE_CHECKING:
+    from pyinformer.controller._request import Reason, Request
+    from pyinformer.controller._sources import Enqueue, SourceInformer
+
+_PERIOD_MIN_SECONDS: Final = 0.001  # below, reminding would be all that the loop does
+
+_State: TypeAlias = tuple[KubeObject[V] | None, KubeObject[V] | None]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """How a source of an informer's events behaves."""
+
+    initial_priority: int = LOW_PRIORITY
+    """Of requests made by the initial list: below real events, so that these need not wait."""
+    resync_priority: int = LOW_PRIORITY
+    """Of requests made by reminders."""
+    resync_period_seconds: float = 0.0
+    """How often to be reminded of every object, spread over that time; 0 for never, the default:
+    reminders heal nothing that an informer could have missed."""
+    include_unchanged: bool = False
+    """Also take updates whose resource version is the old one, as reminders."""
+
+    def __post_init__(self) -> None:
+        check_seconds("resync_period_seconds", self.resync_period_seconds)
+        if 0 < self.resync_period_seconds < _PERIOD_MIN_SECONDS:
+            reason = f"{self.resync_period_seconds!r} is too short; {_PERIOD_MIN_SECONDS} is the"
+            raise InvalidArgumentError("resync_period_seconds", f"{reason} least, 0 is never")
+
+
+class InformerSource(ABC, Generic[V]):
+    """Turns the events of one informer into requests. Constructing it starts nothing.
+
+    Args:
+        informer: whose events.
+        name: names the source in reasons, logs and status.
+        cluster: the name of the informer's cluster; requests carry it.
+        predicate: drops changes that do not matter, the initial list's included.
+        options: priorities and reminders.
+        metrics: where failures are counted.
+        rng: spreads the first reminders of several sources and processes.
+
+    Raises:
+        InvalidHandlerError: the predicate could not be called, or would have to be awaited.
+    """
+
+    def __init__(
+        self,
+        informer: SourceInformer[V],
+        *,
+        name: str,
+        cluster: str = "",
+        predicate: PredicateFunction[V] | None = None,
+        options: SourceOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        rng: random.Random | None = None,
+    ) -> None:
+        if predicate is not None:
+            check_plain(predicate, "predicate(old, new)", 2)
+        self.informer: SourceInformer[V] = informer
+        """The informer that feeds it."""
+        self.name: str = name
+        """Names it in reasons, logs and status."""
+        self.cluster: str = cluster
+        """The name of the informer's cluster."""
+        self._options = options or SourceOptions()
+        self._rng = rng or random.Random()
+        self._predicate = predicate
+        self._predicate_fence = SourceFence(
+            name, "predicate", predicate, consequence="the change counts", metrics=metrics
+        )
+        self._enqueue: Enqueue | None = None
+        self._was_attached = False
+        self._initial: Backlog[V] = Backlog(())
+        self._list_complete = anyio.Event()
+        self._events = self._filtered = self._unchanged = self._enqueued = self._resyncs = 0
+
+    @abstractmethod
+    def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
+        """Return the requests of a change, or of what exists; never raise."""
+
+    def _failures(self) -> tuple[SourceFence, ...]:
+        return (self._predicate_fence,)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether every request of the initial list was enqueued, not merely cached."""
+        return self._list_complete.is_set() and not self._initial
+
+    def attach(self, enqueue: Enqueue) -> None:
+        """Begin to feed; on the running loop, once.
+
+        Args:
+            enqueue: where the requests go.
+
+        Raises:
+            LifecycleError: it is attached already, or was; or the informer is closed.
+        """
+        if self._was_attached:
+            raise LifecycleError(f"the source {self.name} was attached before: make a new one")
+        self._check_ready()
+        self._was_attached = True
+        self._enqueue = enqueue
+        try:
+            self.informer.attach_receiver(self)
+        except LifecycleError:
+            self._enqueue = None
+            raise
+
+    def _check_ready(self) -> None:
+        """Raise if there is something to be set before events may come."""
+
+    def detach(self) -> None:
+        """Feed nothing any more, from this moment. A second call does nothing."""
+        if self._enqueue is not None:
+            self._enqueue = None
+            self._initial = Backlog(())
+            self.informer.detach_receiver(self)
+
+    def put_nowait(self, event: Event[V]) -> None:
+        """Take one event: what it means is enqueued when this returns."""
+        if self._enqueue is None:  # in the middle of a list's differences
+            return
+        if self._initial:
+            earlier = self._initial.by_key().pop(event.key, None)
+            if earlier is not None:
+                self._put_initial(earlier)
+        self._events += 1
+        change = self._change_of(event)
+        if change is None:
+            self._unchanged += 1
+        elif not self._passes(*change):
+            self._filtered += 1
+        else:
+            reason = reason_of_event(self.name, event)
+            low = reason.event == "resync"
+            self._hand_over(
+                self._collect(*change), reason, self._options.resync_priority if low else 0
+            )
+
+    def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
+        """Take what the cache holds already, to be worked off by `run`."""
+        if self._enqueue is not None:
+            self._initial = Backlog(objects)
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note that all that existed has been put in."""
+        self._list_complete.set()
+
+    async def run(self) -> None:
+        """Enqueue the initial list when it is there, then remind of everything if so configured.
+
+        Cancellation:
+            The way to stop it; between two objects.
+        """
+        await self._list_complete.wait()
+        await pump(self._step_initial)
+        if self._options.resync_period_seconds > 0:
+            await self._remind_for_ever(self._options.resync_period_seconds)
+        await anyio.sleep_forever()
+
+    def requests_for(self, event: Event[View | None]) -> list[Request]:
+        """Return what an event would enqueue, without enqueuing it."""
+        change = self._change_of(cast("Event[V]", event))
+        if change is None or not self._passes(*change):
+            return []
+        return list(self._collect(*change))
+
+    def status(self) -> SourceStatus:
+        """Return how it is doing."""
+        fences = self._failures()
+        return SourceStatus(
+            name=self.name,
+            has_synced=self.has_synced,
+            waiting=len(self._initial),
+            events=self._events,
+            filtered=self._filtered,
+            unchanged=self._unchanged,
+            enqueued=self._enqueued,
+            resyncs=self._resyncs,
+            failures=sum(fence.failures for fence in fences),
+            last_failure=next((f.last_failure for f in fences if f.last_failure), None),
+        )
+
+    def _change_of(self, event: Event[V]) -> _State[V] | None:
+        """Return the old and the new state; None for an update that changes nothing."""
+        if isinstance(event, Updated):
+            same = event.is_resync or is_unchanged(event.old, event.new)
+            return None if same and not self._options.include_unchanged else (event.old, event.new)
+        if isinstance(event, Added):
+            return None, event.object
+        return event.last_known, None
+
+    def _passes(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> bool:
+        predicate = self._predicate
+        if predicate is None:
+            return True
+        known = new or old
+        key = "" if known is None else known._key
+        return self._predicate_fence.call(key, verdict, predicate, old, new) is not False
+
+    def _hand_over(self, requests: Collection[Request], reason: Reason, priority: int) -> None:
+        if self._enqueue is None:  # a function of the user's detached it
+            return
+        for request in requests:
+            self._enqueue(request, reason, priority=priority)
+        self._enqueued += len(requests)
+
+    def _step_initial(self, _now: float) -> bool:
+        if not self._initial:
+            return False
+        self._put_initial(self._initial.pop())
+        return True
+
+    def _put_initial(self, obj: KubeObject[V]) -> None:
+        if self._passes(None, obj):
+            requests = self._collect(None, obj)
+            reason = reason_of_initial(self.name, obj)
+            self._hand_over(requests, reason, self._options.initial_priority)
+        else:
+            self._filtered += 1
+
+    async def _remind_for_ever(self, period_seconds: float) -> None:
+        lister = self.informer.lister
+        rounds = PacedRounds(
+            period_seconds,
+            first_at=anyio.current_time() + self._rng.uniform(0.0, period_seconds),
+            keys=lambda: lister.keys(allow_unsynced=True),
+        )
+
+        def step(now: float) -> bool:
+            key = rounds.take(now)
+            if key is not None:
+                self._remind(lister.get(key, allow_unsynced=True))
+            return key is not None
+
+        while True:
+            await anyio.sleep_until(rounds.wake_at())
+            await pump(step)
+
+    def _remind(self, obj: KubeObject[V] | None) -> None:
+        # To a predicate it looks as in the initial list: nothing has changed, and it is here.
+        if obj is None or not self._passes(None, obj):
+            return
+        self._resyncs += 1
+        reason = reason_of_resync(self.name, obj)
+        self._hand_over(self._collect(obj, obj), reason, self._options.resync_priority)

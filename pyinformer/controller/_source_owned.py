@@ -1,0 +1,132 @@
+"""A source of owned objects: a change of one requests its owners, the old ones and the new.
+
+What enters are an informer's events and the kind of owner; what leaves are requests for owners of
+that kind. The way back, from an owner to what it owns, is an index of the informer: as atomic as
+every read of its cache, and what this process wrote itself is in it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, final
+
+from pyinformer.apimachinery import InvalidArgumentError, KubeObject, LifecycleError, V
+from pyinformer.controller._owners import OwnerKind, owner_index, owner_index_name, owner_keys
+from pyinformer.controller._request import Request
+from pyinformer.controller._source_informer import InformerSource, SourceOptions
+from pyinformer.metrics import NO_METRICS, Metrics
+
+if TYPE_CHECKING:
+    from pyinformer.controller._predicates import PredicateFunction
+    from pyinformer.controller._sources import SourceInformer
+
+
+@final
+class OwnedSource(InformerSource[V], Generic[V]):
+    """Requests the owners of what changes.
+
+    Args:
+        informer: whose events: of the owned objects.
+        controller_only: only the owner that controls an object (`controller: true`) counts.
+        name: names the source in reasons, logs and status; by default by what it watches.
+        cluster: the name of the informer's cluster; owners are in the same.
+        predicate: drops changes that do not matter.
+        options: priorities and reminders.
+        metrics: where failures are counted.
+        rng: spreads the first reminders.
+
+    Raises:
+        InvalidHandlerError: the predicate could not be called, or would have to be awaited.
+
+    Source:
+        controller-runtime pkg/handler/enqueue_owner.go.
+    """
+
+    def __init__(
+        self,
+        informer: SourceInformer[V],
+        *,
+        controller_only: bool = True,
+        name: str = "",
+        cluster: str = "",
+        predicate: PredicateFunction[V] | None = None,
+        options: SourceOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        rng: random.Random | None = None,
+    ) -> None:
+        super().__init__(
+            informer,
+            name=name or f"owned {informer.scope}",
+            cluster=cluster,
+            predicate=predicate,
+            options=options,
+            metrics=metrics,
+            rng=rng,
+        )
+        self.controller_only: bool = controller_only
+        """Whether only the owner that controls an object counts."""
+        self._owner: OwnerKind | None = None
+
+    @property
+    def owner(self) -> OwnerKind | None:
+        """The kind of owner that it looks for; None until it was told."""
+        return self._owner
+
+    def set_owner(self, owner: OwnerKind) -> None:
+        """Say what kind the owners are of: before it is attached, and best before the cache fills.
+
+        It adds an index to the informer; what is cached already is indexed in one step.
+
+        Args:
+            owner: the kind.
+
+        Raises:
+            LifecycleError: it looks for another kind already.
+        """
+        if self._owner == owner:
+            return
+        if self._owner is not None:
+            raise LifecycleError(f"the source {self.name} looks for owners {self._owner} already")
+        index = owner_index(owner, controller_only=self.controller_only)
+        with suppress(InvalidArgumentError):  # another controller's of this name says the same
+            self.informer.add_index(self._index_of(owner), index)
+        self._owner = owner
+
+    def owned_by(self, owner: str | Request | KubeObject) -> list[KubeObject[V]]:
+        """Return what an owner owns now, in no particular order; from any thread.
+
+        Args:
+            owner: its key, a request for it, or the object itself.
+
+        Raises:
+            CacheNotSyncedError: the informer's first sync is not done.
+            LifecycleError: the kind of owner is not known yet.
+        """
+        key = owner if isinstance(owner, str) else owner.key
+        index = self._index_of(self._known_owner())
+        return self.informer.lister.by_index(index, str.__str__(key))
+
+    def _index_of(self, owner: OwnerKind) -> str:
+        return owner_index_name(owner, controller_only=self.controller_only)
+
+    def _known_owner(self) -> OwnerKind:
+        if self._owner is None:
+            reason = "is not known yet: it is asked of the server when the controller starts"
+            raise LifecycleError(f"the kind of the owners that {self.name} looks for {reason}")
+        return self._owner
+
+    def _check_ready(self) -> None:
+        self._known_owner()
+
+    def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
+        owner = self._owner
+        if owner is None:
+            return ()
+        keys: dict[str, None] = {}
+        for state in (old, new):
+            if state is not None and state.metadata.owner_references:
+                found = owner_keys(state, owner, controller_only=self.controller_only)
+                keys.update(dict.fromkeys(found))
+        return [Request(key, self.cluster) for key in keys]
