@@ -1,0 +1,109 @@
+"""Models: decoded for the call, and a misfit that names its object and its field."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pydantic
+import pytest
+
+from pyinformer.apimachinery import (
+    GroupVersionKind,
+    InvalidTypeError,
+    KubeObject,
+    ModelMismatchError,
+    ObjectMeta,
+    TerminalError,
+)
+from pyinformer.controller._models import check_model, decode
+
+
+class _Spec(msgspec.Struct):
+    replicas: int
+    names: list[str] = []
+    sizes: dict[str, int] = {}
+
+
+class _Struct(msgspec.Struct):
+    spec: _Spec
+
+
+@dataclasses.dataclass
+class _DataSpec:
+    replicas: int
+
+
+@dataclasses.dataclass
+class _Data:
+    spec: _DataSpec
+
+
+class _PydanticSpec(pydantic.BaseModel):
+    replicas: int
+
+
+class _Pydantic(pydantic.BaseModel):
+    spec: _PydanticSpec
+
+
+def make(body: object) -> KubeObject:
+    """Return a cached object with this body."""
+    meta = ObjectMeta("default", "a", "uid", "1")
+    gvk = GroupVersionKind("acme.io", "v1", "Database")
+    return KubeObject("default/a", meta, None, msgspec.json.encode(body), gvk)
+
+
+@pytest.mark.parametrize("model", [_Struct, _Data, _Pydantic])
+def test_each_call_has_a_model_of_its_own(model: Any) -> None:
+    obj = make({"spec": {"replicas": 3}})
+
+    first, second = decode(obj, model), decode(obj, model)
+    first.spec.replicas = 4
+
+    assert second.spec.replicas == 3
+    assert obj.at("spec.replicas", int) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "path"),
+    [
+        pytest.param(_Struct, {"spec": {"replicas": "x"}}, "spec.replicas", id="struct"),
+        pytest.param(_Struct, {"spec": {}}, "spec", id="struct-missing"),
+        pytest.param(_Struct, {}, "", id="struct-missing-at-the-root"),
+        pytest.param(
+            _Struct, {"spec": {"replicas": 1, "names": [1]}}, "spec.names[0]", id="struct-list"
+        ),
+        pytest.param(
+            _Struct, {"spec": {"replicas": 1, "sizes": {"a": ""}}}, "spec.sizes[...]", id="map"
+        ),
+        pytest.param(_Data, {"spec": {"replicas": None}}, "spec.replicas", id="dataclass"),
+        pytest.param(_Pydantic, {"spec": {"replicas": "x"}}, "spec.replicas", id="pydantic"),
+        pytest.param(_Pydantic, {"spec": {}}, "spec.replicas", id="pydantic-missing"),
+    ],
+)
+def test_a_misfit_names_the_key_and_the_field(model: Any, body: object, path: str) -> None:
+    with pytest.raises(ModelMismatchError, match="Database 'default/a': does not fit") as caught:
+        decode(make(body), model)
+
+    assert (caught.value.key, caught.value.path) == ("default/a", path)
+    assert isinstance(caught.value, TerminalError)  # the same bytes would not fit again
+
+
+def test_a_misfit_shows_no_content() -> None:
+    with pytest.raises(ModelMismatchError) as caught:
+        decode(make({"spec": {"replicas": "secret"}}), _Pydantic)
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", [_Struct, _Data, _Pydantic, dict])
+def test_models_are_taken(model: Any) -> None:
+    check_model(model)
+
+
+@pytest.mark.parametrize("model", [5, "Database", object(), type("Plain", (), {})])
+def test_what_nothing_can_be_decoded_into_is_refused(model: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="model"):
+        check_model(model)
