@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Metrics(Protocol):
-    """Takes counts; called on the event loop, so it must not block."""
+    """Takes figures; called on the event loop, so it must not block."""
 
     def increment(self, name: str, labels: Mapping[str, str]) -> None:
         """Add one to a counter.
@@ -20,10 +20,36 @@ class Metrics(Protocol):
         """
         ...
 
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Add one value to a histogram.
+
+        Args:
+            name: the series, such as `workqueue_queue_duration_seconds`.
+            value: what was measured, in the unit that the name ends with.
+            labels: the labels of this one.
+        """
+        ...
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Set a gauge.
+
+        Args:
+            name: the series, such as `workqueue_depth`.
+            value: what it shows from now on.
+            labels: the labels of this one.
+        """
+        ...
+
 
 @final
 class _NoMetrics:
     def increment(self, name: str, labels: Mapping[str, str]) -> None:
+        """Keep nothing."""
+
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Keep nothing."""
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
         """Keep nothing."""
 
 

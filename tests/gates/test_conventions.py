@@ -23,9 +23,9 @@ _TESTS = sorted((_ROOT / "tests").rglob("*.py"))
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-# Floats that are no durations: an instant, a ratio, a rate.
+# Floats that are no durations: an instant, a ratio, a rate, whatever a metric measures.
 _OTHER_FLOAT = re.compile(
-    r"^(now|deadline|factor|jitter|probability|until)$|_(at|deadline|factor|ratio|per_second)$"
+    r"^(now|deadline|factor|jitter|probability|until|value)$|_(at|deadline|factor|ratio|per_second)$"
 )
 _SECONDS = re.compile(r"(^|_)seconds$")
 

@@ -26,6 +26,12 @@ class Counter:
     def increment(self, name: str, labels: Mapping[str, str]) -> None:
         self.counted.append((name, dict(labels)))
 
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        raise AssertionError(f"a guard measures nothing: {name}")
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        raise AssertionError(f"a guard has no gauge: {name}")
+
 
 def guard_at(position: str, *, resume_before: bool = False) -> Guard:
     guard = Guard(resume_before=resume_before)
