@@ -1,0 +1,91 @@
+"""The bodies of events, as `events.k8s.io/v1` wants them.
+
+What enters is a series of occurrences, what leaves is a dict that an API server accepts: names are
+made of what names may hold, and texts cut to the lengths it allows. Names never repeat, even if the
+clock stands still.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final, final
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.controller._event_series import Series
+from pyinformer.controller._references import Reference
+from pyinformer.controller._timestamps import micro_timestamp
+
+API_VERSION: Final = "events.k8s.io/v1"
+_DEFAULT_NAMESPACE: Final = "default"  # of events about what lives in no namespace, as upstream
+_MAX_WORD: Final = 128
+_MAX_NOTE: Final = 1024
+_MAX_NAME: Final = 230  # with the dot and the digits behind it, below the 253 of a name
+_NO_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@final
+class EventBodies:
+    """Writes the events of one reporter.
+
+    Args:
+        controller: `reportingController`.
+        instance: `reportingInstance`.
+    """
+
+    def __init__(self, controller: str, instance: str) -> None:
+        self._controller = controller
+        self._instance = instance[:_MAX_WORD]
+        self._last_stamp = 0
+
+    def body(self, series: Series) -> JSONObject:
+        """Return the event of a series, with its count if it is more than one."""
+        first = series.first
+        series.name = series.name or self._name(first.regarding.name, first.happened_at)
+        body: JSONObject = {
+            "apiVersion": API_VERSION,
+            "kind": "Event",
+            "metadata": {
+                "name": series.name,
+                "namespace": first.regarding.namespace or _DEFAULT_NAMESPACE,
+            },
+            "eventTime": micro_timestamp(first.happened_at),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "type": first.type,
+            "reason": first.reason[:_MAX_WORD],
+            "action": first.action[:_MAX_WORD],
+            "note": first.note[:_MAX_NOTE],
+            "regarding": reference_body(first.regarding),
+        }
+        if first.related is not None:
+            body["related"] = reference_body(first.related)
+        if series.count > 1:
+            body["series"] = series_body(series)
+        return body
+
+    def _name(self, name: str, happened_at: float) -> str:
+        seconds = happened_at if math.isfinite(happened_at) else 0.0
+        stamp = max(int(seconds * _NANOSECONDS), self._last_stamp + 1)
+        self._last_stamp = stamp
+        readable = _NO_NAME.sub("-", name.lower())[:_MAX_NAME].strip(".-") or "object"
+        return f"{readable}.{stamp:x}"
+
+
+def series_body(series: Series) -> JSONObject:
+    """Return how often it happened, and when last."""
+    return {"count": series.count, "lastObservedTime": micro_timestamp(series.last_happened_at)}
+
+
+def reference_body(reference: Reference) -> JSONObject:
+    """Return an ObjectReference without its empty fields."""
+    fields = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "namespace": reference.namespace,
+        "name": reference.name,
+        "uid": reference.uid,
+        "resourceVersion": reference.resource_version,
+    }
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,270 @@
+"""Which events are written, and when: series, a rate per object, and a bounded backlog.
+
+What enters is one occurrence at a time, from any thread; what leaves are series that are due to be
+written. Equal occurrences make one series: its first and second are written at once, the others
+are counted and written when the series ends or half an hour later. Nothing here waits or raises;
+what is not written is counted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Self, final
+
+from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, KubeObject
+from pyinformer.controller._references import AnyObject, Reference
+
+END_OF_SERIES_SECONDS: Final = 360.0  # silence after which upstream ends a series
+_REFRESH_SECONDS: Final = 1800.0  # upstream's: an event of the server lives for an hour
+_SHOWN: Final = 32
+_MAX_SERIES: Final = 4096  # upstream's correlator has as many; its newer cache has no bound
+_BURST: Final = 25.0  # new events for one object at once, as upstream's spam filter
+_REFILL_SECONDS: Final = 300.0  # then one in five minutes
+
+
+class Outcome(Enum):
+    """What became of an occurrence."""
+
+    QUEUED = "queued"
+    AGGREGATED = "aggregated"
+    RATE_LIMITED = "rate limited"
+    OVERFLOWED = "overflowed"
+    CLOSED = "closed"
+    INVALID = "invalid"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """Something that happened to an object."""
+
+    regarding: Reference
+    related: Reference | None
+    type: str
+    reason: str
+    action: str
+    note: str
+    happened_at: float
+    """Seconds since 1970."""
+
+    @classmethod
+    def of(
+        cls,
+        regarding: AnyObject,
+        *,
+        reason: str,
+        note: str,
+        event_type: str,
+        action: str,
+        related: AnyObject | None,
+        happened_at: float,
+    ) -> Self:
+        """Make one of what a user says, and refuse what no server would take.
+
+        Raises:
+            InvalidArgumentError: a text is missing, or is none that an event may have.
+            InvalidTypeError: a text is no text, or an object no object.
+        """
+        about = Reference.of(regarding, "regarding")
+        if not about.name:
+            raise InvalidArgumentError("regarding", "has no name yet: create it first")
+        for argument, text in (("reason", reason), ("note", note), ("action", action)):
+            if not isinstance(text, str):
+                raise InvalidTypeError(argument, f"must be text, not {type(text).__name__}")
+        if not reason:
+            raise InvalidArgumentError("reason", "is empty")
+        if event_type not in ("Normal", "Warning"):
+            raise InvalidArgumentError("type", f"{str(event_type)[:_SHOWN]!r} is not Normal or Warning")
+        return cls(
+            regarding=about,
+            related=None if related is None else Reference.of(related, "related"),
+            type=event_type,
+            reason=reason,
+            action=action or reason,
+            note=note,
+            happened_at=happened_at,
+        )
+
+    @property
+    def series_key(self) -> Hashable:
+        """What equal occurrences have in common; the note and the resource versions differ."""
+        related = None if self.related is None else _identity(self.related)
+        return (_identity(self.regarding), related, self.type, self.reason, self.action)
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False)
+class Series:
+    """Equal occurrences, the first of which makes the event."""
+
+    first: Occurrence
+    count: int = 1
+    last_happened_at: float
+    last_seen_at: float
+    """Monotonic seconds."""
+    written_count: int = 0
+    written_at: float = 0.0
+    is_queued: bool = True
+    name: str = ""
+    """The event's name, once it has one: an attempt that is repeated is the same event."""
+    stored: KubeObject[None] | None = None
+    """The event as the server has it."""
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(_BURST, self.tokens + (now - self.filled_at) / _REFILL_SECONDS)
+        self.filled_at = now
+        if self.tokens < 1.0:
+            return False
+        self.tokens -= 1.0
+        return True
+
+
+@final
+@dataclass(slots=True)
+class EventBook:
+    """The series that are open and those that wait to be written; for any thread.
+
+    Args:
+        max_waiting: how many series may wait to be written.
+    """
+
+    max_waiting: int
+    counts: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    is_closed: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _open: dict[Hashable, Series] = field(default_factory=dict)
+    _waiting: deque[Series] = field(default_factory=deque)
+    _buckets: dict[Hashable, _Bucket] = field(default_factory=dict)
+
+    def observe(self, occurrence: Occurrence, now: float) -> Outcome:
+        """Take note of an occurrence.
+
+        Args:
+            occurrence: what happened.
+            now: monotonic seconds.
+        """
+        with self._lock:
+            outcome = self._observe(occurrence, now)
+            self.counts[outcome] += 1
+            return outcome
+
+    def count_invalid(self) -> None:
+        """Count an occurrence that cannot be an event."""
+        with self._lock:
+            self.counts[Outcome.INVALID] += 1
+
+    def take(self) -> Series | None:
+        """Take the series that has waited longest; None if none waits."""
+        with self._lock:
+            if not self._waiting:
+                return None
+            series = self._waiting.popleft()
+            series.is_queued = False
+            return series
+
+    def sweep(self, now: float) -> None:
+        """End the series that have been silent, and queue what the server does not know yet.
+
+        Args:
+            now: monotonic seconds.
+        """
+        with self._lock:
+            for key, series in tuple(self._open.items()):
+                has_ended = now - series.last_seen_at >= END_OF_SERIES_SECONDS
+                is_stale = now - series.written_at >= _REFRESH_SECONDS
+                fits = not (has_ended or is_stale) or self._settle(series)
+                if has_ended and fits:
+                    del self._open[key]
+            for key, bucket in tuple(self._buckets.items()):
+                if now - bucket.filled_at >= _BURST * _REFILL_SECONDS:  # full again
+                    del self._buckets[key]
+
+    def close(self) -> None:
+        """Take nothing more, and queue all that the server does not know yet."""
+        with self._lock:
+            self.is_closed = True
+            for series in self._open.values():
+                self._settle(series, is_last=True)
+            self._open.clear()
+
+    def forget(self, series: Series) -> None:
+        """Close a series whose event cannot be written; the next occurrence begins another."""
+        with self._lock:
+            if self._open.get(series.first.series_key) is series:
+                del self._open[series.first.series_key]
+
+    @property
+    def waiting(self) -> int:
+        """How many series wait to be written."""
+        return len(self._waiting)
+
+    @property
+    def open(self) -> int:
+        """How many series may still grow."""
+        return len(self._open)
+
+    def _observe(self, occurrence: Occurrence, now: float) -> Outcome:
+        if self.is_closed:
+            return Outcome.CLOSED
+        key = occurrence.series_key
+        series = self._open.pop(key, None)
+        if series is not None and now - series.last_seen_at < END_OF_SERIES_SECONDS:
+            self._open[key] = series  # the youngest is the last
+            series.count += 1
+            series.last_happened_at = occurrence.happened_at
+            series.last_seen_at = now
+            is_second = series.count == 2  # noqa: PLR2004 - which makes it a series
+            return Outcome.QUEUED if is_second and self._settle(series) else Outcome.AGGREGATED
+        if series is not None:
+            self._settle(series)
+        return self._begin(key, occurrence, now)
+
+    def _begin(self, key: Hashable, occurrence: Occurrence, now: float) -> Outcome:
+        if len(self._waiting) >= self.max_waiting:
+            return Outcome.OVERFLOWED
+        if not self._bucket(_identity(occurrence.regarding), now).take(now):
+            return Outcome.RATE_LIMITED
+        series = Series(first=occurrence, last_happened_at=occurrence.happened_at, last_seen_at=now)
+        self._waiting.append(series)
+        self._open[key] = series
+        if len(self._open) > _MAX_SERIES:
+            self._settle(self._open.pop(next(iter(self._open))))
+        return Outcome.QUEUED
+
+    def _settle(self, series: Series, *, is_last: bool = False) -> bool:
+        """Queue a series if the server does not know all of it; tell whether nothing is owed."""
+        if series.is_queued or series.written_count == series.count:
+            return True
+        if len(self._waiting) >= self.max_waiting and not is_last:
+            return False
+        series.is_queued = True
+        self._waiting.append(series)
+        return True
+
+    def _bucket(self, key: Hashable, now: float) -> _Bucket:
+        bucket = self._buckets.pop(key, None) or _Bucket(tokens=_BURST, filled_at=now)
+        self._buckets[key] = bucket
+        if len(self._buckets) > _MAX_SERIES:
+            del self._buckets[next(iter(self._buckets))]
+        return bucket
+
+
+def _identity(reference: Reference) -> tuple[str, ...]:
+    return (
+        reference.api_version,
+        reference.kind,
+        reference.namespace,
+        reference.name,
+        reference.uid,
+    )
