@@ -14,6 +14,7 @@ from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from pyinformer.informer._freshness import Freshness
     from pyinformer.store import Indexer
 
 _SLICE = 128  # events per step: a step stays far below the reader's time budget
@@ -48,6 +49,7 @@ class Distribution(Generic[V]):
             error goes on to the reflector, which would retry; those behind a failed receiver
             were not told, so there is nothing to go on with.
         selective: a selector is in force: who leaves by a list may still exist.
+        freshness: is told what the cache has caught up with; None if nobody asks.
     """
 
     def __init__(
@@ -57,8 +59,13 @@ class Distribution(Generic[V]):
         on_synced: Callable[[], None],
         on_crash: Callable[[Exception], None],
         selective: bool = False,
+        freshness: Freshness[V] | None = None,
     ) -> None:
         self._indexer = indexer
+        self._freshness = freshness
+        # Nearly always both are empty, and an event costs no more than two looks.
+        self._written: Collection[str] = () if freshness is None else freshness.overlay.entries
+        self._waiters: Collection[object] = () if freshness is None else freshness.barrier.waiters
         self._on_synced = on_synced
         self._on_crash = on_crash
         self._selective = selective
@@ -87,6 +94,8 @@ class Distribution(Generic[V]):
         """Take one change: the cache holds it before any receiver hears of it."""
         try:
             self._indexer.apply_nowait(event)
+            if self._written or self._waiters:
+                self._changed(event)
             for put in self._puts:
                 put(event)
         except Exception as error:
@@ -96,6 +105,17 @@ class Distribution(Generic[V]):
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that nothing changed up to this resource version."""
         self._indexer.bookmark_nowait(resource_version)
+        self._confirmed(resource_version)
+
+    def _changed(self, event: Event[V]) -> None:
+        if self._freshness is not None:
+            self._freshness.overlay.observe(event)
+            self._freshness.barrier.advance_nowait()
+
+    def _confirmed(self, resource_version: str) -> None:
+        if self._freshness is not None and (self._written or self._waiters):
+            self._freshness.overlay.confirm(resource_version)
+            self._freshness.barrier.advance_nowait()
 
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
@@ -104,6 +124,8 @@ class Distribution(Generic[V]):
         before = self._indexer.snapshot()
         try:
             yield from self._indexer.replace_nowait(objects, resource_version)
+            if self._freshness is not None:
+                self._freshness.overlay.sweep()  # handlers shall find the list, not what it ended
             if self.has_synced:
                 yield from self._tell(before, objects)
         except Exception as error:
@@ -113,7 +135,7 @@ class Distribution(Generic[V]):
 
     def complete_nowait(self, resource_version: str) -> None:
         """Take note that the cache is complete; the first time, tell everybody what is in it."""
-        self._indexer.bookmark_nowait(resource_version)
+        self.bookmark_nowait(resource_version)
         if self.has_synced:
             return
         self.has_synced = True

@@ -18,14 +18,17 @@ from pyinformer.apimachinery import (
     InformerError,
     InvalidArgumentError,
     LabelSelector,
+    LifecycleError,
     Transform,
     V,
     View,
     check_seconds,
 )
 from pyinformer.informer._audience import Audience
+from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._distribution import Distribution, Receiver
 from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._handlers import (
     EventFunction,
     Handler,
@@ -152,13 +155,24 @@ class SharedInformer(Generic[V]):
         )
         view = cast("type[V] | None", projection)
         selective = self.scope.is_selective
+        self.cluster: Cluster = cluster
+        """The server that it follows, through which own writes are read at once."""
         self._grace_seconds = grace_seconds
         self._indexer: Indexer[V] = Indexer(view)
+        self._freshness: Freshness[V] = Freshness(
+            cluster,
+            self.scope,
+            self.settings,
+            self._indexer,
+            reflector=lambda: self._reflector,
+            check_running=self._check_running,
+        )
         self._distribution = Distribution(
             self._indexer,
             on_synced=self._synced,
             on_crash=self._broken,
             selective=selective,
+            freshness=self._freshness,
         )
         self._audience: Audience[V] = Audience(
             str(self.scope), self._distribution, self._indexer.list, on_crash=self._broken
@@ -180,9 +194,12 @@ class SharedInformer(Generic[V]):
             on_change=self._reflector_changed,
         )
         self.lister: Lister[V] = Lister(
-            self._indexer, resource=str(self.scope.resource), readiness=CacheReadiness(self)
+            self._indexer,
+            resource=str(self.scope.resource),
+            readiness=CacheReadiness(self),
+            overlay=self._freshness.overlay,
         )
-        """Reads the cache, from any thread."""
+        """Reads the cache, and own writes that it has not heard of yet; from any thread."""
         self.settled: anyio.Event = anyio.Event()
         """Is set when the cache has synced, or never will."""
         self.on_crash: Callable[[], None] | None = None
@@ -353,6 +370,54 @@ class SharedInformer(Generic[V]):
         """
         await wait_for_cache_sync(self, timeout_seconds=timeout_seconds)
 
+    async def wait_until(
+        self,
+        resource_version: str | None,
+        *,
+        key: str | None = None,
+        uid: str | None = None,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """Wait until the cache itself, and so every handler's source, has reached a write.
+
+        The lister shows own writes at once; this is for what goes by events, and for writes of
+        others. It ends when the cache's position has reached the version, when the object under
+        `key` has, or after a second when a list of that key in this informer's scope shows what
+        the cache holds, so that a write that the selector keeps out does not time out. A write of
+        this process needs no key, the informer remembers it; anything else is proven only by the
+        position, which a quiet resource moves once a minute. A key of a namespace that the
+        informer does not follow returns at once, and so does a write that changed nothing.
+
+        Args:
+            resource_version: what a write's response says; None for a deletion, which ends when
+                the object with this `uid` is no longer cached under this `key`.
+            key: `namespace/name`, or `name` if cluster-scoped.
+            uid: which object of that name was deleted.
+            timeout_seconds: how long to wait.
+
+        Raises:
+            StaleCacheError: the cache did not get there in time, or a new epoch of the server's
+                history has begun, in which the write may not exist.
+            LifecycleError: it was not started, or was closed.
+            InternalError: something inside crashed.
+            InvalidArgumentError: there is nothing to wait for, or the timeout is no duration.
+
+        Cancellation:
+            Safe.
+        """
+        wanted = Wanted.of(resource_version, key, uid)
+        await self._freshness.wait_until(wanted, timeout_seconds=timeout_seconds)
+
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Tell whether `wait_until` would return at once.
+
+        Raises:
+            InvalidArgumentError: there is nothing to wait for.
+        """
+        return self._freshness.has_seen(Wanted.of(resource_version, key, uid))
+
     async def aclose(self) -> None:
         """Stop: the watch first, then the handlers, each cancelled once and awaited up to a grace.
 
@@ -365,6 +430,7 @@ class SharedInformer(Generic[V]):
             Takes effect when everything has ended, which the grace bounds.
         """
         self.settled.set()
+        self._freshness.close_nowait()
         await self.step_out()
         await self._lifetime.aclose()
 
@@ -429,6 +495,7 @@ class SharedInformer(Generic[V]):
         return self._audience.abandoned
 
     async def _begin(self, group: TaskGroup) -> None:
+        self._freshness.open_nowait()
         self._audience.start_nowait(group)
         await group.start(self._reflector.run)
 
@@ -441,12 +508,20 @@ class SharedInformer(Generic[V]):
     def _synced(self) -> None:
         self.settled.set()
 
+    def _check_running(self) -> None:
+        if self.crash is not None:
+            raise self.crash
+        if not self.is_running:
+            raise LifecycleError(f"the informer of {self.scope} is not running: start it first")
+
     def _reflector_changed(self) -> None:
+        self._freshness.check_epoch()
         if self._reflector.state is ReflectorState.FAILED:
             self.settled.set()
 
     def _ended(self, error: InformerError | None) -> None:
         self.settled.set()
+        self._freshness.close_nowait()
         self._audience.end_streams_nowait(error)
         if error is not None and self.on_crash is not None:
             self.on_crash()

@@ -237,6 +237,10 @@ class Guard:
         self._settle(resource_version)
         return new_epoch
 
+    def has_buried(self, key: str, uid: str) -> bool:
+        """Tell whether a deletion of this object was applied, as far as is remembered."""
+        return (key, uid) in self._tombstones
+
     def count(self, name: str, value: str = "", *, label: str = "action") -> None:
         """Count something that happened beside the table."""
         self._count(name, value, label)

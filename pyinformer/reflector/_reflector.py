@@ -148,6 +148,15 @@ class Reflector(Generic[V]):
         """The resource version up to which every change is in the sink; empty at first."""
         return self._guard.position
 
+    @property
+    def epoch(self) -> int:
+        """How often the server's history turned out not to be the one that was followed."""
+        return self._guard.epoch
+
+    def has_buried(self, key: str, uid: str) -> bool:
+        """Tell whether a deletion of this object was applied, as far as is remembered."""
+        return self._guard.has_buried(key, uid)
+
     def status(self) -> ReflectorStatus:
         """Return where it stands."""
         machine = self._machine

@@ -3,6 +3,7 @@
 from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
+from pyinformer.store._overlay import Overlay, OverlayStatistics
 
 __all__ = [
     "NAMESPACE_INDEX",
@@ -12,5 +13,7 @@ __all__ = [
     "Indexer",
     "Lister",
     "NamespaceLister",
+    "Overlay",
+    "OverlayStatistics",
     "Readiness",
 ]

@@ -138,6 +138,25 @@ class Indexer(Generic[V]):
         """
         return list(_find(self._state, name).buckets)
 
+    def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
+        """Return the values that an index has for an object, cached or not.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        placement = read_again(_find(self._state, name), obj)
+        if placement is None:
+            return ()
+        return (placement,) if isinstance(placement, str) else placement
+
+    def is_under(self, name: str, value: IndexValue, obj: KubeObject[V]) -> bool:
+        """Tell whether an index has an object, cached or not, under a value.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        return _has(_find(self._state, name), obj, text_of(value))
+
     def indexes(self) -> tuple[IndexStatistics, ...]:
         """Return the statistics of every index."""
         return tuple(index.statistics() for index in list(self._state.indexes.values()))

@@ -2,7 +2,8 @@
 
 A lister never answers for what its cache cannot know: before the first sync, and for a namespace
 that is not watched, it raises instead of looking empty. What it returns are the shared, immutable
-objects in lists of the caller's own.
+objects in lists of the caller's own. Where this process has written and the cache has not heard of
+it yet, the write is what is read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from pyinformer.apimachinery import (
     object_key,
 )
 from pyinformer.store._indexer import NAMESPACE_INDEX
+from pyinformer.store._merging import (
+    merged_by_index,
+    merged_get,
+    merged_index_values,
+    merged_items,
+)
 from pyinformer.store._walk import walk
 
 if TYPE_CHECKING:
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyinformer.store._index import IndexValue
     from pyinformer.store._indexer import Indexer
+    from pyinformer.store._overlay import Entry, Overlay
 
 
 class Readiness(Protocol):
@@ -56,12 +64,20 @@ class Lister(Generic[V]):
         indexer: the cache.
         resource: what errors call the objects, such as `pods`.
         readiness: knows what the cache can answer for.
+        overlay: own writes that the cache has not heard of; they are read as if it had.
     """
 
     def __init__(
-        self, indexer: Indexer[V], *, resource: str, readiness: Readiness | None = None
+        self,
+        indexer: Indexer[V],
+        *,
+        resource: str,
+        readiness: Readiness | None = None,
+        overlay: Overlay[V] | None = None,
     ) -> None:
         self._indexer = indexer
+        # Nearly always empty, and then all that a read costs more is to look.
+        self._written: Mapping[str, Entry[V]] = {} if overlay is None else overlay.entries
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
 
@@ -82,6 +98,8 @@ class Lister(Generic[V]):
             raise InvalidTypeError("key", reason)
         if not allow_unsynced:
             self._readiness.check(key.rpartition("/")[0] or None)
+        if self._written:
+            return merged_get(self._indexer, self._written, key)
         return self._indexer.get(key)
 
     def __getitem__(self, key: str) -> KubeObject[V]:
@@ -115,7 +133,7 @@ class Lister(Generic[V]):
             InvalidSelectorError: the selector cannot be parsed.
         """
         self._check(None, allow_unsynced)
-        return _select(self._indexer.list(), label_selector)
+        return _select(self._all(), label_selector)
 
     def namespace(self, namespace: str) -> NamespaceLister[V]:
         """Return a lister of one namespace."""
@@ -133,7 +151,7 @@ class Lister(Generic[V]):
             IndexNotFoundError: there is no such index.
         """
         self._check(None, allow_unsynced)
-        return self._indexer.by_index(name, value)
+        return self._by_index(name, value)
 
     def index_values(self, name: str, *, allow_unsynced: bool = False) -> builtins.list[str]:
         """Return the values that some object has in an index.
@@ -143,6 +161,8 @@ class Lister(Generic[V]):
             IndexNotFoundError: there is no such index.
         """
         self._check(None, allow_unsynced)
+        if self._written:
+            return merged_index_values(self._indexer, self._written, name)
         return self._indexer.index_values(name)
 
     def keys(self, *, allow_unsynced: bool = False) -> builtins.list[str]:
@@ -152,6 +172,8 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
         """
         self._check(None, allow_unsynced)
+        if self._written:
+            return list(merged_items(self._indexer, self._written))
         return self._indexer.keys()
 
     def iter_async(
@@ -172,7 +194,17 @@ class Lister(Generic[V]):
             Safe at every step; the walk just ends.
         """
         self._check(None, allow_unsynced)
-        return walk(self._indexer.list(), LabelSelector.parse(label_selector))
+        return walk(self._all(), LabelSelector.parse(label_selector))
+
+    def _all(self) -> builtins.list[KubeObject[V]]:
+        if self._written:
+            return list(merged_items(self._indexer, self._written).values())
+        return self._indexer.list()
+
+    def _by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
+        if self._written:
+            return merged_by_index(self._indexer, self._written, name, value)
+        return self._indexer.by_index(name, value)
 
     def _check(self, namespace: str | None, allow_unsynced: bool) -> None:  # noqa: FBT001
         if not allow_unsynced:
@@ -180,7 +212,7 @@ class Lister(Generic[V]):
 
     def _in_namespace(self, namespace: str, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
         self._check(namespace, allow_unsynced)
-        return self._indexer.by_index(NAMESPACE_INDEX, namespace)
+        return self._by_index(NAMESPACE_INDEX, namespace)
 
 
 @final

@@ -64,6 +64,11 @@ _OWNED = (
     " choose another name, or let its controller release it first"
 )
 
+_STALE = (
+    "the cache of pods.v1 is at 7 after 5.0 s and has not reached resource version 9 of ns/web"
+    " (state: watching; no error); it goes on trying: read it as it is, or try again later"
+)
+
 SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (errors.InformerError("root"), Exception, "root"),
     (
@@ -190,6 +195,17 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
             "not synced after 30.0 s: pods: 403; nodes: 401. Every informer whose state"
             " is not failed goes on trying"
         ),
+    ),
+    (
+        errors.StaleCacheError(
+            informer="pods.v1",
+            wanted="resource version 9 of ns/web",
+            position="7",
+            waited_seconds=5.0,
+            state="watching",
+        ),
+        TimeoutError,
+        _STALE,
     ),
     (errors.NotCachedError(informer="pods", namespace="kube-system"), LookupError, _NOT_CACHED),
     (

@@ -1,0 +1,157 @@
+"""How fresh one informer's cache is in the eyes of its own process.
+
+Here the overlay, the writes that feed it and the barrier are put together for one informer: what
+the process writes through the cluster enters from the start to the end of the informer, changes of
+the cache enter from its distribution. An epoch that ends takes everything with it that was counted
+in its resource versions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, cast, final
+
+from pyinformer.apimachinery import LifecycleError, V, check_view, older
+from pyinformer.informer._barrier import Barrier, Wanted
+from pyinformer.informer._own_writes import OwnWrites
+from pyinformer.informer._verify import Fresh, look
+from pyinformer.store import Overlay
+from pyinformer.store._overlay import Buried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.cluster import Cluster
+    from pyinformer.informer._scope import InformerSettings, Scope
+    from pyinformer.reflector import Reflector
+    from pyinformer.store import Indexer
+
+_NEW_EPOCH = "the server's history is not the one that was written to: a new epoch has begun"
+
+
+@final
+class Freshness(Generic[V]):
+    """Lays own writes over a cache, and tells when it has caught up with them.
+
+    Args:
+        cluster: through which the writes go.
+        scope: what the informer follows.
+        settings: how it keeps that.
+        indexer: its store.
+        reflector: returns what fills the store; called once everything is assembled.
+        check_running: raises if the informer is not started, or is closed.
+
+    Raises:
+        InvalidViewError: the projection could be mutated, or cannot be decoded.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        scope: Scope,
+        settings: InformerSettings,
+        indexer: Indexer[V],
+        *,
+        reflector: Callable[[], Reflector[V]],
+        check_running: Callable[[], None],
+    ) -> None:
+        if settings.projection is not None:
+            check_view(settings.projection)
+        self._cluster = cluster
+        self._scope = scope
+        self._indexer = indexer
+        self._reflector = reflector
+        self._check_running = check_running
+        self._epoch = 0
+        self._is_closed = False
+        self.name: str = str(scope)
+        self.get = indexer.get
+        self.overlay: Overlay[V] = Overlay(
+            indexer.get,
+            lambda: self.position,
+            was_deleted=lambda key, uid: reflector().has_buried(key, uid),
+            selective=scope.is_selective,
+        )
+        self.barrier: Barrier[V] = Barrier(self, self._look)
+        self._own_writes: OwnWrites[V] = OwnWrites(
+            scope,
+            self.overlay,
+            view=cast("type[V] | None", settings.projection),
+            strip_managed_fields=settings.memory == "strip_managed_fields",
+            transform=settings.transform,
+        )
+
+    @property
+    def position(self) -> str:
+        """The resource version up to which the store holds every change."""
+        followed, listed = self._reflector().position, self._indexer.resource_version
+        return listed if older(followed, listed) else followed
+
+    def open_nowait(self) -> None:
+        """Hear of the process's own writes from now on."""
+        self._cluster.observe_writes(self._scope.resource, self._own_writes)
+
+    def close_nowait(self) -> None:
+        """Hear of nothing any more, and let go of everybody who waits."""
+        self._is_closed = True
+        self._cluster.forget_observer(self._scope.resource, self._own_writes)
+        self.barrier.end_nowait("the informer is closed")
+
+    def check_epoch(self) -> None:
+        """Forget what belongs to an epoch that has ended."""
+        epoch = self._reflector().epoch
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self.overlay.clear()
+            self.barrier.end_nowait(_NEW_EPOCH)
+
+    def has_seen(self, wanted: Wanted) -> bool:
+        """Tell whether the cache is as new as a write."""
+        return self._is_elsewhere(wanted) or self.barrier.is_met(self._named(wanted))
+
+    async def wait_until(self, wanted: Wanted, *, timeout_seconds: float) -> None:
+        """Wait until the cache is as new as a write.
+
+        Raises:
+            StaleCacheError: it is not by the deadline, or never will be.
+            LifecycleError: the informer is not started, or is closed.
+            InvalidArgumentError: the timeout is negative or no number.
+
+        Cancellation:
+            Safe.
+        """
+        if not self._is_elsewhere(wanted):
+            await self.barrier.wait(self._named(wanted), timeout_seconds=timeout_seconds)
+
+    def _is_elsewhere(self, wanted: Wanted) -> bool:
+        """Tell whether the write cannot have changed this cache: it is of another namespace."""
+        return wanted.key is not None and not self._own_writes.holds(wanted.key)
+
+    def _named(self, wanted: Wanted) -> Wanted:
+        """Add the key that was written at this version: only of a key can anything be proven."""
+        if wanted.key is not None:
+            return wanted
+        return Wanted(wanted.version, self._own_writes.key_of(wanted.version), wanted.uid)
+
+    def is_hidden(self, key: str, uid: str) -> bool:
+        """Tell whether a deletion by this process is not confirmed yet."""
+        entry = self.overlay.entries.get(key)
+        return isinstance(entry, Buried) and entry.uid == uid
+
+    def check_running(self) -> None:
+        """Raise if the informer follows nothing.
+
+        Raises:
+            LifecycleError: it was not started, or is closed.
+            InternalError: it has crashed.
+        """
+        self._check_running()
+        if self._is_closed:
+            raise LifecycleError(f"the informer of {self.name} is closed: its cache stays as it is")
+
+    def state(self) -> tuple[str, str | None]:
+        """Return the reflector's state and its last error."""
+        status = self._reflector().status()
+        return status.state.value, status.last_error
+
+    async def _look(self, key: str, resource_version: str) -> Fresh:
+        return await look(self._cluster, self._scope, key, resource_version)

@@ -1,0 +1,154 @@
+"""What an informer learns of its own process's writes: the WriteObserver that feeds an overlay.
+
+The response of a write enters; the object enters the overlay as the informer would have cached it,
+with the same projection, transform and memory mode, if it is in the informer's scope. A write that
+takes an object out of the scope hides it. Nothing that arrives here ever fails the write itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Generic, final
+
+from pyinformer.apimachinery import (
+    FieldNotFoundError,
+    InformerError,
+    KubeObject,
+    ObjectCodec,
+    ObjectKey,
+    Transform,
+    V,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.informer._scope import Scope
+    from pyinformer.store import Overlay
+
+_log = logging.getLogger(__name__)
+
+_REMEMBERED = 1_024  # writes whose key a barrier finds by their version alone
+# What a server says of a field that is absent; where nothing stands here, it says "".
+_ABSENT: Final = {
+    "spec.hostNetwork": "false",
+    "spec.unschedulable": "false",
+    "status.replicas": "0",
+    "status.successful": "0",
+}
+# Events: a server works them out of several fields.
+_COMPUTED: Final = frozenset({"source", "reportingComponent"})
+
+
+class _UnknownField(Exception):  # noqa: N818 - control flow within this module
+    """Nobody but the server can say what a field selector reads here."""
+
+
+@final
+class OwnWrites(Generic[V]):
+    """Takes the responses of writes to one resource.
+
+    Args:
+        scope: what the informer follows.
+        overlay: shows the writes to readers.
+        view: the informer's projection.
+        strip_managed_fields: as the informer does.
+        transform: the user's change to each object.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        overlay: Overlay[V],
+        *,
+        view: type[V] | None = None,
+        strip_managed_fields: bool = True,
+        transform: Transform | None = None,
+    ) -> None:
+        self._scope = scope
+        self._overlay = overlay
+        # As the server sees it, for selectors; as the cache keeps it, for readers.
+        self._plain: ObjectCodec[None] = ObjectCodec(scope.resource)
+        self._codec: ObjectCodec[V] = ObjectCodec(
+            scope.resource,
+            view=view,
+            strip_managed_fields=strip_managed_fields,
+            transform=transform,
+        )
+        self._keys: OrderedDict[str, str] = OrderedDict()
+        self.unreadable = 0
+        """Responses that were no objects of this resource."""
+
+    def wrote(self, raw: bytes) -> None:
+        """Take the object that a write's response holds."""
+        try:
+            plain = self._plain.decode(raw, 0, len(raw))
+            self._take(plain, raw)
+        except (InformerError, _UnknownField) as error:
+            self._count(error)
+
+    def _take(self, plain: KubeObject[None], raw: bytes) -> None:
+        meta, key = plain.metadata, plain._key
+        if not self.holds(key):
+            return
+        self._keys[meta.resource_version] = key
+        if len(self._keys) > _REMEMBERED:
+            self._keys.popitem(last=False)
+        if _is_gone(plain):
+            self._overlay.bury(key, meta.uid, meta.resource_version)
+        elif self._selects(plain):
+            self._overlay.put(self._codec.decode(raw, 0, len(raw)))
+        else:
+            self._overlay.put_outside(key, meta.uid, meta.resource_version)
+
+    def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
+        """Take note that a write's response said that an object is gone."""
+        if uid and self.holds(key):
+            self._overlay.bury(key, uid, resource_version)
+
+    def holds(self, key: str) -> bool:
+        """Tell whether a key is in a namespace that the informer follows."""
+        return self._scope.namespace in {None, ObjectKey(key).namespace}
+
+    def key_of(self, resource_version: str) -> str | None:
+        """Return the key of the object that was written at a version, if that is remembered."""
+        return self._keys.get(resource_version)
+
+    def _selects(self, plain: KubeObject[None]) -> bool:
+        scope = self._scope
+        return scope.label_selector.matches(plain.metadata.labels) and scope.field_selector.matches(
+            lambda path: _field(plain, path)
+        )
+
+    def _count(self, error: Exception) -> None:
+        self.unreadable += 1
+        if self.unreadable == 1:
+            _log.warning(
+                "a write's response does not tell what readers should see of it: they see it when"
+                " the watch brings it; further ones are counted",
+                extra={"informer": str(self._scope), "error": str(error)[:500]},
+            )
+
+
+def _is_gone(plain: KubeObject[None]) -> bool:
+    """Tell whether the write ended the object: it was being deleted, and nothing holds it now."""
+    meta = plain.metadata
+    if meta.deletion_timestamp is None or meta.finalizers:
+        return False
+    return not plain.at("metadata.deletionGracePeriodSeconds", int, default=0)
+
+
+def _field(plain: KubeObject[None], path: str) -> str:
+    """Return a field as the server's field selectors read it."""
+    if path in _COMPUTED:
+        raise _UnknownField(path)
+    try:
+        value = plain.at(path)
+    except FieldNotFoundError:
+        return _ABSENT.get(path, "")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise _UnknownField(path)
