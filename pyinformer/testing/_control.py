@@ -16,10 +16,14 @@ from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObj
 from pyinformer.testing import _failure
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._objects import key_of
+from pyinformer.testing._patches import merge_patch_edit
 from pyinformer.testing._resources import ListShape, Registry, ResourceType
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
+from pyinformer.testing._write_options import WriteOptions
 from pyinformer.testing._writes import Writes
+
+_WHOLE = WriteOptions(whole=True)
 
 
 class ObjectControl:
@@ -44,6 +48,7 @@ class ObjectControl:
         list_shape: ListShape = "custom",
         has_status: bool = False,
         field_labels: tuple[str, ...] = (),
+        schema: JSONObject | None = None,
     ) -> None:
         """Serve one more resource; creating a CustomResourceDefinition does the same.
 
@@ -56,6 +61,8 @@ class ObjectControl:
                 metadata first and items without kind and apiVersion.
             has_status: whether clients have to write status through its subresource.
             field_labels: fields that field selectors may name besides name and namespace.
+            schema: a structural OpenAPI v3 schema: nothing is validated by it, but server-side
+                apply merges lists and maps as it says; None knows nothing of the fields.
         """
         group, _, version = api_version.rpartition("/")
         self._registry.add(
@@ -68,6 +75,7 @@ class ObjectControl:
                 list_shape=list_shape,
                 has_status=has_status,
                 field_labels=field_labels,
+                schema=schema or {},
             )
         )
 
@@ -93,7 +101,7 @@ class ObjectControl:
         resource, namespace, body = self._placed(obj, namespace)
         body["metadata"].pop("resourceVersion", None)
         with _typed(f"create {resource.plural}"):
-            return self._writes.create(resource, namespace, body, whole=True).to_dict()
+            return self._writes.create(resource, namespace, body, _WHOLE).to_dict()
 
     def update(self, obj: JSONObject) -> JSONObject:
         """Replace an object, its status included.
@@ -110,7 +118,7 @@ class ObjectControl:
         resource, namespace, body = self._placed(obj, None)
         name = str(body["metadata"].get("name", ""))
         with _typed(f"update {resource.plural}"):
-            return self._writes.update(resource, namespace, name, body, whole=True).to_dict()
+            return self._writes.update(resource, namespace, name, body, _WHOLE).to_dict()
 
     def patch(
         self,
@@ -130,7 +138,8 @@ class ObjectControl:
         """
         resource, namespace = self._resource(api_version, plural, namespace)
         with _typed(f"patch {plural}"):
-            return self._writes.patch(resource, namespace, name, changes, whole=True).to_dict()
+            edit = merge_patch_edit(changes)
+            return self._writes.patch(resource, namespace, name, edit, _WHOLE).to_dict()
 
     def get(
         self, api_version: str, plural: str, name: str, namespace: str | None = None
@@ -177,9 +186,8 @@ class ObjectControl:
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: JSONObject = {"preconditions": preconditions}
         with _typed(f"delete {plural}"):
-            return self._writes.delete(resource, namespace, name, options, at_once=True)[
-                0
-            ].to_dict()
+            record, _ = self._writes.delete(resource, namespace, name, options, at_once=True)
+            return record.to_dict()
 
     def list(
         self,

@@ -20,6 +20,12 @@ def apply(resource: ResourceType, body: JSONObject) -> None:
         default(body)
 
 
+def refill(resource: ResourceType, body: JSONObject) -> None:
+    """Fill in what a later write has left out, in place."""
+    if resource.qualified_name == "pods":
+        _pod(body)
+
+
 def custom_resources(definition: JSONObject) -> list[ResourceType]:
     """Return the resources that a CustomResourceDefinition asks to serve.
 
@@ -40,6 +46,7 @@ def custom_resources(definition: JSONObject) -> list[ResourceType]:
                 for field in version.get("selectableFields") or ()
             ),
             has_status="status" in (version.get("subresources") or {}),
+            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
         )
         for version in spec.get("versions") or ()
         if version.get("served", True)

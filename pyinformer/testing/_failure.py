@@ -133,6 +133,27 @@ def conflict(resource: ResourceType, name: str, why: str) -> Failure:
     return Failure(409, message, details=_details(resource, name))
 
 
+def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> Failure:
+    """An apply would change what others own.
+
+    Args:
+        conflicts: each owner as messages name it, and the field.
+    """
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
+        for owner, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        text = f"1 conflict: conflict with {conflicts[0][0]}: {conflicts[0][1]}"
+    else:
+        lines: list[str] = []
+        for one in dict.fromkeys(owner for owner, _ in conflicts):
+            lines.append(f"conflicts with {one}:")
+            lines.extend(f"- {path}" for owner, path in conflicts if owner == one)
+        text = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    return Failure(409, f"Apply failed with {text}", details={"causes": causes})
+
+
 def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, str]]) -> Failure:
     """The request is understood and its content refused.
 

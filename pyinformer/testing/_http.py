@@ -14,15 +14,14 @@ from functools import partial
 import msgspec
 from aiohttp import web
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.testing import _failure
 from pyinformer.testing._access import Access, authorize
 from pyinformer.testing._discovery import discover
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._faults import FaultScript
 from pyinformer.testing._journal import Journal, RequestRecord
-from pyinformer.testing._listing import Page, list_page, render_page
-from pyinformer.testing._objects import Record, key_of
+from pyinformer.testing._listing import list_page, render_page
+from pyinformer.testing._objects import key_of
 from pyinformer.testing._options import check_options, parse_options
 from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._responses import Response, ResponseCut
@@ -30,12 +29,10 @@ from pyinformer.testing._routing import Route, parse_route
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
 from pyinformer.testing._watching import Watch, WatchSettings, await_revision
+from pyinformer.testing._write_calls import WriteCall
 from pyinformer.testing._writes import Writes
 
-_MERGE_PATCH = "application/merge-patch+json"
 _SUBRESOURCES = ("", "status", "finalize")
-_RETURNS_DELETED = ("pods", "serviceaccounts", "services")
-"""Resources whose deletion answers with the object; the others answer with a Status."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,30 +168,16 @@ class Door:
         query: dict[str, str],
         response: Response,
     ) -> web.StreamResponse:
-        writes = self._backend.writes
-        body = await _body(request, route)
-        place = (resource, route.namespace, route.name)
-        match route.verb:
-            case "create":
-                record = writes.create(resource, route.namespace, body, whole=False)
-                return await _send_json(response, 201, record.full)
-            case "update":
-                record = writes.update(*place, body, subresource=route.subresource)
-                return await _send_json(response, 200, record.full)
-            case "patch":
-                record = writes.patch(*place, body, subresource=route.subresource)
-                return await _send_json(response, 200, record.full)
-            case "delete":
-                if query.get("gracePeriodSeconds", "").isdigit():
-                    body.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
-                record, is_gone = writes.delete(*place, body)
-                return await _send_json(response, 200, _deleted(record, is_gone=is_gone))
-            case "deletecollection":
-                selection = _selection(resource, route, query)
-                records = writes.delete_collection(resource, selection, body)
-                page = Page(records, self._backend.storage.revision, "", None)
-                return await response.send(200, render_page(resource, page))
-        raise _failure.no_such_method()
+        call = WriteCall(
+            resource=resource,
+            route=route,
+            query=query,
+            content_type=request.content_type,
+            user_agent=request.headers.get("User-Agent", ""),
+            body=await request.read(),
+        )
+        status, body = call.perform(self._backend.writes, self._backend.storage)
+        return await response.send(status, [body], length=len(body))
 
 
 def _record(request: web.Request, route: Route, query: dict[str, str], now: float) -> RequestRecord:
@@ -237,38 +220,3 @@ def _fits(resource: ResourceType, route: Route) -> bool:
 
 async def _send_json(response: Response, status: int, body: bytes) -> web.StreamResponse:
     return await response.send(status, [body + b"\n"], length=len(body) + 1)
-
-
-async def _body(request: web.Request, route: Route) -> JSONObject:
-    expected = _MERGE_PATCH if route.verb == "patch" else "application/json"
-    raw = await request.read()
-    if not raw:
-        return {}
-    if request.content_type not in (expected, "application/octet-stream"):
-        if route.verb == "patch":
-            raise Failure(415, "415: Unsupported Media Type", details={})
-        message = (
-            "the body of the request was in an unknown format - accepted media types include:"
-            f" {expected}"
-        )
-        raise Failure(415, message)
-    try:
-        return msgspec.json.decode(raw, type=JSONObject)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Failure(400, f"the object provided is unrecognized: {error}") from None
-
-
-def _deleted(record: Record, *, is_gone: bool) -> bytes:
-    resource = record.resource
-    if not is_gone or resource.qualified_name in _RETURNS_DELETED:
-        return record.full
-    group = {"group": resource.group} if resource.group else {}
-    details = {"name": record.name, **group, "kind": resource.plural, "uid": record.uid}
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": details,
-    }
-    return msgspec.json.encode(status)

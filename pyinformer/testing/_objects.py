@@ -30,6 +30,7 @@ _METADATA_ORDER = (
     "annotations",
     "ownerReferences",
     "finalizers",
+    "managedFields",
 )
 _FIELD_DEFAULTS = {
     "spec.unschedulable": "false",
@@ -106,7 +107,7 @@ def make_record(resource: ResourceType, body: JSONObject) -> Record:
         namespace=namespace,
         name=name,
         uid=str(metadata["uid"]),
-        revision=int(metadata["resourceVersion"]),
+        revision=int(metadata.get("resourceVersion") or 0),  # none yet in a dry run
         labels=_labels(resource, metadata),
         fields={path: _field(body, path) for path in resource.selectable_fields},
         item=_item(resource, body),

@@ -8,9 +8,12 @@ are there from the start, custom ones by registration.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing._shapes import BuiltInShape, SchemaShape, Shape
 
 ListShape: TypeAlias = Literal["built-in", "custom"]
 
@@ -46,6 +49,7 @@ class ResourceType:
         field_labels: the field selectors beyond metadata.name and metadata.namespace.
         has_status: whether status is a subresource, which plain creates and updates leave alone.
         is_watch_cached: False for events: no periodic bookmarks, and no window but the history.
+        schema: the OpenAPI schema of a custom resource; {} knows nothing of its fields.
     """
 
     group: str
@@ -57,6 +61,7 @@ class ResourceType:
     field_labels: tuple[str, ...] = ()
     has_status: bool = False
     is_watch_cached: bool = True
+    schema: JSONObject = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def api_version(self) -> str:
@@ -82,6 +87,13 @@ class ResourceType:
     def has_generation(self) -> bool:
         """Whether its objects count the changes of their spec."""
         return self.list_shape == "custom" or self.qualified_name in _WITH_GENERATION
+
+    @cached_property
+    def shape(self) -> Shape:
+        """How its objects are merged and owned."""
+        if self.list_shape == "custom":
+            return SchemaShape(self.schema, is_root=True)
+        return BuiltInShape(self.qualified_name)
 
     @cached_property
     def head(self) -> bytes:

@@ -7,8 +7,9 @@ object, or a Failure. Nothing is stored here, and no argument is changed but whe
 from __future__ import annotations
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.testing import _failure
+from pyinformer.testing import _failure, _managers
 from pyinformer.testing._failure import Failure
+from pyinformer.testing._managers import Managed
 from pyinformer.testing._objects import Record
 from pyinformer.testing._resources import ResourceType
 
@@ -54,6 +55,90 @@ def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSO
     """Return a copy of a body with this metadata and the resource's kind and apiVersion."""
     fixed = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     return {**body, **fixed}
+
+
+def check_name(metadata: JSONObject, name: str) -> None:
+    """Refuse a body that names another object than the URL; fill in the name, in place."""
+    if metadata.setdefault("name", name) != name:
+        message = (
+            f"the name of the object ({metadata['name']}) does not match the name on the URL"
+            f" ({name})"
+        )
+        raise Failure(400, message)
+
+
+def check_applied(
+    resource: ResourceType, namespace: str, name: str, wanted: JSONObject
+) -> JSONObject:
+    """Refuse a configuration that names another object, or owners; return what identifies it."""
+    kind, api_version = str(wanted.get("kind", "")), str(wanted.get("apiVersion", ""))
+    if (kind, api_version) != (resource.kind, resource.api_version):
+        group, _, version = api_version.rpartition("/")
+        raise Failure(400, f"invalid object type: {group}/{version}, Kind={kind}")
+    metadata = identity(resource, namespace, wanted)
+    check_name(metadata, name)
+    if metadata.get("managedFields") is not None:
+        raise Failure(400, "metadata.managedFields must be nil")
+    names = ("name", "namespace", "uid", "resourceVersion")
+    return {name: metadata[name] for name in names if metadata.get(name)}
+
+
+def check_new_uid(resource: ResourceType, name: str, metadata: JSONObject) -> None:
+    """Refuse to create by a configuration that means an object that is gone."""
+    uid = metadata.get("uid")
+    if uid:
+        why = (
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object was"
+            " found"
+        )
+        raise _failure.conflict(resource, name, why)
+
+
+def check_applied_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None:
+    """Refuse to apply what means another object of this name."""
+    uid = metadata.get("uid")
+    if uid not in (None, old.uid):
+        sentence = f'Invalid value: "{uid}": field is immutable'
+        cause = ("FieldValueInvalid", "metadata.uid", sentence)
+        raise _failure.invalid(resource.kind, resource.group, old.name, [cause])
+
+
+def claims(
+    resource: ResourceType, wanted: JSONObject, subresource: str, *, whole: bool
+) -> JSONObject:
+    """Return what a configuration may write where it is applied; what is null says nothing."""
+    content = _managers.content(
+        _without_nulls({**wanted, "metadata": wanted.get("metadata") or {}})
+    )
+    if subresource == "status":
+        return {"metadata": {}, **({"status": content["status"]} if "status" in content else {})}
+    return without_status(content) if resource.has_status and not whole else content
+
+
+def _without_nulls(body: JSONObject) -> JSONObject:
+    return {
+        name: _without_nulls(value) if isinstance(value, dict) else value
+        for name, value in body.items()
+        if value is not None
+    }
+
+
+def without_status(body: JSONObject) -> JSONObject:
+    """Return a copy of an object without its status."""
+    return {name: value for name, value in body.items() if name != "status"}
+
+
+def with_status_of(body: JSONObject, other: JSONObject) -> JSONObject:
+    """Return a copy of an object with the status of another one, or none."""
+    return without_status(body) | {name: value for name, value in other.items() if name == "status"}
+
+
+def owned_by(body: JSONObject, managed: Managed) -> JSONObject:
+    """Return a copy of an object that says who owns its fields."""
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    if managed:
+        metadata["managedFields"] = _managers.write(managed)
+    return {**body, "metadata": metadata}
 
 
 def check_unconditional(

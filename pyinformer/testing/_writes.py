@@ -11,15 +11,19 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.testing import _defaults, _failure, _rules
+from pyinformer.testing import _defaults, _failure, _fields, _managers, _rules
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._leases import Leases
-from pyinformer.testing._objects import Record, key_of, make_record, merge_patch
+from pyinformer.testing._managers import Author, Managed
+from pyinformer.testing._objects import Record, key_of, make_record
+from pyinformer.testing._patches import Edit
 from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
+from pyinformer.testing._write_options import WriteOptions
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's: nothing that could spell a word
@@ -58,7 +62,7 @@ class Writes:
         self._strict_namespaces = strict_namespaces
 
     def create(
-        self, resource: ResourceType, namespace: str, body: JSONObject, *, whole: bool
+        self, resource: ResourceType, namespace: str, body: JSONObject, options: WriteOptions
     ) -> Record:
         """Create an object.
 
@@ -66,7 +70,7 @@ class Writes:
             resource: its resource.
             namespace: the namespace of the URL; "" if cluster-scoped.
             body: the object; it is not changed.
-            whole: take the status too, which a client has to write separately.
+            options: the terms; `whole` takes the status too, which clients write separately.
 
         Raises:
             Failure: 400, 404 (namespace), 409 (exists) or 422.
@@ -76,20 +80,10 @@ class Writes:
             message = "resourceVersion should not be set on objects to be created"
             raise Failure(500, message, reason="")
         with self._storage.lock:
-            self._check_namespace(namespace)
-            name = metadata["name"] = self._name(resource, metadata)
-            if self._storage.get(resource, key_of(namespace, name)) is not None:
-                raise _failure.already_exists(resource, name)
-            metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-            metadata["creationTimestamp"] = self._timestamp(0.0)
-            metadata.pop("deletionTimestamp", None)
-            created = _rules.typed(resource, body, metadata)
-            if resource.has_status and not whole:
-                created.pop("status", None)
-            _defaults.apply(resource, created)
-            if resource.has_generation:
-                metadata["generation"] = 1
-            return self._put(resource, created)
+            created = self._new(resource, namespace, body, metadata, options)
+            seen = created if body.get("status") else _rules.without_status(created)
+            managed = self._owners(resource, {}, seen, options)
+            return self._put(resource, _rules.owned_by(created, managed), options)
 
     def update(
         self,
@@ -97,9 +91,9 @@ class Writes:
         namespace: str,
         name: str,
         body: JSONObject,
+        options: WriteOptions,
         *,
         subresource: str = "",
-        whole: bool = False,
     ) -> Record:
         """Replace an object.
 
@@ -108,8 +102,8 @@ class Writes:
             namespace: its namespace; "" if cluster-scoped.
             name: its name.
             body: the new object; a resourceVersion or uid in it is a precondition.
+            options: the terms; `whole` replaces spec and status together.
             subresource: "", "status" or "finalize".
-            whole: replace spec and status together, which a client cannot.
 
         Returns:
             What is stored now; what was asked for, under the old resource version, if the update
@@ -119,50 +113,96 @@ class Writes:
             Failure: 400, 404, 409 or 422.
         """
         metadata = _rules.identity(resource, namespace, body)
-        if metadata.setdefault("name", name) != name:
-            message = (
-                f"the name of the object ({metadata['name']}) does not match the name on the"
-                f" URL ({name})"
-            )
-            raise Failure(400, message)
+        _rules.check_name(metadata, name)
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            _rules.check_unconditional(resource, metadata, name, whole=whole)
+            _rules.check_unconditional(resource, metadata, name, whole=options.whole)
             _rules.check_update(resource, old, metadata)
             before = old.to_dict()
-            after = _rules.replaced(
-                resource, before, {**body, "metadata": metadata}, subresource, whole
-            )
-            if after == before:
-                return old
-            _rules.check_finalizers(resource, before, after)
-            if _rules.is_free_to_go(before, after):
-                self._remove(resource, old.key)
-                return make_record(resource, after)
-            _rules.bump_generation(before, after)
-            return self._put(resource, after)
+            wanted = {**body, "metadata": metadata}
+            after = _rules.replaced(resource, before, wanted, subresource, options.whole)
+            managed = self._owners(resource, before, after, options, subresource)
+            return self._replace(old, before, _rules.owned_by(after, managed), options)
 
     def patch(
         self,
         resource: ResourceType,
         namespace: str,
         name: str,
-        patch: JSONObject,
+        edit: Edit,
+        options: WriteOptions,
         *,
         subresource: str = "",
-        whole: bool = False,
     ) -> Record:
-        """Apply a JSON merge patch; the rest is as for `update`.
+        """Edit an object; the rest is as for `update`.
 
         Raises:
             Failure: 400, 404, 409 or 422.
         """
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            body: JSONObject = merge_patch(old.to_dict(), patch)
-            return self.update(
-                resource, namespace, name, body, subresource=subresource, whole=whole
+            body = edit(old.to_dict())
+            return self.update(resource, namespace, name, body, options, subresource=subresource)
+
+    def apply(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        wanted: JSONObject,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> tuple[Record, bool]:
+        """Apply a configuration: what it names is set, what its author named before is removed.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace; "" if cluster-scoped.
+            name: its name.
+            wanted: the configuration; a resourceVersion or uid in it is a precondition.
+            options: the terms; `force` takes fields from their owners.
+            subresource: "" or "status".
+
+        Returns:
+            What is stored now, and whether it is new.
+
+        Raises:
+            Failure: 400, 404 (namespace, or status of nothing), 409 (conflicts) or 422.
+        """
+        metadata = _rules.check_applied(resource, namespace, name, wanted)
+        claims = _rules.claims(resource, wanted, subresource, whole=options.whole)
+        with self._storage.lock:
+            old = self._storage.get(resource, key_of(namespace, name))
+            if old is None and subresource:
+                raise _failure.not_found(resource, name)
+            before = {} if old is None else old.to_dict()
+            outcome = _managers.applied(
+                _managers.read(before),
+                _managers.content(before),
+                claims,
+                resource.shape,
+                Author(operation="Apply", name=options.manager, subresource=subresource),
+                api_version=resource.api_version,
+                now=self._timestamp(0.0),
             )
+            if old is None:
+                _rules.check_new_uid(resource, name, metadata)
+                body = _rules.typed(resource, claims, {**claims["metadata"], **metadata})
+                created = self._new(resource, namespace, body, body["metadata"], options)
+                created = _rules.owned_by(created, outcome.managed)
+                return self._put(resource, created, options), True
+            if outcome.conflicts and not options.force:
+                found = [
+                    (str(one.author), _fields.path_text(one.path)) for one in outcome.conflicts
+                ]
+                raise _failure.apply_conflict(found)
+            _rules.check_applied_uid(resource, old, metadata)
+            _rules.check_update(resource, old, metadata)
+            after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
+            _defaults.refill(resource, after)
+            managed = _rules.owned_by(after, outcome.managed)
+            return self._replace(old, before, managed, options), False
 
     def delete(
         self,
@@ -172,6 +212,7 @@ class Writes:
         options: JSONObject,
         *,
         at_once: bool = False,
+        dry_run: bool = False,
     ) -> tuple[Record, bool]:
         """Delete an object, or mark it if something has to happen first.
 
@@ -181,6 +222,7 @@ class Writes:
             name: its name.
             options: DeleteOptions; preconditions and gracePeriodSeconds count.
             at_once: wait for nothing but finalizers of the metadata.
+            dry_run: only tell what would happen.
 
         Returns:
             The object's last state, and whether it is gone.
@@ -196,22 +238,28 @@ class Writes:
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
             )
+            terms = WriteOptions(dry_run=dry_run)
             if not grace and not held:
-                if before["kind"] == "Pod" and not at_once:
-                    self._put(resource, self._doomed(before, 0))  # its kubelet is told first
-                return self._remove(resource, old.key), True
+                if before["kind"] == "Pod" and not at_once:  # its kubelet is told first
+                    self._put(resource, self._doomed(before, 0), terms)
+                return old if dry_run else self._remove(resource, old.key), True
             if "deletionTimestamp" in before["metadata"]:
                 return old, False
-            return self._put(resource, self._doomed(before, grace)), False
+            return self._put(resource, self._doomed(before, grace), terms), False
 
     def delete_collection(
-        self, resource: ResourceType, selection: Selection, options: JSONObject
+        self,
+        resource: ResourceType,
+        selection: Selection,
+        options: JSONObject,
+        *,
+        dry_run: bool = False,
     ) -> list[Record]:
         """Delete every selected object, one revision each."""
         with self._storage.lock:
             records, _ = self._storage.state(resource)
             return [
-                self.delete(resource, record.namespace, record.name, options)[0]
+                self.delete(resource, record.namespace, record.name, options, dry_run=dry_run)[0]
                 for record in records
                 if selection.matches(record)
             ]
@@ -227,7 +275,76 @@ class Writes:
             groups = leases.take_all() if everything else leases.take_expired(self._monotonic())
             return sum(len(self._storage.remove(group)) for group in groups)
 
-    def _put(self, resource: ResourceType, body: JSONObject) -> Record:
+    def _new(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        body: JSONObject,
+        metadata: JSONObject,
+        options: WriteOptions,
+    ) -> JSONObject:
+        """Return a new object with everything that the server gives it but its owners."""
+        self._check_namespace(namespace)
+        name = metadata["name"] = self._name(resource, metadata)
+        if self._storage.get(resource, key_of(namespace, name)) is not None:
+            raise _failure.already_exists(resource, name)
+        metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = self._timestamp(0.0)
+        for forbidden in ("deletionTimestamp", "resourceVersion", "generation"):
+            metadata.pop(forbidden, None)
+        created = _rules.typed(resource, body, metadata)
+        if resource.has_status and not options.whole:
+            created.pop("status", None)
+        _defaults.apply(resource, created)
+        if resource.has_generation:
+            metadata["generation"] = 1
+        return created
+
+    def _owners(
+        self,
+        resource: ResourceType,
+        before: JSONObject,
+        after: JSONObject,
+        options: WriteOptions,
+        subresource: str = "",
+    ) -> Managed:
+        """Return who owns what after anything but an apply."""
+        managed = _managers.read(before)
+        old = _managers.content(before)
+        new = _managers.content(after)
+        author = Author(
+            operation="Update",
+            name=options.manager,
+            api_version=resource.api_version,
+            subresource=subresource,
+        )
+        now = self._timestamp(0.0)
+        if subresource or not resource.has_status:
+            return _managers.updated(managed, old, new, resource.shape, author, now=now)
+        middle = _rules.with_status_of(new, old)
+        managed = _managers.updated(managed, old, middle, resource.shape, author, now=now)
+        if not options.whole:
+            return managed
+        author = replace(author, subresource="status")
+        return _managers.updated(managed, middle, new, resource.shape, author, now=now)
+
+    def _replace(
+        self, old: Record, before: JSONObject, after: JSONObject, options: WriteOptions
+    ) -> Record:
+        resource = old.resource
+        if after == before:
+            return old
+        _rules.check_finalizers(resource, before, after)
+        if _rules.is_free_to_go(before, after):
+            if not options.dry_run:
+                self._remove(resource, old.key)
+            return make_record(resource, after)
+        _rules.bump_generation(before, after)
+        return self._put(resource, after, options)
+
+    def _put(self, resource: ResourceType, body: JSONObject, options: WriteOptions) -> Record:
+        if options.dry_run:
+            return make_record(resource, body)
         record = self._storage.put(resource, body)
         if resource.qualified_name == _DEFINITIONS:
             for custom in _defaults.custom_resources(body):

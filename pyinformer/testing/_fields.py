@@ -1,0 +1,98 @@
+"""Sets of fields: what somebody owns in an object, and how that is written and shown.
+
+What enters and leaves are paths, tuples of elements as Kubernetes writes them: `f:spec` for a
+field, `k:{"name":"a"}` for an item of a keyed list, `v:"x"` for one of a set. A set of paths
+becomes the nested FieldsV1 of `metadata.managedFields` and back.
+
+Source:
+    sigs.k8s.io/structured-merge-diff, fieldpath/serialize.go and path.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+
+Path: TypeAlias = tuple[str, ...]
+Paths: TypeAlias = frozenset[Path]
+
+_ITSELF = "."
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def field(name: str) -> str:
+    """Return the element of a field."""
+    return f"f:{name}"
+
+
+def keyed(identity: JSONObject) -> str:
+    """Return the element of an item of a keyed list."""
+    return f"k:{_encode(identity).decode()}"
+
+
+def valued(value: JSONValue) -> str:
+    """Return the element of an item of a set."""
+    return f"v:{_encode(value).decode()}"
+
+
+def to_fields(paths: Iterable[Path]) -> JSONObject:
+    """Write a set as FieldsV1."""
+    root: JSONObject = {}
+    members = sorted(paths)
+    for path in members:
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+        node[_ITSELF] = {}
+    _shorten(root)
+    return root
+
+
+def _shorten(node: JSONObject) -> None:
+    """Leave out the dots of leaves, which go without saying."""
+    for element, child in node.items():
+        if element != _ITSELF:
+            if list(child) == [_ITSELF]:
+                child.clear()
+            _shorten(child)
+
+
+def from_fields(fields: JSONValue) -> Paths:
+    """Read FieldsV1; what is malformed in it is left out."""
+    found: set[Path] = set()
+
+    def walk(node: JSONObject, path: Path) -> None:
+        if path and (not node or _ITSELF in node):
+            found.add(path)
+        for element, child in node.items():
+            if element != _ITSELF and isinstance(child, dict):
+                walk(child, (*path, element))
+
+    if isinstance(fields, dict):
+        walk(fields, ())
+    return frozenset(found)
+
+
+def with_parents(paths: Iterable[Path]) -> set[Path]:
+    """Return a set and everything above its members but the root."""
+    return {path[:length] for path in paths for length in range(1, len(path) + 1)}
+
+
+def path_text(path: Path) -> str:
+    """Show a path as conflicts name it: `.spec.containers[name="a"].image`."""
+    return "".join(map(_element_text, path))
+
+
+def _element_text(element: str) -> str:
+    kind, _, text = element.partition(":")
+    if kind == "f":
+        return f".{text}"
+    if kind == "v":
+        return f"[={text}]"
+    identity = msgspec.json.decode(text, type=JSONObject)
+    pairs = (f"{name}={_encode(value).decode()}" for name, value in identity.items())
+    return f"[{','.join(pairs)}]"

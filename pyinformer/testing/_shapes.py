@@ -1,0 +1,221 @@
+"""How server-side apply and strategic merge see an object: which maps and lists are one value.
+
+What enters is a place in an object, step by step from its root; what leaves says whether the map
+there is one value, and by which keys the items of the list there are told apart. Built-in types
+are known by a table of field names, custom ones by their OpenAPI schema.
+
+Source:
+    x-kubernetes-list-type, -list-map-keys, -map-type, -patch-strategy and -patch-merge-key in the
+    OpenAPI document of kube-apiserver 1.37.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+
+_NAME = ("name",)
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_LIST_KEYS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_CONTAINER_LISTS, _NAME),
+    **{f"{containers}.ports": ("containerPort", "protocol") for containers in _CONTAINER_LISTS},
+    "spec.ports": ("port", "protocol"),
+    "metadata.finalizers": (),
+    "metadata.ownerReferences": ("uid",),
+    "resources.claims": _NAME,
+    "spec.podCIDRs": (),
+    "spec.resourceClaims": _NAME,
+    "status.addresses": ("type",),
+    "status.conditions": ("type",),
+    "status.podIPs": ("ip",),
+    "env": _NAME,
+    "hostAliases": ("ip",),
+    "imagePullSecrets": _NAME,
+    "schedulingGates": _NAME,
+    "secrets": _NAME,
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "volumeDevices": ("devicePath",),
+    "volumeMounts": ("mountPath",),
+    "volumes": _NAME,
+}
+"""Lists of built-in types whose items have identities, by the end of their path; () is a set."""
+_ATOMIC_LISTS = {"jobs.batch": ("status.conditions",)}
+_ATOMIC_MAPS = frozenset(
+    (
+        "configMapKeyRef",
+        "dataSource",
+        "fieldRef",
+        "imagePullSecrets",
+        "involvedObject",
+        "labelSelector",
+        "namespaceSelector",
+        "nodeSelector",
+        "ownerReferences",
+        "podSelector",
+        "preference",
+        "regarding",
+        "related",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "resourceFieldRef",
+        "roleRef",
+        "scopeSelector",
+        "secretKeyRef",
+        "secretRef",
+        "secrets",
+        "selector",
+        "service.port",
+        "targetRef",
+    )
+)
+"""Maps and items of built-in types that are one value, by the end of their path."""
+_MERGED_LISTS = frozenset(("status.hostIPs",))
+_NOT_MERGED_LISTS = frozenset(("resources.claims",))
+_WITHOUT_OWNER = frozenset(
+    ("metadata", "spec", "status", "template", "jobTemplate", "containers", "resources", "strategy")
+)
+"""Fields that a Go struct always has, so that writing below them does not mean writing them."""
+_KEY_DEFAULTS: dict[str, JSONValue] = {"protocol": "TCP"}
+
+
+class Shape(Protocol):
+    """One place in an object."""
+
+    @property
+    def is_atomic_map(self) -> bool:
+        """Whether a map here is one value, owned and replaced as a whole."""
+        ...
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """The fields that tell items of a list here apart; () for a set; None: it is one value."""
+        ...
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether this place has no owner of its own, only what is below it."""
+        ...
+
+    def declares(self, name: str) -> bool:
+        """Tell whether a field here is a field of the type, and no key of a free map."""
+        ...
+
+    def field(self, name: str) -> Shape:
+        """Return the place of a field of the map here."""
+        ...
+
+    def item(self) -> Shape:
+        """Return the place of the items of the list here."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BuiltInShape:
+    """A place in an object of a built-in type; `names` are the fields that lead to it."""
+
+    resource: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_atomic_map(self) -> bool:
+        """See Shape."""
+        return self.names[-1:] != () and (
+            self.names[-1] in _ATOMIC_MAPS or ".".join(self.names[-2:]) in _ATOMIC_MAPS
+        )
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """See Shape."""
+        if not self.names or self._end in _ATOMIC_LISTS.get(self.resource, ()):
+            return None
+        return _LIST_KEYS.get(self._end, _LIST_KEYS.get(self.names[-1]))
+
+    @property
+    def merge_key(self) -> str | None:
+        """What a strategic merge tells items apart by; "" for plain values; None: replace all."""
+        if not self.names or self._end in _NOT_MERGED_LISTS:
+            return None
+        keys = _LIST_KEYS.get(self._end, _LIST_KEYS.get(self.names[-1]))
+        if self._end in _MERGED_LISTS:
+            keys = ("ip",)
+        return None if keys is None else (*keys, "")[0]
+
+    @property
+    def is_implied(self) -> bool:
+        """See Shape."""
+        return not self.names or self.names[-1] in _WITHOUT_OWNER
+
+    @property
+    def _end(self) -> str:
+        return ".".join(self.names[-2:])
+
+    def declares(self, name: str) -> bool:
+        """See Shape."""
+        return bool(name)
+
+    def field(self, name: str) -> BuiltInShape:
+        """See Shape."""
+        return BuiltInShape(self.resource, (*self.names, name))
+
+    def item(self) -> BuiltInShape:
+        """See Shape; the names say nothing of items."""
+        return self
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SchemaShape:
+    """A place in a custom resource, described by a part of its OpenAPI schema; {} knows nothing."""
+
+    schema: JSONObject
+    is_root: bool = False
+
+    @property
+    def is_atomic_map(self) -> bool:
+        """See Shape."""
+        return self.schema.get("x-kubernetes-map-type") == "atomic"
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """See Shape."""
+        match self.schema.get("x-kubernetes-list-type"):
+            case "set":
+                return ()
+            case "map":
+                return tuple(self.schema.get("x-kubernetes-list-map-keys") or ()) or None
+        return None
+
+    @property
+    def is_implied(self) -> bool:
+        """See Shape."""
+        return self.is_root
+
+    def declares(self, name: str) -> bool:
+        """See Shape."""
+        return name in (self.schema.get("properties") or {}) or (self.is_root and name in _ROOT)
+
+    def field(self, name: str) -> Shape:
+        """See Shape."""
+        if self.is_root and name == "metadata":
+            return BuiltInShape("", (name,))
+        properties = self.schema.get("properties") or {}
+        found = properties.get(name, self.schema.get("additionalProperties"))
+        return SchemaShape(found if isinstance(found, dict) else {})
+
+    def item(self) -> SchemaShape:
+        """See Shape."""
+        found = self.schema.get("items")
+        return SchemaShape(found if isinstance(found, dict) else {})
+
+
+_ROOT = ("apiVersion", "kind", "metadata")
+
+
+def identity_of(item: JSONValue, keys: tuple[str, ...]) -> JSONObject | None:
+    """Return the values that tell an item of a keyed list apart; None if it lacks one."""
+    if not isinstance(item, dict):
+        return None
+    found = {key: item.get(key, _KEY_DEFAULTS.get(key)) for key in sorted(keys)}
+    return None if None in found.values() else found

@@ -1,0 +1,156 @@
+"""A write as a client sent it, carried out: from the bytes of a request to those of its answer.
+
+What enters is a request that may be made, already routed; what leaves is an HTTP status and a
+body. Reading the request and sending the answer are the door's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing import _failure
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._listing import Page, render_page
+from pyinformer.testing._objects import Record
+from pyinformer.testing._patches import APPLY, json_object, parse_configuration, parse_patch
+from pyinformer.testing._resources import ResourceType
+from pyinformer.testing._routing import Route
+from pyinformer.testing._selection import Selection
+from pyinformer.testing._storage import Storage
+from pyinformer.testing._write_options import WriteOptions, parse_write_options
+from pyinformer.testing._writes import Writes
+
+_JSON = ("application/json", "application/octet-stream")
+_RETURNS_DELETED = ("pods", "serviceaccounts", "services")
+"""Resources whose deletion answers with the object; the others answer with a Status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteCall:
+    """One request that writes.
+
+    Attributes:
+        user_agent: names the field manager if the query does not.
+        body: the bytes as they came.
+    """
+
+    resource: ResourceType
+    route: Route
+    query: Mapping[str, str]
+    content_type: str
+    user_agent: str
+    body: bytes
+
+    def perform(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
+        """Carry it out.
+
+        Returns:
+            The HTTP status and the body of the answer.
+
+        Raises:
+            Failure: it is refused.
+        """
+        match self.route.verb:
+            case "create":
+                record = writes.create(
+                    self.resource, self.route.namespace, self._object(), self._options()
+                )
+                return 201, _line(record.full)
+            case "update":
+                record = writes.update(
+                    *self._place,
+                    self._object(),
+                    self._options(),
+                    subresource=self.route.subresource,
+                )
+                return 200, _line(record.full)
+            case "patch":
+                return self._patch(writes)
+            case "delete":
+                return self._delete(writes)
+            case "deletecollection":
+                return self._delete_collection(writes, storage)
+        raise _failure.no_such_method()
+
+    def _patch(self, writes: Writes) -> tuple[int, bytes]:
+        options, subresource = self._options(), self.route.subresource
+        if self.content_type == APPLY:
+            wanted = parse_configuration(self.body)
+            record, is_new = writes.apply(*self._place, wanted, options, subresource=subresource)
+            return 201 if is_new else 200, _line(record.full)
+        edit = parse_patch(self.content_type, self.body, self.resource)
+        record = writes.patch(*self._place, edit, options, subresource=subresource)
+        return 200, _line(record.full)
+
+    def _delete(self, writes: Writes) -> tuple[int, bytes]:
+        wanted, dry_run = self._deletion()
+        record, is_gone = writes.delete(*self._place, wanted, dry_run=dry_run)
+        return 200, _line(_deleted(record, is_gone=is_gone))
+
+    def _delete_collection(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
+        wanted, dry_run = self._deletion()
+        selection = Selection(
+            self.resource,
+            namespace=self.route.namespace,
+            label_selector=self.query.get("labelSelector", ""),
+            field_selector=self.query.get("fieldSelector", ""),
+        )
+        records = writes.delete_collection(self.resource, selection, wanted, dry_run=dry_run)
+        page = Page(records, storage.revision, "", None)
+        return 200, b"".join(render_page(self.resource, page))
+
+    @property
+    def _place(self) -> tuple[ResourceType, str, str]:
+        return self.resource, self.route.namespace, self.route.name
+
+    def _options(self, *, dry_run: tuple[str, ...] = ()) -> WriteOptions:
+        return parse_write_options(
+            self.route.verb,
+            self.query,
+            user_agent=self.user_agent,
+            is_apply=self.content_type == APPLY,
+            dry_run=dry_run,
+        )
+
+    def _deletion(self) -> tuple[JSONObject, bool]:
+        """Return the DeleteOptions, those of the query included, and whether it is dry."""
+        wanted = self._object()
+        seconds = self.query.get("gracePeriodSeconds", "")
+        if seconds.isdigit():
+            wanted.setdefault("gracePeriodSeconds", int(seconds))
+        return wanted, self._options(dry_run=tuple(wanted.get("dryRun") or ())).dry_run
+
+    def _object(self) -> JSONObject:
+        if not self.body:
+            return {}
+        if self.content_type not in _JSON:
+            message = (
+                "the body of the request was in an unknown format - accepted media types include:"
+                " application/json"
+            )
+            raise Failure(415, message)
+        return json_object(self.body)
+
+
+def _line(body: bytes) -> bytes:
+    return body + b"\n"
+
+
+def _deleted(record: Record, *, is_gone: bool) -> bytes:
+    resource = record.resource
+    if not is_gone or resource.qualified_name in _RETURNS_DELETED:
+        return record.full
+    group = {"group": resource.group} if resource.group else {}
+    details = {"name": record.name, **group, "kind": resource.plural, "uid": record.uid}
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return msgspec.json.encode(status)
