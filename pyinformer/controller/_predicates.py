@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, overload
 
 from typing_extensions import TypeVar
 
@@ -95,7 +95,7 @@ class _StateFilter(Predicate[_W]):
         return (new is not None and state(new)) or (old is not None and state(old))
 
     def __repr__(self) -> str:
-        return f"matches({self._name})"
+        return self._name
 
 
 class _Combined(Predicate[_W]):
@@ -117,6 +117,10 @@ class _Combined(Predicate[_W]):
         return f"({(' & ' if self.every else ' | ').join(names)})"
 
 
+@overload  # first, since a lambda's parameter has no type of its own to infer a view from
+def matches(function: Callable[[KubeObject[View | None]], bool]) -> Predicate: ...
+@overload
+def matches(function: StateFunction[_A]) -> Predicate[_A]: ...
 def matches(function: StateFunction[_A]) -> Predicate[_A]:
     """Pass changes of objects that are in a state, enter it or leave it.
 
@@ -130,7 +134,7 @@ def matches(function: StateFunction[_A]) -> Predicate[_A]:
         InvalidHandlerError: it could not be called, or would have to be awaited.
     """
     check_plain(function, "state(obj)", 1)
-    return _StateFilter(function, name_of(function))
+    return _StateFilter(function, f"matches({name_of(function)})")
 
 
 def all_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
@@ -205,7 +209,7 @@ def _states(predicates: tuple[PredicateFunction[_A], ...]) -> list[StateFunction
 
 
 def _names(operator: str, predicates: tuple[PredicateFunction[_A], ...]) -> str:
-    return operator.join(map(repr, predicates))
+    return f"({operator.join(map(repr, predicates))})"
 
 
 def _check(predicate: object) -> None:

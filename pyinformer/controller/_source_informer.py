@@ -116,6 +116,7 @@ class InformerSource(ABC, Generic[V]):
         self._was_attached = False
         self._initial: Backlog[V] = Backlog(())
         self._list_complete = anyio.Event()
+        self._synced = anyio.Event()
         self._events = self._filtered = self._unchanged = self._enqueued = self._resyncs = 0
 
     @abstractmethod
@@ -128,7 +129,15 @@ class InformerSource(ABC, Generic[V]):
     @property
     def has_synced(self) -> bool:
         """Whether every request of the initial list was enqueued, not merely cached."""
-        return self._list_complete.is_set() and not self._initial
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until every request of the initial list was enqueued, which `run` does.
+
+        Cancellation:
+            Safe.
+        """
+        await self._synced.wait()
 
     def attach(self, enqueue: Enqueue) -> None:
         """Begin to feed; on the running loop, once.
@@ -198,6 +207,7 @@ class InformerSource(ABC, Generic[V]):
         """
         await self._list_complete.wait()
         await pump(self._step_initial)
+        self._synced.set()
         if self._options.resync_period_seconds > 0:
             await self._remind_for_ever(self._options.resync_period_seconds)
         await anyio.sleep_forever()

@@ -101,7 +101,14 @@ class TimerSource:
             return keys
         requests: dict[Request, None] = {}
         collect(keys, self._cluster, requests)
-        return lambda: requests
+        return lambda: requests.keys()
+
+    async def wait_synced(self) -> None:
+        """Return: it has no initial list.
+
+        Cancellation:
+            It never waits.
+        """
 
     def attach(self, enqueue: Enqueue) -> None:
         """Begin to feed, once `run` runs.

@@ -99,6 +99,14 @@ class Source(Protocol):
         """Whether every request of the initial list was enqueued, not merely cached."""
         ...
 
+    async def wait_synced(self) -> None:
+        """Wait until every request of the initial list was enqueued, which `run` does.
+
+        Cancellation:
+            Safe.
+        """
+        ...
+
     def attach(self, enqueue: Enqueue) -> None:
         """Begin to feed; on the running loop.
 

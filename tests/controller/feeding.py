@@ -1,0 +1,159 @@
+"""An informer without a server, and a queue that only notes: what tests of sources are fed by.
+
+What enters are objects and events of the test's own; they go through the real cache and the real
+distribution, so a source hears what it would hear of a server.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    GroupVersionResource,
+    KubeObject,
+    ObjectCodec,
+    Updated,
+)
+from pyinformer.informer._distribution import Distribution
+from pyinformer.store import Indexer, Lister
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyinformer.controller._request import Reason, Request
+    from pyinformer.informer import Receiver
+    from pyinformer.store import IndexFunction
+
+_CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "configmaps"))
+
+
+def made(
+    name: str,
+    *,
+    namespace: str = "default",
+    version: int = 1,
+    uid: str = "",
+    owners: Iterable[dict[str, object]] = (),
+    labels: dict[str, str] | None = None,
+    **meta: object,
+) -> KubeObject:
+    """Return a config map.
+
+    Args:
+        name: its name.
+        namespace: empty for none.
+        version: its resource version; 0 for none.
+        uid: made of its name if empty.
+        owners: its owner references.
+        labels: its labels.
+        meta: further fields of its metadata.
+    """
+    metadata = {
+        "name": name,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version) if version else "",
+        "ownerReferences": list(owners),
+        "labels": labels or {},
+        **({"namespace": namespace} if namespace else {}),
+        **meta,
+    }
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    text = json.dumps(body).encode()
+    return _CODEC.decode(text, 0, len(text))
+
+
+def owner(
+    name: str, *, api_version: str = "apps/v1", kind: str = "Deployment", controller: bool = True
+) -> dict[str, object]:
+    """Return an owner reference."""
+    reference: dict[str, object] = {"name": name, "uid": f"uid-{name}"}
+    return {**reference, "apiVersion": api_version, "kind": kind, "controller": controller}
+
+
+class FedInformer:
+    """A cache and its distribution, filled by the test."""
+
+    def __init__(self, scope: str = "configmaps.v1") -> None:
+        self.scope = scope
+        self._indexer: Indexer[None] = Indexer()
+        self.crashes: list[Exception] = []
+        """What a receiver let escape; a source lets nothing escape."""
+        self._distribution: Distribution[None] = Distribution(
+            self._indexer, on_synced=lambda: None, on_crash=self.crashes.append
+        )
+        self.lister: Lister[None] = Lister(self._indexer, resource=scope)
+
+    def attach_receiver(self, receiver: Receiver[None]) -> None:
+        """Attach, as an informer does."""
+        self._distribution.attach(receiver)
+
+    def detach_receiver(self, receiver: Receiver[None]) -> None:
+        """Detach, as an informer does."""
+        self._distribution.detach(receiver)
+
+    def add_index(self, name: str, by: IndexFunction) -> None:
+        """Add an index, as an informer does."""
+        self._indexer.add_index(name, by)
+
+    def load(self, *objects: KubeObject) -> None:
+        """Take a complete list."""
+        for _ in self._distribution.replace_nowait({obj._key: obj for obj in objects}, "1"):
+            pass
+
+    def apply(self, event: Event[None]) -> None:
+        """Take one event."""
+        self._distribution.apply_nowait(event)
+
+    def add(self, obj: KubeObject) -> None:
+        """Take an object that appeared."""
+        self.apply(Added(obj))
+
+    def update(self, new: KubeObject) -> None:
+        """Take an object's new state."""
+        self.apply(Updated(self.lister[new._key], new))
+
+    def delete(self, key: str) -> None:
+        """Take a deletion."""
+        self.apply(Deleted(self.lister[key]))
+
+
+@dataclass
+class Noted:
+    """A queue that merges nothing."""
+
+    lines: list[str] = field(default_factory=list)
+    """Such as `default/a updated 0`: the request, why, and the priority."""
+    reasons: list[Reason] = field(default_factory=list)
+
+    def __call__(self, request: Request, reason: Reason, *, priority: int) -> None:
+        """Note one request."""
+        self.lines.append(f"{request} {reason.event} {priority}")
+        self.reasons.append(reason)
+
+    def take(self) -> list[str]:
+        """Return what was noted since the last call."""
+        lines, self.lines = self.lines, []
+        return lines
+
+
+class Counted:
+    """Metrics that keep the counts."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def increment(self, name: str, labels: Any) -> None:
+        """Add one."""
+        line = f"{name} {' '.join(labels.values())}"
+        self.counts[line] = self.counts.get(line, 0) + 1
+
+    def observe(self, name: str, value: float, labels: Any) -> None:
+        """Keep nothing."""
+
+    def set(self, name: str, value: float, labels: Any) -> None:
+        """Keep nothing."""

@@ -1,0 +1,105 @@
+"""What a mapping may return, what is refused, and that one bad key costs no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidHandlerError,
+    InvalidTypeError,
+    ObjectKey,
+)
+from pyinformer.controller._mapping import Keys, check_mapping, collect, request_of
+from pyinformer.controller._request import Request
+
+
+def _collected(found: Keys, cluster: str = "") -> list[str]:
+    into: dict[Request, None] = {}
+    collect(found, cluster, into)
+    return [str(request) for request in into]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(None, [], id="none"),
+        pytest.param("default/a", ["prod:default/a"], id="key"),
+        pytest.param(ObjectKey("a"), ["prod:a"], id="cluster-scoped-key"),
+        pytest.param(
+            Request("default/a", "dev"), ["dev:default/a"], id="request-keeps-its-cluster"
+        ),
+        pytest.param(["b", "a", "b"], ["prod:b", "prod:a"], id="list-each-once"),
+        pytest.param((key for key in "ab"), ["prod:a", "prod:b"], id="generator"),
+        pytest.param({Request("a")}, ["a"], id="set"),
+        pytest.param([], [], id="empty"),
+    ],
+)
+def test_keys_become_requests(found: Keys, expected: list[str]) -> None:
+    assert _collected(found, "prod") == expected
+
+
+@pytest.mark.parametrize("key", ["", "/", "/a", "a/", "a/b/c"])
+def test_a_text_that_is_no_key_is_refused(key: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="neither 'namespace/name' nor 'name'"):
+        request_of(key)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(7, id="number"),
+        pytest.param(b"default/a", id="bytes"),
+        pytest.param({"apiVersion": "v1"}, id="a-dict-is-a-body-not-keys"),
+        pytest.param([None], id="none-among-keys"),
+    ],
+)
+def test_nonsense_is_refused(found: Keys) -> None:
+    with pytest.raises(InvalidTypeError):
+        _collected(found)
+
+
+def test_a_coroutine_is_refused_and_closed() -> None:
+    async def mapping() -> str:
+        return "a"
+
+    untyped: Keys = mapping()  # type: ignore[assignment]
+
+    with pytest.raises(InvalidTypeError, match="awaited"):
+        _collected(untyped)
+
+
+def test_what_is_sound_is_taken_before_the_rest_is_refused() -> None:
+    into: dict[Request, None] = {}
+
+    with pytest.raises(InvalidArgumentError):
+        collect(["a", "x/y/z", "b"], "", into)
+
+    assert list(into) == [Request("a"), Request("b")]
+
+
+def test_what_a_generator_gave_before_it_raised_is_taken() -> None:
+    def failing() -> Iterator[str]:
+        yield "a"
+        raise ZeroDivisionError
+
+    into: dict[Request, None] = {}
+
+    with pytest.raises(ZeroDivisionError):
+        collect(failing(), "", into)
+
+    assert list(into) == [Request("a")]
+
+
+def test_a_generator_function_is_a_mapping_and_a_coroutine_function_is_none() -> None:
+    def generating(obj: object) -> Iterator[str]:
+        yield "a"
+
+    async def waiting(obj: object) -> str:
+        return "a"
+
+    check_mapping(generating)
+    with pytest.raises(InvalidHandlerError, match="asynchronous"):
+        check_mapping(waiting)

@@ -1,0 +1,198 @@
+"""Owners by group and kind, and the way back: an index that equals its own recomputation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import KubeObject, LifecycleError
+from pyinformer.controller._owners import OwnerKind, owner_keys
+from pyinformer.controller._request import Request
+from pyinformer.controller._source_owned import OwnedSource
+from tests.controller.feeding import FedInformer, Noted, made, owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DEPLOYMENT = OwnerKind("apps", "Deployment", namespaced=True)
+_TENANT = OwnerKind("acme.io", "Tenant", namespaced=False)
+
+
+@pytest.mark.parametrize(
+    ("owners", "kind", "expected"),
+    [
+        pytest.param([owner("a")], _DEPLOYMENT, ("default/a",), id="controller"),
+        pytest.param(
+            [owner("a", api_version="apps/v1beta2")], _DEPLOYMENT, ("default/a",), id="old"
+        ),
+        pytest.param([owner("a", api_version="other/v1")], _DEPLOYMENT, (), id="other-group"),
+        pytest.param([owner("a", api_version="v1")], _DEPLOYMENT, (), id="core-group"),
+        pytest.param([owner("a", kind="StatefulSet")], _DEPLOYMENT, (), id="other-kind"),
+        pytest.param([owner("a", controller=False)], _DEPLOYMENT, (), id="does-not-control"),
+        pytest.param([owner("")], _DEPLOYMENT, (), id="nameless"),
+        pytest.param(
+            [owner("a", api_version="acme.io/v1", kind="Tenant")], _TENANT, ("a",), id="cluster"
+        ),
+        pytest.param([], _DEPLOYMENT, (), id="none"),
+    ],
+)
+def test_owners_are_matched_by_group_and_kind_in_any_version(
+    owners: list[dict[str, object]], kind: OwnerKind, expected: tuple[str, ...]
+) -> None:
+    assert owner_keys(made("x", owners=owners), kind, controller_only=True) == expected
+
+
+def test_every_owner_counts_when_it_need_not_control() -> None:
+    obj = made("x", owners=[owner("a", controller=False), owner("b"), owner("a")])
+
+    assert owner_keys(obj, _DEPLOYMENT, controller_only=False) == ("default/a", "default/b")
+
+
+def _source(informer: FedInformer, *, controller_only: bool = True) -> OwnedSource[None]:
+    source = OwnedSource(informer, controller_only=controller_only)
+    source.set_owner(_DEPLOYMENT)
+    return source
+
+
+def test_an_object_that_changes_hands_requests_both_owners() -> None:
+    informer, noted = FedInformer(), Noted()
+    informer.load(made("x", owners=[owner("a")]))
+    _source(informer).attach(noted)
+
+    informer.update(made("x", version=2, owners=[owner("b")]))
+
+    assert noted.take() == [
+        "default/a initial -100",
+        "default/a updated 0",
+        "default/b updated 0",
+    ]
+
+
+def test_an_object_with_the_same_owner_requests_it_once_per_event() -> None:
+    informer, noted = FedInformer(), Noted()
+    informer.load()
+    _source(informer).attach(noted)
+
+    informer.add(made("x", owners=[owner("a")]))
+    informer.update(made("x", version=2, owners=[owner("a")]))
+    informer.delete("default/x")
+    informer.add(made("orphan"))
+
+    assert noted.take() == ["default/a added 0", "default/a updated 0", "default/a deleted 0"]
+
+
+def test_a_source_that_does_not_know_its_kind_of_owner_is_not_attached() -> None:
+    source = OwnedSource(FedInformer())
+
+    with pytest.raises(LifecycleError, match="not known yet"):
+        source.attach(Noted())
+    with pytest.raises(LifecycleError, match="not known yet"):
+        source.owned_by("default/a")
+
+
+def test_the_kind_of_owner_is_set_once() -> None:
+    source = _source(FedInformer())
+
+    source.set_owner(_DEPLOYMENT)
+
+    assert source.owner == _DEPLOYMENT
+    with pytest.raises(LifecycleError, match=r"owners Deployment\.apps already"):
+        source.set_owner(_TENANT)
+
+
+def test_two_sources_of_one_informer_share_the_index() -> None:
+    informer = FedInformer()
+    informer.load(made("x", owners=[owner("a")]))
+
+    first, second, loose = (
+        _source(informer),
+        _source(informer),
+        _source(informer, controller_only=False),
+    )
+
+    for source in (first, second, loose):
+        assert [obj.key for obj in source.owned_by("default/a")] == ["default/x"]
+
+
+def test_what_is_owned_is_found_by_key_by_request_and_by_object() -> None:
+    informer = FedInformer()
+    informer.load(made("x", owners=[owner("a")]), made("y", owners=[owner("b")]))
+    source = _source(informer)
+
+    for who in ("default/a", Request("default/a"), made("a")):
+        assert [obj.key for obj in source.owned_by(who)] == ["default/x"]
+    assert source.owned_by("other/a") == []
+
+
+_NAMES = ["a", "b", "c"]
+_references = st.lists(
+    st.builds(
+        owner,
+        st.sampled_from(_NAMES),
+        api_version=st.sampled_from(["apps/v1", "apps/v1beta1", "v1"]),
+        controller=st.booleans(),
+    ),
+    max_size=3,
+)
+_namespaces = st.sampled_from(["default", "other"])
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "delete", "relist"]),
+        st.sampled_from(["x", "y"]),
+        _namespaces,
+        _references,
+    ),
+    max_size=15,
+)
+
+
+@given(_steps, st.booleans())
+def test_the_way_back_equals_its_recomputation_after_any_history(
+    steps: list[tuple[str, str, str, list[dict[str, object]]]], controller_only: bool
+) -> None:
+    informer, noted = FedInformer(), Noted()
+    informer.load()
+    source = _source(informer, controller_only=controller_only)
+    source.attach(noted)
+
+    for version, (step, name, namespace, references) in enumerate(steps, start=2):
+        obj = made(name, namespace=namespace, owners=references, version=version)
+        before = informer.lister.get(obj._key)
+        expected = _owners_of(before, controller_only) | _owners_of(obj, controller_only)
+        match step:
+            case "put":
+                (informer.add if before is None else informer.update)(obj)
+            case "delete":
+                expected = _owners_of(before, controller_only)
+                if before is not None:
+                    informer.delete(obj._key)
+            case _:
+                others = [known for known in informer.lister.list() if known.key != obj.key]
+                informer.load(obj, *others)
+        assert {line.split()[0] for line in noted.take()} == expected
+        _assert_equals_recomputation(
+            source, informer, lambda known: _owners_of(known, controller_only)
+        )
+
+
+def _owners_of(obj: KubeObject | None, controller_only: bool) -> set[str]:
+    if obj is None:
+        return set()
+    return {
+        f"{obj.metadata.namespace}/{each.name}"
+        for each in obj.metadata.owner_references
+        if each.api_version.startswith("apps/") and (each.controller or not controller_only)
+    }
+
+
+def _assert_equals_recomputation(
+    source: OwnedSource[None], informer: FedInformer, owners: Callable[[KubeObject], set[str]]
+) -> None:
+    for namespace in ("default", "other"):
+        for name in _NAMES:
+            key = f"{namespace}/{name}"
+            expected = {obj.key for obj in informer.lister.list() if key in owners(obj)}
+            assert {obj.key for obj in source.owned_by(key)} == expected
