@@ -20,8 +20,9 @@ from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._access import Access, Token
 from pyinformer.testing._control import ObjectControl
+from pyinformer.testing._door import Backend
 from pyinformer.testing._faults import FaultScript
-from pyinformer.testing._http import Backend, Door
+from pyinformer.testing._http import HTTPDoor
 from pyinformer.testing._journal import Journal, RequestPredicate, RequestRecord
 from pyinformer.testing._leases import Leases
 from pyinformer.testing._resources import Registry
@@ -144,7 +145,7 @@ class APIServer(ObjectControl):
             now=monotonic,
         )
         self._thread = ServerThread(
-            Door(backend).handle,
+            HTTPDoor(backend).handle,
             ssl_context=ssl_context,
             tick=lambda: self._writes.expire(everything=False),
             tick_seconds=_tick_seconds(event_ttl_seconds),

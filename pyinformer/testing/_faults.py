@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.testing._failure import Failure
 from pyinformer.testing._journal import RequestRecord
 
 Cut: TypeAlias = Literal["reset", "close", "end"]
@@ -195,3 +196,11 @@ class FaultScript:
 
     def _draw(self, chance: Chance | None) -> int | None:
         return self._rng.randint(*chance) if isinstance(chance, tuple) else chance
+
+
+def scripted_failure(fault: Fault, status: int) -> Failure:
+    """Return the refusal that a fault asks for."""
+    seconds = fault.retry_after_seconds
+    details = {} if seconds is None else {"retryAfterSeconds": seconds}
+    message = fault.message or "the fault script says so"
+    return Failure(status, message, reason=fault.reason, details=details)

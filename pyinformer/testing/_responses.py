@@ -15,22 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from aiohttp import web
 
 from pyinformer.testing._failure import Failure
-from pyinformer.testing._faults import Cut, Fault, FaultScript
+from pyinformer.testing._faults import Cut, Fault, FaultScript, scripted_failure
 
 _JSON = "application/json"
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER, zero seconds: closing sends RST
 
 
 class ResponseCut(Exception):  # noqa: N818 - it ends a request, nobody reports it
-    """The response was broken off on purpose.
-
-    Attributes:
-        response: what was being sent; None if nothing was.
-    """
-
-    def __init__(self, response: web.StreamResponse | None) -> None:
-        super().__init__()
-        self.response = response
+    """The response was broken off on purpose."""
 
 
 def cut_transport(transport: asyncio.BaseTransport | None, *, reset: bool) -> None:
@@ -70,11 +62,11 @@ class Response:
         self._stall_at = stall if isinstance(stall, int) else None
         self._cut_at = cut if isinstance(cut, int) else None
 
-    async def begin_faulty(self) -> web.StreamResponse | None:
+    async def begin_faulty(self) -> bool:
         """Do what the fault does instead of answering.
 
         Returns:
-            The whole response, or None if the request is to be answered.
+            Whether that was the whole response.
 
         Raises:
             ResponseCut: the connection was cut.
@@ -90,14 +82,13 @@ class Response:
         if fault.refuse:
             self._break("reset")
         if fault.body is not None:
-            return await self.send(
-                fault.status or 200, [fault.body], content_type=fault.content_type
-            )
-        if fault.status is not None:
-            return await self.fail(_scripted_failure(fault, fault.status))
-        return None
+            status = fault.status or 200
+            await self.send(status, [fault.body], content_type=fault.content_type)
+        elif fault.status is not None:
+            await self.fail(scripted_failure(fault, fault.status))
+        return self._stream is not None
 
-    async def fail(self, failure: Failure) -> web.StreamResponse:
+    async def fail(self, failure: Failure) -> None:
         """Answer with a Status.
 
         Cancellation:
@@ -106,7 +97,7 @@ class Response:
         seconds = failure.retry_after_seconds
         headers = {} if seconds is None else {"Retry-After": str(seconds)}
         body = failure.body()
-        return await self.send(failure.code, [body], headers=headers, length=len(body))
+        await self.send(failure.code, [body], headers=headers, length=len(body))
 
     async def send(
         self,
@@ -116,7 +107,7 @@ class Response:
         content_type: str = _JSON,
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
-    ) -> web.StreamResponse:
+    ) -> None:
         """Answer with a whole body.
 
         Args:
@@ -132,7 +123,7 @@ class Response:
         await self.start(status, content_type=content_type, headers=headers, length=length)
         for piece in body:
             await self.write(piece)
-        return await self.finish()
+        await self.finish()
 
     async def start(
         self,
@@ -189,16 +180,15 @@ class Response:
         """The response, as soon as its head is on the way."""
         return self._stream
 
-    async def finish(self) -> web.StreamResponse:
+    async def finish(self) -> None:
         """End the body properly.
 
         Cancellation:
             Safe; the client is gone then.
         """
         if self._stream is None:
-            raise ResponseCut(None)
+            raise ResponseCut
         await self._stream.write_eof()
-        return self._stream
 
     def _reaches(self, offset: int, data: bytes) -> bool:
         return self._sent <= offset <= self._sent + len(data)
@@ -216,11 +206,4 @@ class Response:
     def _break(self, cut: Cut) -> None:
         if cut != "end":
             cut_transport(self._request.transport, reset=cut == "reset")
-        raise ResponseCut(self._stream)
-
-
-def _scripted_failure(fault: Fault, status: int) -> Failure:
-    seconds = fault.retry_after_seconds
-    details = {} if seconds is None else {"retryAfterSeconds": seconds}
-    message = fault.message or "the fault script says so"
-    return Failure(status, message, reason=fault.reason, details=details)
+        raise ResponseCut

@@ -1,6 +1,6 @@
 """Watches: the log of a resource as a stream of lines, one chunk per event.
 
-What enters are checked options and a Response; what leaves are ADDED, MODIFIED, DELETED, BOOKMARK
+What enters are checked options and a Reply; what leaves are ADDED, MODIFIED, DELETED, BOOKMARK
 and ERROR lines as a real server sends them: initial events in key order, objects that leave the
 selection as DELETED, a clean end at the timeout. Invariant: a bookmark never names a revision
 whose events have not been sent.
@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
-from aiohttp import web
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing._changes import Bookmark, Change, Pending, Subscription
 from pyinformer.testing._failure import Failure, resource_version_too_large
 from pyinformer.testing._objects import Record
 from pyinformer.testing._options import ListOptions
+from pyinformer.testing._replies import Reply
 from pyinformer.testing._resources import ResourceType
-from pyinformer.testing._responses import Response
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import HistoryExpiredError, Storage
 
@@ -115,7 +114,7 @@ class Watch:
         timeout = options.timeout_seconds or settings.default_timeout_seconds
         self._deadline = asyncio.get_running_loop().time() + timeout
 
-    async def serve(self, response: Response) -> web.StreamResponse:
+    async def serve(self, reply: Reply) -> None:
         """Send the stream.
 
         Raises:
@@ -133,15 +132,16 @@ class Watch:
         except Failure as failure:
             if failure.code == 410 and self._settings.expired_watch == "status":  # noqa: PLR2004
                 raise
-            return await response.send(200, [failure.event()])
+            await reply.send(200, [failure.event()])
+            return
         try:
-            await response.start(200)
+            await reply.start(200)
             for line in self._initial_lines(state, present):
-                await response.write(line)
-            await self._follow(subscription, response)
+                await reply.write(line)
+            await self._follow(subscription, reply)
         finally:
             self._storage.unsubscribe(self._resource, subscription)
-        return await response.finish()
+        await reply.finish()
 
     def _subscribe(self, revision: int) -> tuple[list[Record], int, Subscription]:
         sends_initial = self._options.send_initial_events
@@ -170,7 +170,7 @@ class Watch:
         if self._options.send_initial_events and self._options.allow_bookmarks:
             yield bookmark_line(self._resource, present, ends_initial_events=True)
 
-    async def _follow(self, subscription: Subscription, response: Response) -> None:
+    async def _follow(self, subscription: Subscription, reply: Reply) -> None:
         clock = asyncio.get_running_loop().time
         bookmark_at = self._next_bookmark(clock())
         while True:
@@ -179,7 +179,7 @@ class Watch:
             for entry in entries:
                 line = self._line(entry)
                 if line is not None:
-                    await response.write(line)
+                    await reply.write(line)
             now = clock()
             if is_over or now >= self._deadline:
                 return

@@ -1,0 +1,236 @@
+"""The door of the test servers: requests in, answers out, however they travel.
+
+What enters are Calls; what leaves are the answers of a Kubernetes API server, after the request was
+noted in the journal and the fault script was asked. Nothing is decided here that one of the
+neighbours can decide by itself, and nothing is known of HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from pyinformer.testing import _failure
+from pyinformer.testing._access import Access, authorize
+from pyinformer.testing._discovery import discover
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._faults import Fault, FaultScript
+from pyinformer.testing._journal import Journal, RequestRecord
+from pyinformer.testing._listing import list_page, render_page
+from pyinformer.testing._objects import key_of
+from pyinformer.testing._options import check_options, parse_options
+from pyinformer.testing._replies import Reply
+from pyinformer.testing._resources import Registry, ResourceType
+from pyinformer.testing._routing import Route, parse_route
+from pyinformer.testing._selection import Selection
+from pyinformer.testing._storage import Storage
+from pyinformer.testing._watching import Watch, WatchSettings, await_revision
+from pyinformer.testing._write_calls import WriteCall
+from pyinformer.testing._writes import Writes
+
+_SUBRESOURCES = ("", "status", "finalize")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """Everything a request may touch.
+
+    Attributes:
+        watch_list: tells whether watch-list is on now.
+        now: monotonic seconds.
+    """
+
+    storage: Storage
+    registry: Registry
+    writes: Writes
+    access: Access
+    journal: Journal
+    faults: FaultScript
+    settings: WatchSettings
+    token_lifetime_seconds: float
+    watch_list: Callable[[], bool]
+    now: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request, as it arrived.
+
+    Attributes:
+        raw_path: the path with its quotes, as it was sent.
+        path: the path without them.
+        headers: by their names in lower case.
+        content_type: of the body, without its parameters.
+        read: waits for the whole body.
+    """
+
+    method: str
+    raw_path: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    content_type: str
+    read: Callable[[], Awaitable[bytes]]
+
+
+class Door:
+    """Answers requests from a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def serve(
+        self, call: Call, reply_with: Callable[[Fault | None, Callable[[int], None]], Reply]
+    ) -> None:
+        """Answer one request.
+
+        Args:
+            call: the request.
+            reply_with: makes what the answer is given to, of the fault that strikes it and of
+                what is to be told the status.
+
+        Cancellation:
+            The client is gone: a watch ends, a write that has begun is complete.
+        """
+        backend = self._backend
+        query = dict(call.query)
+        is_watch = query.get("watch", "false").lower() not in ("false", "0")
+        route = parse_route(call.method, call.raw_path, watch=is_watch)
+        record = _record(call, route, query, backend.now())
+        number = backend.journal.open(record)
+        fault = backend.faults.pick(record)
+        reply = reply_with(fault, partial(backend.journal.answer, number))
+        try:
+            if not await reply.begin_faulty():
+                await self._answer(call, route, query, reply)
+        except Failure as failure:
+            await reply.fail(failure)
+        finally:
+            backend.journal.finish(number)
+
+    async def _answer(self, call: Call, route: Route, query: dict[str, str], reply: Reply) -> None:
+        token = self._backend.access.authenticate(
+            call.headers.get("authorization", ""), now=self._backend.now()
+        )
+        authorize(token, route)
+        resource = self._backend.registry.find(route.group, route.version, route.plural)
+        if not route.plural:
+            await self._discover(route, reply)
+        elif resource is None or not _fits(resource, route):
+            await self._absent(route, reply)
+        elif route.verb == "create" and resource.namespaced and not route.namespace:
+            raise _failure.no_such_method()
+        elif route.verb in ("list", "watch"):
+            await self._read(resource, route, query, reply)
+        elif route.verb == "get":
+            await self._get(resource, route, reply)
+        else:
+            await self._write(call, resource, route, query, reply)
+
+    async def _absent(self, route: Route, reply: Reply) -> None:
+        root, group = (*route.parts, "")[:2]
+        known = {resource.group for resource in self._backend.registry.all()}
+        if root == "api" or (root == "apis" and group in known):
+            raise _failure.no_such_resource()
+        body = [b"404 page not found\n"]
+        await reply.send(404, body, content_type="text/plain; charset=utf-8")
+
+    async def _discover(self, route: Route, reply: Reply) -> None:
+        found = discover(route.parts, self._backend.registry.all())
+        if found is None:
+            await self._absent(route, reply)
+        elif isinstance(found, str):
+            await reply.send(200, [found.encode()], content_type="text/plain")
+        else:
+            await _send_json(reply, 200, msgspec.json.encode(found))
+
+    async def _read(
+        self, resource: ResourceType, route: Route, query: dict[str, str], reply: Reply
+    ) -> None:
+        backend = self._backend
+        options = parse_options(query)
+        check_options(options, watch_list=backend.watch_list())
+        selection = _selection(resource, route, query)
+        if options.watch:
+            watch = Watch(backend.storage, resource, selection, options, backend.settings)
+            await watch.serve(reply)
+            return
+        await await_revision(backend.storage, options.revision, backend.settings.patience_seconds)
+        page = list_page(
+            backend.storage,
+            resource,
+            selection,
+            options,
+            now=backend.now(),
+            token_lifetime_seconds=backend.token_lifetime_seconds,
+        )
+        await reply.send(200, render_page(resource, page))
+
+    async def _get(self, resource: ResourceType, route: Route, reply: Reply) -> None:
+        record = self._backend.storage.get(resource, key_of(route.namespace, route.name))
+        if record is None:
+            raise _failure.not_found(resource, route.name)
+        await _send_json(reply, 200, record.full)
+
+    async def _write(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        reply: Reply,
+    ) -> None:
+        write = WriteCall(
+            resource=resource,
+            route=route,
+            query=query,
+            content_type=call.content_type,
+            user_agent=call.headers.get("user-agent", ""),
+            body=await call.read(),
+        )
+        status, body = write.perform(self._backend.writes, self._backend.storage)
+        await reply.send(status, [body], length=len(body))
+
+
+def _record(call: Call, route: Route, query: dict[str, str], now: float) -> RequestRecord:
+    headers = {name: value for name, value in call.headers.items() if name != "authorization"}
+    plural = f"{route.plural}.{route.group}" if route.group else route.plural
+    return RequestRecord(
+        method=call.method,
+        path=call.path,
+        query=query,
+        verb=route.verb,
+        resource=plural,
+        namespace=route.namespace,
+        name=route.name,
+        headers=headers,
+        arrived_at=now,
+    )
+
+
+def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> Selection:
+    return Selection(
+        resource,
+        namespace=route.namespace,
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+    )
+
+
+def _fits(resource: ResourceType, route: Route) -> bool:
+    if route.subresource not in _SUBRESOURCES:
+        return False
+    if route.subresource == "status" and not resource.has_status:
+        return False
+    if route.subresource == "finalize" and resource.qualified_name != "namespaces":
+        return False
+    if not resource.namespaced:
+        return not route.namespace
+    return bool(route.namespace) or not route.name
+
+
+async def _send_json(reply: Reply, status: int, body: bytes) -> None:
+    await reply.send(status, [body + b"\n"], length=len(body) + 1)
