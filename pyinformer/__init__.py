@@ -76,7 +76,10 @@ from pyinformer.cluster import (
     APIResource,
     Cluster,
     WriteObserver,
+    WriteOptions,
     connect,
+    create_or_update,
+    retry_on_conflict,
 )
 from pyinformer.controller import (
     CustomResource,
@@ -238,7 +241,9 @@ __all__ = [
     "WithMaxWaitRateLimiter",
     "WorkQueueStatistics",
     "WriteObserver",
+    "WriteOptions",
     "connect",
+    "create_or_update",
     "custom_resource",
     "custom_resource_definition",
     "default_controller_rate_limiter",
@@ -247,6 +252,7 @@ __all__ = [
     "find_condition",
     "in_thread",
     "is_condition_true",
+    "retry_on_conflict",
     "set_condition",
     "set_controller_reference",
     "set_owner_reference",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
-from pyinformer.cluster._discovery import Discovery
-from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
+from pyinformer.cluster._object_client import ObjectClient
+from pyinformer.cluster._options import WriteOptions
 from pyinformer.reflector import WatchListMemory
 from pyinformer.transport import Connection, ListWatch
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @final
-class Cluster:
-    """An API server that informers can be pointed at; made by `connect()`.
+class Cluster(ObjectClient):
+    """An API server: informers are pointed at it, objects read and written; made by `connect()`.
 
     It opens nothing before the first request, belongs to the event loop of that request, and is
     released by `aclose()` or by leaving its `async with`.
@@ -30,6 +30,7 @@ class Cluster:
         config: how the server is reached.
         name: what to call it beside others, in requests, logs and errors; it is not checked.
         options: the bounds of the connection.
+        write_options: how fast writes may leave, and how patient they are.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
@@ -41,12 +42,11 @@ class Cluster:
         *,
         name: str = "",
         options: ConnectionOptions | None = None,
+        write_options: WriteOptions | None = None,
     ) -> None:
+        super().__init__(Connection(config, options=options), options=write_options)
         self.name: str = name
-        self.connection: Connection = Connection(config, options=options)
-        self.discovery: Discovery = Discovery(self.connection)
         self.watch_list_memory: WatchListMemory = WatchListMemory()
-        self._observers = WriteObservers()
 
     @property
     def config(self) -> ClusterConfig:
@@ -69,19 +69,6 @@ class Cluster:
             label_selector=label_selector,
             field_selector=field_selector,
         )
-
-    def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
-        """Let an observer hear of every write to a resource; a second time changes nothing.
-
-        Args:
-            resource: the resource, in exactly the version that is written.
-            observer: called on the event loop, in the step in which an answer arrives.
-        """
-        self._observers.add(resource, observer)
-
-    def forget_observer(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
-        """Tell an observer nothing more; one that is not known is no error."""
-        self._observers.remove(resource, observer)
 
     async def aclose(self) -> None:
         """Close every connection; a second call does nothing.

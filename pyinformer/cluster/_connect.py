@@ -12,6 +12,7 @@ from os import PathLike, fspath
 
 from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster._cluster import Cluster
+from pyinformer.cluster._options import WriteOptions
 from pyinformer.transport import ClusterConfig, ConnectionOptions, find_config
 
 
@@ -24,6 +25,7 @@ async def connect(
     config: ClusterConfig | None = None,
     name: str = "",
     options: ConnectionOptions | None = None,
+    write_options: WriteOptions | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
@@ -37,6 +39,7 @@ async def connect(
         config: a configuration of your own, instead of a kubeconfig.
         name: what to call the cluster beside others, such as `prod`; requests carry it.
         options: the bounds of the connection.
+        write_options: how fast writes may leave, and how patient they are.
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
@@ -47,7 +50,7 @@ async def connect(
         Safe; the connection is closed.
     """
     found = await _config_of(kubeconfig, context, server, config)
-    async with Cluster(found, name=name, options=options) as cluster:
+    async with Cluster(found, name=name, options=options, write_options=write_options) as cluster:
         yield cluster
 
 

@@ -1,0 +1,125 @@
+"""From the answer of a write to the record that its caller gets, and to those who observe writes.
+
+What enters are the bytes that the server answered; what leaves is a KubeObject, or None for an
+object that is gone. Observers hear of it before anybody else, in the same step: a write whose
+answer has arrived is never lost on them. Whether an object is gone is read from the answer alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import msgspec
+from msgspec import Struct
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    KubeObject,
+    ObjectCodec,
+    ProtocolError,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.cluster._write_observer import WriteObservers
+
+
+class _Details(Struct, frozen=True):
+    uid: str = ""
+
+
+class _Status(Struct, frozen=True):
+    kind: str = ""
+    details: _Details | None = None
+
+
+_decode_status = msgspec.json.Decoder(_Status).decode
+
+
+@final
+class Answers:
+    """Reads the answers of one server.
+
+    Args:
+        observers: who hears of them.
+    """
+
+    def __init__(self, observers: WriteObservers) -> None:
+        self._observers = observers
+        self._codecs: dict[GroupVersionResource, ObjectCodec[None]] = {}
+
+    def record(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+        """Return an object; nobody is told.
+
+        Raises:
+            InvalidObjectError: it is none of this resource.
+        """
+        codec = self._codecs.get(resource)
+        if codec is None:
+            codec = self._codecs[resource] = ObjectCodec(resource)
+        return codec.decode(raw, 0, len(raw))
+
+    def wrote(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+        """Tell of a write, and return what the server has now.
+
+        A write that took the last finalizer of an object that was waiting for it is its end.
+
+        Raises:
+            InvalidObjectError: the answer is no object of this resource.
+        """
+        found = self.record(resource, raw)
+        if found.metadata.deletion_timestamp is not None and _has_no_reason_to_stay(found):
+            self._observers.deleted(resource, found.key, found.metadata.uid)
+        else:
+            self._observers.wrote(resource, raw)
+        return found
+
+    def deleted(
+        self, resource: GroupVersionResource, raw: bytes, *, key: str, uid: str
+    ) -> KubeObject | None:
+        """Tell of a deletion, and return what is left.
+
+        Args:
+            resource: the resource.
+            raw: the answer: a Status if the object is gone; else the object, which is gone too
+                unless something holds it.
+            key: what was deleted.
+            uid: which one that was, if it is known; the answer's word counts more.
+
+        Returns:
+            None if the object is gone.
+
+        Raises:
+            InvalidObjectError: the answer is no object of this resource.
+            ProtocolError: the answer is nothing of the sort.
+        """
+        try:
+            status = _decode_status(raw)
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
+        if status.kind == "Status":
+            named = status.details.uid if status.details else ""
+            self._observers.deleted(resource, key, named or uid)
+            return None
+        found = self.record(resource, raw)
+        if _has_no_reason_to_stay(found):
+            self._observers.deleted(resource, found.key, found.metadata.uid)
+            return None
+        self._observers.wrote(resource, raw)
+        return found
+
+    def absent(self, resource: GroupVersionResource, *, key: str, uid: str) -> None:
+        """Tell that an object that was to be deleted is not there."""
+        self._observers.deleted(resource, key, uid)
+
+
+def _has_no_reason_to_stay(found: KubeObject) -> bool:
+    """Return whether the server removes an object that is being deleted in this state.
+
+    Source:
+        apiserver pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate; namespaces
+        have finalizers of their own.
+    """
+    if found.metadata.finalizers or found.at("metadata.deletionGracePeriodSeconds", default=0):
+        return False
+    is_namespace = found.gvk.kind == "Namespace" and not found.gvk.group
+    return not (is_namespace and found.at("spec.finalizers", default=None))

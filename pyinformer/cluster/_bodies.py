@@ -1,0 +1,169 @@
+"""What users hand over to be written, as plain JSON values of our own.
+
+What enters is a dict, a KubeObject or a model (a msgspec Struct, a dataclass, a pydantic model, or
+one of the Kubernetes client's); what leaves is a fresh dict. A model's None means absent, at every
+depth; what a dict says is taken as it stands. Errors name types and places and never values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    JSONObject,
+    JSONValue,
+    KubeObject,
+    View,
+)
+
+
+class DataclassModel(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+
+class PydanticModel(Protocol):
+    """An instance of a pydantic model, as far as it matters here."""
+
+    def model_dump_json(self) -> str:
+        """Return the model as JSON."""
+        ...
+
+
+class ClientModel(Protocol):
+    """A model of the kubernetes_asyncio or the kubernetes client."""
+
+    openapi_types: ClassVar[dict[str, str]]
+    attribute_map: ClassVar[dict[str, str]]
+
+
+Model: TypeAlias = Struct | DataclassModel | PydanticModel | ClientModel
+"""A typed object, or a part of one."""
+
+Body: TypeAlias = Mapping[str, JSONValue] | KubeObject[View | None] | Model
+"""An object to be written."""
+
+_PLAIN = (str, int, bool, type(None))
+
+
+def body_of(body: Body, argument: str = "obj") -> JSONObject:
+    """Return what to send, as a dict of the caller's own.
+
+    Args:
+        body: the object; it is not changed.
+        argument: its name, for errors.
+
+    Raises:
+        InvalidTypeError: it is no object, or holds what JSON cannot express.
+        InvalidArgumentError: it holds a number that JSON cannot express.
+        InvalidObjectError: the body of a KubeObject cannot be decoded.
+    """
+    return _checked(body, argument, omit_defaults=True)
+
+
+def whole_body_of(model: Body, argument: str) -> JSONObject:
+    """Return all that a model says, fields with their default value included.
+
+    Raises:
+        InvalidTypeError: it is no object, or holds what JSON cannot express.
+        InvalidArgumentError: it holds a number that JSON cannot express.
+    """
+    return _checked(model, argument, omit_defaults=False)
+
+
+def is_model(body: object) -> bool:
+    """Return whether this is a typed object, which may not know all of its fields."""
+    return not isinstance(body, Mapping | KubeObject)
+
+
+def encode_body(body: JSONValue) -> bytes:
+    """Return the JSON text of what `body_of` made."""
+    return msgspec.json.encode(body)
+
+
+def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
+    if isinstance(body, KubeObject):
+        return body.to_dict()
+    try:
+        found = _json(body, omit_defaults=omit_defaults, keep_nulls=isinstance(body, Mapping))
+    except (TypeError, NotImplementedError) as error:
+        if isinstance(error, InvalidTypeError):
+            raise
+        reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
+        raise InvalidTypeError(argument, reason) from error
+    except RecursionError as error:
+        raise InvalidArgumentError(argument, "is nested too deeply, or contains itself") from error
+    except _NotFiniteError as error:
+        raise InvalidArgumentError(argument, "holds NaN or infinity; JSON has neither") from error
+    if not isinstance(found, dict):
+        reason = f"is an object, its dict or a model, not {type(body).__name__}"
+        raise InvalidTypeError(argument, reason)
+    return found
+
+
+class _NotFiniteError(Exception):
+    """A float that JSON would turn into null, which deletes."""
+
+
+def _json(value: Any, *, omit_defaults: bool, keep_nulls: bool) -> JSONValue:  # noqa: ANN401
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _NotFiniteError
+        return float(value)
+    if isinstance(value, Enum):
+        value = value.value
+    named = _fields_of(value, omit_defaults=omit_defaults)
+    if named is not None:
+        return {
+            str(name): _json(field, omit_defaults=omit_defaults, keep_nulls=keep_nulls)
+            for name, field in named.items()
+            if field is not UNSET and (keep_nulls or field is not None)
+        }
+    if isinstance(value, list | tuple):
+        return [_json(one, omit_defaults=omit_defaults, keep_nulls=keep_nulls) for one in value]
+    if isinstance(value, str):
+        return str(value)
+    return msgspec.to_builtins(value, str_keys=True, order="deterministic")
+
+
+def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | None:  # noqa: ANN401
+    """Return the fields of a mapping or a model under their names in JSON; None for others."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, type):
+        return None
+    if isinstance(value, KubeObject):
+        return value.to_dict()
+    if hasattr(value, "model_dump"):
+        dumped: Mapping[str, object] = value.model_dump(mode="json", by_alias=True)
+        return dumped
+    if hasattr(value, "openapi_types"):
+        return {value.attribute_map[name]: getattr(value, name) for name in value.openapi_types}
+    if isinstance(value, Struct):
+        if omit_defaults or value.__struct_config__.array_like:
+            found = msgspec.to_builtins(value, str_keys=True, order="deterministic")
+            return found if isinstance(found, dict) else None
+        return dict(_struct_fields(value))
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None
+
+
+def _struct_fields(value: Struct) -> Iterator[tuple[str, object]]:
+    config = value.__struct_config__
+    if config.tag_field is not None:
+        yield config.tag_field, config.tag
+    for field in msgspec.structs.fields(value):
+        yield field.encode_name, getattr(value, field.name)

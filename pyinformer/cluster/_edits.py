@@ -1,0 +1,88 @@
+"""From an object and what its user made of it to the patch that is sent.
+
+What enters is the object as it was, and either an edited dict or an edited model; what leaves is a
+merge patch that names only what was edited. Edits that the server would ignore or misunderstand are
+refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidObjectError,
+    InvalidTypeError,
+    JSONObject,
+    KubeObject,
+    View,
+)
+from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model, whole_body_of
+from pyinformer.cluster._patches import carry_over, merge_patch, object_patch
+
+_IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+
+
+def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
+    """Return the patch for an edited object.
+
+    Args:
+        before: the object as it was.
+        edited: the whole object, edited: as a dict or in a model.
+
+    Raises:
+        InvalidObjectError: the object does not fit the model.
+        InvalidArgumentError: the edited object is another one, or elements of a list that the
+            model does not fully know cannot be told apart.
+        InvalidTypeError: `edited` is no object.
+    """
+    whole = before.to_dict()
+    after = _edited(before, whole, edited)
+    for path in _IDENTITY:
+        if _at(after, path) != _at(whole, path):
+            reason = f"{'.'.join(path)} cannot be changed: this is another object than {before!r}"
+            raise InvalidArgumentError("edited", reason)
+    return object_patch(whole, after)
+
+
+def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject:
+    """Return the patch for another status; what the server has may fit the model or not.
+
+    Raises:
+        InvalidArgumentError: elements of a list cannot be told apart.
+        InvalidTypeError: `status` is no status.
+    """
+    found = before.to_dict().get("status")
+    whole: JSONObject = found if isinstance(found, dict) else {}
+    image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
+    try:
+        after = _edited(image, whole, status, argument="status")
+    except InvalidObjectError:  # there is none yet, or one of an older version of the model
+        after = {**whole, **body_of(status, "status")}
+    patch = merge_patch(whole, after)
+    return {"status": patch} if patch or found is None else {}
+
+
+def _edited(
+    before: KubeObject[View | None], whole: JSONObject, edited: Body, argument: str = "edited"
+) -> JSONObject:
+    if not is_model(edited):
+        return body_of(edited, argument)
+    seen: object = before.as_type(type(edited))
+    after = carry_over(
+        whole, whole_body_of(_as_body(seen), argument), whole_body_of(edited, argument)
+    )
+    if not isinstance(after, dict):
+        raise InvalidTypeError(argument, f"is an object, not {type(edited).__name__}")
+    return after
+
+
+def _as_body(model: object) -> Body:
+    return model  # type: ignore[return-value] # of the type of a Body
+
+
+def _at(body: JSONObject, path: tuple[str, ...]) -> object:
+    value: object = body
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value or None

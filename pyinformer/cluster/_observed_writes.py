@@ -1,0 +1,214 @@
+"""Writes that are told of: how each of them leaves, and who hears of its answer.
+
+What enters are requests that are ready to be sent, and the answers of writes that were made by
+other means; what leaves are KubeObjects, and a word to each observer of the resource the moment an
+answer is there. A dry run is told to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidTypeError,
+    JSONObject,
+    KubeObject,
+    NotFoundError,
+    View,
+)
+from pyinformer.cluster._answers import Answers
+from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
+from pyinformer.cluster._discovery import Discovery
+from pyinformer.cluster._options import WriteOptions
+from pyinformer.cluster._sender import Sender, WriteStatistics
+from pyinformer.cluster._targets import Target, object_path, target_of
+from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
+
+if TYPE_CHECKING:
+    from pyinformer.transport import Connection, Query
+
+DRY_RUN: Final = ("dryRun", "All")
+
+_JSON: Final = "application/json"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+class ObservedWrites:
+    """Sends writes and tells of them; the plumbing of an ObjectClient.
+
+    Args:
+        connection: the server.
+        options: how fast writes may leave.
+    """
+
+    def __init__(self, connection: Connection, *, options: WriteOptions | None = None) -> None:
+        self.connection: Connection = connection
+        self.discovery: Discovery = Discovery(connection)
+        self._sender = Sender(connection, options or WriteOptions())
+        self._observers = WriteObservers()
+        self._answers = Answers(self._observers)
+        self._unheard = Answers(WriteObservers())
+        self._unchanged = self._skipped = 0
+
+    def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
+        """Let an observer hear of every write to a resource; a second time changes nothing.
+
+        Args:
+            resource: the resource, in exactly the version that is written.
+            observer: called on the event loop, in the step in which an answer arrives.
+        """
+        self._observers.add(resource, observer)
+
+    def forget_observer(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
+        """Tell an observer nothing more; one that is not known is no error."""
+        self._observers.remove(resource, observer)
+
+    def record_write(
+        self, api_version: str, plural: str, obj: Body | bytes, *, deleting: bool = False
+    ) -> None:
+        """Let this process's reads know of a write that was made by other means.
+
+        Call it on the event loop, with the server's whole answer.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            obj: what the server answered.
+            deleting: the write was a deletion, so that the object is gone unless something
+                holds it.
+
+        Raises:
+            InvalidObjectError: it is no object of this resource.
+            InvalidTypeError: it is no object.
+        """
+        resource = GroupVersionResource.of(api_version, plural)
+        raw = obj if isinstance(obj, bytes) else encode_body(body_of(obj))
+        if deleting:
+            self._answers.deleted(resource, raw, key="", uid="")
+        else:
+            self._answers.wrote(resource, raw)
+
+    def record_delete(
+        self,
+        api_version: str,
+        plural: str,
+        key: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+    ) -> None:
+        """Let this process's reads know that an object is gone; call it on the event loop.
+
+        Only the server's word counts: an object that finalizers hold is not gone.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            key: `namespace/name`, or `name`.
+            uid: which object of that name.
+            resource_version: of the deletion, if the answer names one.
+
+        Raises:
+            InvalidArgumentError: the uid is empty.
+        """
+        if not uid:
+            raise InvalidArgumentError("uid", "is empty: a successor would be hidden too")
+        resource = GroupVersionResource.of(api_version, plural)
+        self._observers.deleted(resource, key, uid, resource_version)
+
+    def write_statistics(self) -> WriteStatistics:
+        """Return what came of the writes so far."""
+        return WriteStatistics(
+            sent=self._sender.sent,
+            unchanged=self._unchanged,
+            skipped=self._skipped,
+            retried=self._sender.retried,
+            waiting=self._sender.waiting,
+            observer_failures=self._observers.failures,
+        )
+
+    async def _original(
+        self, obj: KubeObject[View | None] | JSONObject
+    ) -> tuple[Target, KubeObject[View | None]]:
+        """Return where an object lives, and its record."""
+        if is_model(obj):
+            reason = f"a {type(obj).__name__} may not know all fields; give the object itself"
+            raise InvalidTypeError("obj", reason)
+        body = body_of(obj)
+        target = await target_of(self.discovery, body)
+        if isinstance(obj, KubeObject):
+            return target, obj
+        return target, self._answers.record(target.resource, encode_body(body))
+
+    async def _patch(
+        self,
+        path: str,
+        target: Target,
+        before: KubeObject[View | None],
+        patch: JSONObject,
+        *,
+        query: Query,
+        check_version: bool,
+    ) -> KubeObject:
+        version = before.metadata.resource_version
+        if not patch:
+            self._skipped += 1
+            return self._answers.record(target.resource, before.raw)
+        if check_version:
+            if not version:
+                raise InvalidArgumentError("check_version", f"{target.key!r} has no version")
+            patch = {
+                **patch,
+                "metadata": {**patch.get("metadata", {}), "resourceVersion": version},
+            }
+        return await self._write(
+            "PATCH", path, target, patch, query=query, content_type=_MERGE_PATCH, version=version
+        )
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        target: Target,
+        body: JSONObject,
+        *,
+        query: Query,
+        content_type: str = _JSON,
+        version: str | None = None,
+    ) -> KubeObject:
+        raw = await self._sender.send(
+            method, path, query=query, body=encode_body(body), content_type=content_type
+        )
+        answers = self._unheard if DRY_RUN in query else self._answers
+        found = answers.wrote(target.resource, raw)
+        if version and version == found.metadata.resource_version:
+            self._unchanged += 1
+        return found
+
+    async def _delete(
+        self,
+        resource: GroupVersionResource,
+        key: str,
+        uid: str,
+        options: JSONObject,
+        *,
+        dry_run: bool,
+    ) -> KubeObject | None:
+        answers = self._unheard if dry_run else self._answers
+        body = encode_body({name: value for name, value in options.items() if value is not None})
+        try:
+            raw = await self._sender.send(
+                "DELETE", object_path(resource, key), query=(), body=body, content_type=_JSON
+            )
+        except NotFoundError:
+            answers.absent(resource, key=key, uid=uid)
+            return None
+        return answers.deleted(resource, raw, key=key, uid=uid)
+
+
+def query_of(field_manager: str | None, *, dry_run: bool) -> Query:
+    """Return the query of a write."""
+    manager = (("fieldManager", field_manager),) if field_manager else ()
+    return (*manager, DRY_RUN) if dry_run else manager

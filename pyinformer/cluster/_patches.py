@@ -1,0 +1,228 @@
+"""The difference between two objects, as a JSON merge patch.
+
+What enters are plain JSON values; what leaves is the smallest patch that leads from one to the
+other. An object that was edited through a typed model is first put together again: what the model
+does not know comes from the object as it was, in elements of lists too. To Kubernetes a null is the
+same as nothing. Nothing that enters is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Final
+
+import msgspec
+
+from pyinformer.apimachinery import ABSENT, Absent, InvalidArgumentError, JSONObject, JSONValue
+
+_IDENTITIES: Final = (
+    "name",
+    "uid",
+    "id",
+    "type",
+    "key",
+    "ip",
+    "mountPath",
+    "devicePath",
+    "topologyKey",
+    "containerPort",
+    "port",
+)
+"""What tells the elements of a list apart, as the merge keys of Kubernetes' own types do."""
+
+_SERVERS_OWN: Final = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def merge_patch(before: JSONObject, after: JSONObject) -> JSONObject:
+    """Return the patch that turns one object into another; empty if they say the same.
+
+    Source:
+        RFC 7386.
+    """
+    patch: JSONObject = {}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            inner = merge_patch(old, value)
+            if inner:
+                patch[name] = inner
+        elif not same(old, value):
+            patch[name] = value
+    removed = (name for name, old in before.items() if old is not None and name not in after)
+    return patch | dict.fromkeys(removed)
+
+
+def object_patch(before: JSONObject, after: JSONObject) -> JSONObject:
+    """Return the patch between two versions of one object, without what the server alone writes."""
+    patch = merge_patch(before, after)
+    metadata = patch.get("metadata")
+    if isinstance(metadata, dict):
+        theirs = {name: value for name, value in metadata.items() if name not in _SERVERS_OWN}
+        patch = {**patch, "metadata": theirs} if theirs else _without(patch, "metadata")
+    return patch
+
+
+def _without(patch: JSONObject, name: str) -> JSONObject:
+    return {key: value for key, value in patch.items() if key != name}
+
+
+def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str = "") -> JSONValue:
+    """Return an object with the edits that were made to a narrower image of it.
+
+    Args:
+        whole: the object.
+        seen: what a model shows of it.
+        edited: the same, after the edits.
+        path: where this is, for errors.
+
+    Returns:
+        `whole`, but where `seen` and `edited` differ it is as in `edited`. Elements of lists are
+        recognised by their name, type, port or the like; where they have none, by being equal,
+        and else by their place.
+
+    Raises:
+        InvalidArgumentError: elements with fields that the model does not know cannot be told
+            apart, so that it is open which of them was removed.
+    """
+    if same(seen, edited):
+        return whole
+    if isinstance(edited, dict) and isinstance(whole, dict | Absent | None):
+        known = seen if isinstance(seen, dict) else {}
+        if isinstance(whole, dict) or known:
+            return _carry_fields(whole if isinstance(whole, dict) else {}, known, edited, path)
+    if isinstance(edited, list) and isinstance(seen, list) and isinstance(whole, list):
+        return _carry_elements(whole, seen, edited, path)
+    return edited
+
+
+def same(first: JSONValue | Absent, second: JSONValue | Absent) -> bool:
+    """Return whether two values are the same JSON: true is not 1, and 1 is 1.0."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(
+            same(value, second[name]) for name, value in first.items()
+        )
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
+
+
+def identity_field(*lists: Sequence[JSONValue]) -> str | None:
+    """Return the field by which the elements of all these lists can be told apart, if any."""
+    for field in _IDENTITIES:
+        if all(map(_is_unique, lists, (field,) * len(lists))):
+            return field
+    return None
+
+
+def _is_unique(elements: Sequence[JSONValue], field: str) -> bool:
+    values = [element.get(field) for element in elements if isinstance(element, dict)]
+    named = [value for value in values if isinstance(value, str | int)]
+    return len(elements) == len(named) == len(set(named))
+
+
+def _carry_fields(whole: JSONObject, seen: JSONObject, edited: JSONObject, path: str) -> JSONObject:
+    result = dict(whole)
+    for name in seen:
+        if name not in edited:
+            result.pop(name, None)
+    for name, value in edited.items():
+        before = seen.get(name, ABSENT)
+        if not same(before, value):
+            result[name] = carry_over(whole.get(name, ABSENT), before, value, f"{path}.{name}")
+    return result
+
+
+def _carry_elements(
+    whole: list[JSONValue], seen: list[JSONValue], edited: list[JSONValue], path: str
+) -> list[JSONValue]:
+    if len(whole) != len(seen):  # the model has made something else of it
+        _check_nothing_lost(whole, [ABSENT] * len(whole), path)
+        return edited
+    origins = _origins(whole, seen, edited, path)
+    return [
+        # A number or a text has nothing to lose; and a model may have sorted a set of them.
+        carry_over(whole[origin], seen[origin], value, f"{path}[{place}]")
+        if origin is not None and isinstance(value, dict | list)
+        else value
+        for place, (origin, value) in enumerate(zip(origins, edited, strict=True))
+    ]
+
+
+def _origins(
+    whole: list[JSONValue], seen: list[JSONValue], edited: list[JSONValue], path: str
+) -> list[int | None]:
+    """Return for each edited element the place of the one it was, or None for a new one."""
+    field = identity_field(seen, edited)
+    if field is not None:
+        places = {element[field]: place for place, element in enumerate(seen)}
+        return [places.get(element[field]) for element in edited]
+    origins: list[int | None] = [None] * len(edited)
+    before, after = list(map(_canonical, seen)), list(map(_canonical, edited))
+    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for kind, start, _, first, end in steps:
+        if kind == "equal":
+            origins[first:end] = range(start, start + end - first)
+    _find_moved(origins, before, after)
+    for kind, start, stop, first, end in steps:
+        if kind == "replace":
+            used = set(origins)
+            old = [place for place in range(start, stop) if place not in used]
+            new = [place for place in range(first, end) if origins[place] is None]
+            if len(old) == len(new):
+                for place, origin in zip(new, old, strict=True):
+                    origins[place] = origin
+            elif new:
+                lost = [whole[place] for place in old]
+                _check_nothing_lost(lost, [seen[place] for place in old], path)
+    return origins
+
+
+def _find_moved(origins: list[int | None], before: list[bytes], after: list[bytes]) -> None:
+    used = set(origins)
+    free: dict[bytes, list[int]] = {}
+    for place in reversed(range(len(before))):
+        if place not in used:
+            free.setdefault(before[place], []).append(place)
+    for place, text in enumerate(after):
+        if origins[place] is None and free.get(text):
+            origins[place] = free[text].pop()
+
+
+def _check_nothing_lost(
+    whole: Sequence[JSONValue], images: Sequence[JSONValue | Absent], path: str
+) -> None:
+    if any(map(_holds_more, whole, images)):
+        raise InvalidArgumentError(
+            "edited",
+            f"the elements of {path.removeprefix('.')} have fields that the model does not know,"
+            " and nothing that tells them apart; edit to_dict() instead",
+        )
+
+
+def _holds_more(whole: JSONValue, image: JSONValue | Absent) -> bool:
+    """Return whether a value has fields that its image does not show."""
+    if isinstance(whole, dict):
+        known = image if isinstance(image, dict) else {}
+        return any(
+            value is not None and (name not in known or _holds_more(value, known[name]))
+            for name, value in whole.items()
+        )
+    if isinstance(whole, list):
+        images = image if isinstance(image, list) else []
+        images = images if len(images) == len(whole) else [ABSENT] * len(whole)
+        return any(map(_holds_more, whole, images))
+    return False

@@ -1,0 +1,117 @@
+"""One write out, one answer in: at the agreed pace, and once.
+
+A write waits for its turn, leaves, and is repeated only after a 429, by which the server says that
+it did nothing. Whatever else goes wrong is the caller's to judge: nobody knows whether a write was
+carried out whose answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+
+from pyinformer.apimachinery import TooManyRequestsError
+from pyinformer.cluster._rate_limit import TokenBucket
+
+if TYPE_CHECKING:
+    from pyinformer.cluster._options import WriteOptions
+    from pyinformer.transport import Connection, Query
+
+_DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver says when it says something
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteStatistics:
+    """What came of a Cluster's writes so far."""
+
+    sent: int
+    """Requests that left, repetitions included."""
+
+    unchanged: int
+    """Writes that were answered with the resource version the object had before."""
+
+    skipped: int
+    """Writes that would have changed nothing and did not leave."""
+
+    retried: int
+    """Repetitions after a 429."""
+
+    waiting: int
+    """Writes that wait at present, for their turn or for the server."""
+
+    observer_failures: int
+    """How often an observer of writes raised."""
+
+
+@final
+class Sender:
+    """Sends the writes of one Cluster.
+
+    Args:
+        connection: the server.
+        options: how fast, and how patient.
+    """
+
+    def __init__(self, connection: Connection, options: WriteOptions) -> None:
+        self._connection = connection
+        self._options = options
+        rate = options.writes_per_second
+        self._bucket = None if rate is None else TokenBucket(per_second=rate, burst=options.burst)
+        self.sent: int = 0
+        self.retried: int = 0
+        self.waiting: int = 0
+
+    async def send(
+        self, method: str, path: str, *, query: Query, body: bytes, content_type: str
+    ) -> bytes:
+        """Send a write and return its answer.
+
+        Raises:
+            APIStatusError: the server refused; TooManyRequestsError if it still was busy when
+                patience ended.
+            TransportError: the answer did not come; whether the write was carried out is unknown.
+
+        Cancellation:
+            A write that waits does not leave; of one that has left it is unknown whether it was
+            carried out.
+        """
+        left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
+        while True:
+            await self._wait_for_turn()
+            self.sent += 1
+            try:
+                return await self._connection.request(
+                    method, path, query=query, body=body, content_type=content_type
+                )
+            except TooManyRequestsError as error:
+                seconds = error.retry_after_seconds
+                seconds = _DEFAULT_RETRY_AFTER_SECONDS if seconds is None else seconds
+                left_seconds -= seconds
+                left_retries -= 1
+                if left_seconds < 0 or left_retries < 0:
+                    raise
+            await self._sleep(seconds)
+            self.retried += 1
+
+    async def _wait_for_turn(self) -> None:
+        if self._bucket is None:
+            return
+        seconds = self._bucket.reserve(asyncio.get_running_loop().time())
+        if not seconds:
+            return
+        try:
+            await self._sleep(seconds)
+        except BaseException:
+            self._bucket.give_back()
+            raise
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waiting += 1
+        try:
+            await anyio.sleep(seconds)
+        finally:
+            self.waiting -= 1

@@ -1,0 +1,121 @@
+"""Where an object lives on its server.
+
+What enters is an object's dict, or a resource and a key; what leaves is its path. Whether it has
+a namespace is the word of the server, and one that is missing is an error and never a default:
+an object in the wrong one is found by nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+from urllib.parse import quote
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    JSONObject,
+    JSONValue,
+    object_key,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.cluster._discovery import APIResource, Discovery
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One object of one resource, or the place for a new one."""
+
+    api: APIResource
+    namespace: str
+    name: str
+
+    @property
+    def resource(self) -> GroupVersionResource:
+        """Its resource."""
+        return self.api.resource
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name`."""
+        return object_key(self.namespace, self.name)
+
+    @property
+    def path(self) -> str:
+        """Its URL's path."""
+        return object_path(self.resource, self.key)
+
+    @property
+    def status_path(self) -> str:
+        """The path by which its status is written."""
+        return f"{self.path}/status" if self.api.has_status else self.path
+
+    @property
+    def collection_path(self) -> str:
+        """The path by which it is created."""
+        return _collection_path(self.resource, self.namespace)
+
+
+async def target_of(
+    discovery: Discovery, body: JSONObject, *, namespace: str | None = None, named: bool = True
+) -> Target:
+    """Find out where an object belongs.
+
+    Args:
+        discovery: the server's.
+        body: the object, with apiVersion and kind.
+        namespace: for an object that names none.
+        named: whether it needs a name by now.
+
+    Raises:
+        InvalidArgumentError: it does not say what it is, or where.
+        NotFoundError: the server does not serve its kind.
+
+    Cancellation:
+        Safe.
+    """
+    api_version, kind = body.get("apiVersion"), body.get("kind")
+    if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
+        raise InvalidArgumentError("obj", "needs apiVersion and kind")
+    api = await discovery.kind(api_version, kind)
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict):
+        raise InvalidArgumentError("obj", f"a {kind} without metadata")
+    name = _text(metadata, "name")
+    what = f"{kind} {name!r}"
+    if named and not name:
+        raise InvalidArgumentError("obj", f"a {kind} without a name in its metadata")
+    own = _text(metadata, "namespace")
+    if api.namespaced and not (own or namespace):
+        raise InvalidArgumentError("namespace", f"{what} needs one: in its metadata, or here")
+    if namespace and own and own != namespace:
+        raise InvalidArgumentError("namespace", f"{what} names another one: {own!r}")
+    if not api.namespaced and (own or namespace):
+        raise InvalidArgumentError("namespace", f"{what} is cluster-scoped and can have none")
+    return Target(api=api, namespace=own or namespace or "", name=name)
+
+
+def object_path(resource: GroupVersionResource, key: str) -> str:
+    """Return the path of an object.
+
+    Raises:
+        InvalidArgumentError: the key is neither `namespace/name` nor `name`.
+    """
+    namespace, slash, name = key.rpartition("/")
+    if not name or "/" in namespace or bool(slash) != bool(namespace):
+        raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
+    return f"{_collection_path(resource, namespace)}/{quote(name, safe='')}"
+
+
+def _collection_path(resource: GroupVersionResource, namespace: str) -> str:
+    scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{resource.path}{scope}/{resource.resource}"
+
+
+def _text(metadata: JSONObject, field: str) -> str:
+    value: JSONValue = metadata.get(field)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgumentError("obj", f"metadata.{field} is no text")
+    return value or ""
