@@ -35,26 +35,16 @@ class _Bucket(Generic[T]):
         self.stale: dict[T, int] = {}  # how many places of a key, from the head on, are stale
         self.depth = 0
 
-    def push(self, item: T) -> None:
-        self.items.append(item)
-        self.depth += 1
-
-    def pop(self) -> T:
-        item = self.items.popleft()
-        self.depth -= 1
-        if self.stale:
-            self._clean_head()
-        return item
-
     def withdraw(self, item: T) -> None:
         """Make a key's place stale."""
         self.stale[item] = self.stale.get(item, 0) + 1
         self.depth -= 1
-        self._clean_head()
+        self.clean_head()
         if len(self.items) > 2 * self.depth + _SPARE:
             self._clean()
 
-    def _clean_head(self) -> None:
+    def clean_head(self) -> None:
+        """Remove the stale places at the head."""
         while self.items and self._is_stale(self.items[0]):
             self.items.popleft()
 
@@ -88,7 +78,7 @@ class PriorityBuckets(Generic[T]):
 
     def __init__(self, ageing_seconds: float, clock: Callable[[], float]) -> None:
         self._ageing_seconds = ageing_seconds
-        self._buckets: dict[int, _Bucket[T]] = {}  # none of them empty
+        self._buckets: dict[int, _Bucket[T]] = {}  # none empty beside another
         self._priorities: list[int] = []  # of the buckets, ascending
         self._depth = 0
         self._turn = 0
@@ -107,9 +97,9 @@ class PriorityBuckets(Generic[T]):
         priority = self.wanted.get(item, 0) if self.wanted else 0
         bucket = self._buckets.get(priority)
         if bucket is None:
-            bucket = self._buckets[priority] = _Bucket()
-            insort(self._priorities, priority)
-        bucket.push(item)
+            bucket = self._open(priority)
+        bucket.items.append(item)
+        bucket.depth += 1
         self._depth += 1
 
     def pop(self) -> T:
@@ -117,9 +107,12 @@ class PriorityBuckets(Generic[T]):
         priorities = self._priorities
         priority = priorities[-1] if len(priorities) == 1 else self._choose()
         bucket = self._buckets[priority]
-        item = bucket.pop()
+        item = bucket.items.popleft()
         self._depth -= 1
-        if not bucket.depth:
+        bucket.depth -= 1
+        if bucket.stale:
+            bucket.clean_head()
+        if not bucket.depth and len(priorities) > 1:
             self._close(priority)
         return item
 
@@ -132,11 +125,13 @@ class PriorityBuckets(Generic[T]):
         bucket = self._buckets[priority]
         bucket.withdraw(item)
         self._depth -= 1
-        if not bucket.depth:
+        if not bucket.depth and len(self._priorities) > 1:
             self._close(priority)
 
     def depths(self) -> tuple[tuple[int, int], ...]:
         """Return priority and depth, highest first."""
+        if not self._depth:
+            return ()
         return tuple((key, self._buckets[key].depth) for key in reversed(self._priorities))
 
     def oldest_at(self) -> float:
@@ -157,6 +152,13 @@ class PriorityBuckets(Generic[T]):
         if since is None:
             raise InternalError("a key waits and is being processed")
         return since
+
+    def _open(self, priority: int) -> _Bucket[T]:
+        if self._priorities and not self._depth:
+            self._close(self._priorities[0])
+        bucket = self._buckets[priority] = _Bucket()
+        insort(self._priorities, priority)
+        return bucket
 
     def _close(self, priority: int) -> None:
         del self._buckets[priority]

@@ -64,7 +64,7 @@ class QueueCore(Generic[T]):
         self, ordering: Ordering[T] | None, clock: Callable[[], float], meter: Meter | None
     ) -> None:
         self._states: dict[T, float | None] = {}
-        self._again: dict[T, float] = {}  # added while being processed, since when
+        self._again: set[T] = set()  # added while being processed
         self._ordering: Ordering[T] = FIFO[T]() if ordering is None else ordering
         ordering = self._ordering
         self._ready = ordering.items if isinstance(ordering, FIFO) else ordering
@@ -203,10 +203,9 @@ class QueueCore(Generic[T]):
         if self._states[item] is not None:
             self._ordering.touch(item)
         elif item not in self._again:
-            now = self._clock()
-            self._again[item] = now
+            self._again.add(item)
             if self._meter is not None:
-                self._meter.added(item, now, len(self._ready))
+                self._meter.added(item, self._clock(), len(self._ready))
 
     def _refuse(self, item: T) -> None:
         """Add nothing, and say so if the key is the reason; after shutdown it is silent."""
@@ -214,8 +213,9 @@ class QueueCore(Generic[T]):
             raise InvalidTypeError("item", "None is what get_nowait gives when no key waits")
 
     def _come_again(self, item: T) -> None:
+        self._again.remove(item)
         self._push(item)
-        self._states[item] = self._again.pop(item)
+        self._states[item] = self._clock()
         if self._meter is not None:
             self._meter.depth(len(self._ready))
         if self._waiters:
@@ -240,14 +240,16 @@ class QueueCore(Generic[T]):
         if self._meter is not None:
             self._meter.dropped(item, len(self._ready))
 
-    def _exchange_clock(self, clock: Callable[[], float]) -> None:
+    def _use_clock(self, clock: Callable[[], float]) -> None:
         """Read another clock from now on; what waits keeps its age."""
-        seconds = clock() - self._clock()
-        self._clock = clock
+        if clock is not self._clock:
+            seconds = clock() - self._clock()
+            self._clock = clock
+            self._shift(seconds)
+
+    def _shift(self, seconds: float) -> None:
         for item, since in self._states.items():
             if since is not None:
                 self._states[item] = since + seconds
-        for item, since in self._again.items():
-            self._again[item] = since + seconds
         if self._meter is not None:
             self._meter.shift(seconds)

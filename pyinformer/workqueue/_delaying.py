@@ -145,7 +145,7 @@ class DelayingQueue(Queue[T], Generic[T]):
         if self._meter is not None and not self._closed:
             self._meter.retried()
         if delay_seconds <= 0 or self._closed:
-            self.add_nowait(item)
+            DelayingQueue.add_nowait(self, item)  # a subclass has noted the priority already
             return
         try:
             waits = self._waits_to_be_taken(item)
@@ -236,9 +236,8 @@ class DelayingQueue(Queue[T], Generic[T]):
         super()._close()
         return waiting
 
-    def _exchange_clock(self, clock: Callable[[], float]) -> None:
-        seconds = clock() - self._clock()
-        super()._exchange_clock(clock)
+    def _shift(self, seconds: float) -> None:
+        super()._shift(seconds)
         self._schedule.shift(seconds)
 
     def _delayed(self) -> int:

@@ -34,8 +34,9 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
 
     Keys of one priority leave in the order in which they came. Whatever has waited longer than
     `ageing_seconds` gets every fourth turn, the oldest first, whatever its priority: a key is
-    taken within four turns for each key that has waited longer. Priorities are classes, a handful
-    of them: the queue's time grows with how many different ones wait.
+    then taken within four turns for itself and for each key that has waited as long. A key that
+    moves up begins to age anew in its new place. Priorities are classes, a handful of them: the
+    queue's time grows with how many different ones wait.
 
     Source:
         controller-runtime pkg/controller/priorityqueue, without its starvation.
@@ -239,7 +240,9 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             return True
         if not self._waits_to_be_taken(item):
             return False
-        if self._again.pop(item, None) is None:
+        if item in self._again:
+            self._again.remove(item)
+        else:
             self._buckets.withdraw(item)
             del self._states[item]
         self._forget(item)
@@ -267,6 +270,7 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             self._wanted.pop(item, None)
         if is_ready:
             self._push(item)
+            self._states[item] = self._clock()  # buckets stay in the order of these moments
 
     def _add_since(self, item: T, delay_seconds: float, stamp: float, *, priority: int = 0) -> None:
         left_seconds = delay_seconds - (self._stamp() - stamp)
@@ -276,8 +280,8 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
         self._wanted.pop(item, None)
         super()._forget(item)
 
-    def _exchange_clock(self, clock: Callable[[], float]) -> None:
-        super()._exchange_clock(clock)
+    def _use_clock(self, clock: Callable[[], float]) -> None:
+        super()._use_clock(clock)
         self._buckets.clock = clock
 
     def _oldest_at(self) -> float:

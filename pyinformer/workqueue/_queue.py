@@ -239,7 +239,8 @@ class Queue(QueueCore[T], Generic[T]):
         if loop is None:
             return
         if not self._has_own_clock:
-            self._exchange_clock(loop.time)
+            is_usual = type(loop).time is asyncio.BaseEventLoop.time  # which only calls monotonic
+            self._use_clock(monotonic if is_usual else loop.time)
         self._timer = self._ticker = None
         self._handover.run_nowait()
 
