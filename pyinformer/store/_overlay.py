@@ -61,8 +61,11 @@ class Buried(Struct, frozen=True):
     confirmations: int = _CONFIRMATIONS
 
     def over(self, stored: KubeObject[V] | None) -> KubeObject[V] | None:
-        """Return what a reader sees, given what the store holds: anything but this uid."""
-        return None if stored is None or stored.metadata.uid == self.uid else stored
+        """Return what a reader sees, given what the store holds: only a successor."""
+        if stored is None or stored.metadata.uid == self.uid:
+            return None
+        # Whoever had the name before this object is gone, too.
+        return stored if older(self.floor, stored.metadata.resource_version) else None
 
 
 Entry: TypeAlias = Written[V] | Buried

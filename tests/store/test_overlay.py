@@ -1,0 +1,266 @@
+"""Own writes laid over a cache: what enters, what a reader sees, and what makes an entry go."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import Added, Deleted, IndexNotFoundError, KubeObject, Updated
+from pyinformer.store import Indexer, Lister, Overlay
+from tests.store.written import node_of, record, version_of
+
+A, B = "default/a", "default/b"
+
+
+class Cache:
+    """A store with an overlay, as an informer keeps them, and a position set by hand."""
+
+    def __init__(self, *, selective: bool = False, max_entries: int = 100) -> None:
+        self.position = "100"
+        self.buried: set[tuple[str, str]] = set()
+        self.store: Indexer[Any] = Indexer()
+        self.store.add_index("node", node_of)
+        self.overlay: Overlay[Any] = Overlay(
+            self.store.get,
+            lambda: self.position,
+            was_deleted=lambda key, uid: (key, uid) in self.buried,
+            selective=selective,
+            max_entries=max_entries,
+        )
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+
+    def hear(self, event: Added[Any] | Updated[Any] | Deleted[Any]) -> None:
+        """Take an event as the distribution and the guard do."""
+        self.store.apply_nowait(event)
+        self.overlay.observe(event)
+        obj = event.last_known if isinstance(event, Deleted) else None
+        if obj is not None:
+            self.buried.add((event.key, obj.metadata.uid))
+            self.position = obj.metadata.resource_version
+        else:
+            new = self.store.get(event.key)
+            assert new is not None
+            self.position = new.metadata.resource_version
+
+    def list(self, version: int, *objects: KubeObject[Any]) -> None:
+        """Take a complete list."""
+        for _ in self.store.replace_nowait({o._key: o for o in objects}, str(version)):
+            pass
+        self.position = str(version)
+        self.overlay.sweep()
+        self.overlay.confirm(str(version))
+
+
+@pytest.fixture
+def cache() -> Cache:
+    """Return a cache that holds A of uid 1 at version 90, on n1."""
+    made = Cache()
+    made.list(100, record(A, "1", 90))
+    return made
+
+
+def test_a_written_object_is_read_at_once_in_every_way(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 101, "n2"))
+    cache.overlay.put(record("other/c", "3", 102, "n3"))
+    lister = cache.lister
+    assert version_of(lister[A]) == 101
+    assert A in lister
+    assert sorted(map(version_of, lister.list())) == [101, 102]
+    assert [o.key for o in lister.list(label_selector="node=n2")] == [A]
+    assert sorted(lister.keys()) == [A, "other/c"]
+    assert [o.key for o in lister.namespace("other").list()] == ["other/c"]
+    assert version_of(lister.namespace("default").get("a")) == 101
+    assert lister.by_index("node", "n1") == []
+    assert [o.key for o in lister.by_index("node", "n2")] == [A]
+    assert sorted(lister.index_values("node")) == ["n2", "n3"]
+    assert sorted(lister.index_values("namespace")) == ["default", "other"]
+    with pytest.raises(IndexNotFoundError):
+        lister.by_index("zone", "z")
+
+
+async def test_walking_shows_own_writes(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 101))
+    assert [version_of(o) async for o in cache.lister.iter_async()] == [101]
+
+
+def test_the_store_itself_never_holds_an_own_write(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 101))
+    cache.overlay.bury(B, "2")
+    assert version_of(cache.store.get(A)) == 90
+    assert [version_of(o) for o in cache.store.list()] == [90]
+
+
+@pytest.mark.parametrize("version", [90, 95, 100])
+def test_a_response_no_newer_than_the_position_is_ignored(cache: Cache, version: int) -> None:
+    cache.overlay.put(record(B, "2", version))
+    assert cache.lister.get(B) is None
+    assert cache.overlay.statistics().ignored == 1
+
+
+def test_a_response_that_comes_after_the_deletion_resurrects_nothing(cache: Cache) -> None:
+    cache.hear(Deleted(record(A, "1", 105)))
+    cache.overlay.put(record(A, "1", 103))
+    assert cache.lister.get(A) is None
+
+
+def test_an_older_response_that_comes_late_replaces_nothing(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 103))
+    cache.overlay.put(record(A, "1", 102))
+    assert version_of(cache.lister.get(A)) == 103
+
+
+def test_an_older_event_leaves_the_written_object_and_its_own_takes_it_away(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 105))
+    cache.hear(Updated(record(A, "1", 90), record(A, "1", 103)))
+    assert version_of(cache.lister[A]) == 105
+    cache.hear(Updated(record(A, "1", 103), record(A, "1", 105)))
+    assert not cache.overlay.entries
+    assert version_of(cache.lister[A]) == 105
+
+
+def test_an_event_of_another_key_takes_nothing_away(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 105))
+    cache.hear(Added(record(B, "2", 106)))
+    assert version_of(cache.lister[A]) == 105
+
+
+@pytest.mark.parametrize("version", [105, 106])
+def test_a_bookmark_takes_away_what_it_covers(cache: Cache, version: int) -> None:
+    cache.overlay.put(record(B, "2", 105))
+    cache.overlay.confirm("104")
+    assert B in cache.lister
+    cache.overlay.confirm(str(version))
+    assert not cache.overlay.entries
+
+
+def test_a_list_without_a_written_object_proves_it_a_ghost(cache: Cache) -> None:
+    cache.overlay.put(record(B, "2", 105))
+    cache.list(104, record(A, "1", 90))
+    assert B in cache.lister
+    cache.list(110, record(A, "1", 90))
+    assert B not in cache.lister
+    assert not cache.overlay.entries
+
+
+def test_a_deleted_object_is_gone_at_once_until_its_event(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    assert cache.lister.get(A) is None
+    assert cache.lister.list() == []
+    assert cache.lister.keys() == []
+    assert cache.lister.by_index("node", "n1") == []
+    assert cache.lister.index_values("node") == []
+    cache.hear(Updated(record(A, "1", 90), record(A, "1", 103)))
+    assert cache.lister.get(A) is None
+    cache.hear(Deleted(record(A, "1", 104)))
+    assert not cache.overlay.entries
+
+
+def test_another_uid_under_a_deleted_name_is_seen_at_once(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    cache.hear(Deleted(record(A, "1", 103)))
+    cache.overlay.bury(A, "1")  # the answer comes after the event
+    assert not cache.overlay.entries
+    cache.buried.clear()
+    cache.overlay.bury(A, "1")
+    cache.hear(Added(record(A, "2", 104)))
+    assert version_of(cache.lister.get(A)) == 104
+
+
+def test_a_recreated_object_is_seen_and_its_predecessor_never_again(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    cache.overlay.put(record(A, "2", 105))
+    cache.overlay.bury(A, "1")  # the answer to the deletion comes last
+    assert version_of(cache.lister.get(A)) == 105
+    cache.overlay.put(record(A, "1", 104))
+    assert version_of(cache.lister.get(A)) == 105
+    cache.hear(Deleted(record(A, "1", 104)))
+    assert version_of(cache.lister.get(A)) == 105
+    cache.hear(Added(record(A, "2", 105)))
+    assert not cache.overlay.entries
+
+
+def test_what_had_the_name_before_a_deleted_object_stays_hidden(cache: Cache) -> None:
+    cache.overlay.put(record(A, "2", 105))
+    cache.overlay.bury(A, "2")
+    assert A not in cache.lister
+
+
+def test_an_object_is_hidden_when_it_was_created_and_deleted_unseen(cache: Cache) -> None:
+    cache.overlay.put(record(B, "2", 105))
+    cache.overlay.bury(B, "2")
+    cache.list(103, record(A, "1", 90))
+    cache.hear(Added(record(B, "2", 105)))
+    assert B not in cache.lister
+    cache.hear(Deleted(record(B, "2", 107)))
+    assert not cache.overlay.entries
+
+
+def test_a_list_confirms_a_deletion(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    cache.list(100, record(A, "1", 90))
+    assert A not in cache.lister
+    cache.list(105)
+    assert not cache.overlay.entries
+
+
+def test_a_server_that_goes_on_without_a_deletion_is_right_in_the_end(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    for version in ("110", "110", "120"):
+        cache.overlay.confirm(version)
+    assert A not in cache.lister
+    cache.overlay.confirm("130")
+    assert A in cache.lister
+
+
+def test_what_leaves_the_selector_is_hidden_and_what_was_never_in_it_stays_out() -> None:
+    cache = Cache(selective=True)
+    cache.list(100, record(A, "1", 90))
+    cache.overlay.put_outside(A, "1", "101")
+    cache.overlay.put_outside(B, "2", "102")
+    cache.overlay.bury("default/c", "3")
+    assert list(cache.overlay.entries) == [A]
+    assert A not in cache.lister
+    cache.overlay.put(record(A, "1", 103))  # and back again
+    assert version_of(cache.lister.get(A)) == 103
+    cache.hear(Deleted(record(A, "1", 101), may_still_exist=True))
+    assert version_of(cache.lister.get(A)) == 103
+
+
+def test_versions_that_cannot_be_compared_turn_it_off_with_one_warning(
+    cache: Cache, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.overlay.put(record(A, "1", 101))
+    with caplog.at_level(logging.WARNING):
+        cache.overlay.put(record(B, "2", "abc"))
+        cache.overlay.put(record(B, "2", "abd"))
+        cache.overlay.bury(A, "1")
+    assert len(caplog.records) == 1
+    assert cache.overlay.statistics().is_off
+    assert version_of(cache.lister.get(A)) == 90
+
+
+def test_it_is_bounded_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    cache = Cache(max_entries=3)
+    for number in range(5):
+        cache.overlay.put(record(f"default/{number}", str(number), 101 + number))
+    assert sorted(cache.overlay.entries) == ["default/2", "default/3", "default/4"]
+    assert cache.overlay.statistics().dropped == 2
+    assert len(caplog.records) == 1
+
+
+def test_what_the_position_has_passed_makes_room_first() -> None:
+    cache = Cache(max_entries=3)
+    for number in range(3):
+        cache.overlay.put(record(f"default/{number}", str(number), 101 + number))
+    cache.position = "102"
+    cache.overlay.put(record(A, "a", 110))
+    assert sorted(cache.overlay.entries) == ["default/2", A]
+    assert cache.overlay.statistics().dropped == 0
+
+
+def test_a_new_epoch_clears_it(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 101))
+    cache.overlay.clear()
+    assert version_of(cache.lister.get(A)) == 90

@@ -1,0 +1,254 @@
+"""Against a model: whatever is late, a read after an own write returns at least that write.
+
+Hypothesis chooses who writes what, when answers come, when events come, when the connection breaks
+and everything is listed anew, when bookmarks come. The server is a list of changes; the cache is a
+real store with a real overlay. A deletion is only asked for by who has seen the object, for nobody
+can otherwise name its uid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, older
+from pyinformer.store import Indexer, Lister, Overlay
+from tests.store.written import node_of, record, version_of
+
+KEYS = ["x/a", "x/b", "y/a"]
+NODES = ["n1", "n2"]
+_some_key = st.sampled_from(KEYS)
+_some_node = st.sampled_from(NODES)
+
+
+@dataclass
+class State:
+    """An object on the server after a change."""
+
+    version: int
+    uid: str
+    node: str
+    exists: bool = True
+    selected: bool = True
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the cache's scope holds it."""
+        return self.exists and self.selected
+
+
+NOTHING = State(0, "", "", exists=False)
+
+
+@dataclass
+class Answer:
+    """A response on its way."""
+
+    key: str
+    state: State
+    names_version: bool
+
+
+class Reads(RuleBasedStateMachine):
+    """A server, a cache behind it, and this process."""
+
+    @initialize(selective=st.booleans())
+    def begin(self, selective: bool) -> None:
+        self.selective = selective
+        self.revision = 1
+        self.uids = 0
+        self.history: dict[str, list[State]] = {key: [NOTHING] for key in KEYS}
+        self.stream: list[tuple[str, State, State] | int] = []  # a number is a bookmark
+        self.answers: list[Answer] = []
+        self.least: dict[str, int] = dict.fromkeys(KEYS, 0)  # as new as this, every read must be
+        self.position = "1"
+        self.buried: set[tuple[str, str]] = set()
+        self.listing: int | None = None
+        self.store: Indexer[Any] = Indexer()
+        self.store.add_index("node", node_of)
+        self.overlay: Overlay[Any] = Overlay(
+            self.store.get,
+            lambda: self.position,
+            was_deleted=lambda key, uid: (key, uid) in self.buried,
+            selective=selective,
+        )
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+
+    def change(self, key: str, state: State) -> State:
+        """Write on the server."""
+        self.revision += 1
+        state.version = self.revision
+        before = self.history[key][-1]
+        self.history[key].append(state)
+        if before.is_cached or state.is_cached:
+            self.stream.append((key, before, state))
+        return state
+
+    @rule(key=_some_key, node=_some_node, own=st.booleans(), out=st.booleans())
+    def create_or_update(self, key: str, node: str, own: bool, out: bool) -> None:
+        now = self.history[key][-1]
+        uid = now.uid
+        if not now.exists:
+            self.uids += 1
+            uid = f"u{self.uids}"
+        # Only this process moves objects out of the scope: what others move there and back,
+        # unseen, between a look and a deletion, no cache can tell.
+        # And it looks first: an object that was never in this cache is none of its business.
+        may_move = self.selective and own and self.lister.get(key) is not None
+        may_move = may_move and all(each.key != key for each in self.answers)
+        selected = not (may_move and out) and (own or not now.exists or now.selected)
+        state = self.change(key, State(0, uid, node, selected=selected))
+        if own:
+            self.answers.append(Answer(key, state, names_version=True))
+
+    @rule(key=_some_key, names_version=st.booleans())
+    def delete(self, key: str, names_version: bool) -> None:
+        now, seen = self.history[key][-1], self.lister.get(key)
+        if now.exists and seen is not None and seen.metadata.uid == now.uid:
+            state = self.change(key, State(0, now.uid, "", exists=False))
+            self.answers.append(Answer(key, state, names_version))
+
+    @rule(key=_some_key)
+    def others_delete(self, key: str) -> None:
+        now = self.history[key][-1]
+        if now.exists:
+            self.change(key, State(0, now.uid, "", exists=False))
+
+    @precondition(lambda self: self.answers)
+    @rule(pick=st.integers(0, 100))
+    def answer(self, pick: int) -> None:
+        answer = self.answers.pop(pick % len(self.answers))
+        key, state = answer.key, answer.state
+        version = str(state.version)
+        if not state.exists:
+            self.overlay.bury(key, state.uid, version if answer.names_version else None)
+        elif state.selected:
+            self.overlay.put(record(key, state.uid, state.version, state.node))
+        else:
+            self.overlay.put_outside(key, state.uid, version)
+        self.least[key] = max(self.least[key], state.version)
+
+    @precondition(lambda self: self.listing is None and self.stream)
+    @rule(count=st.integers(1, 4))
+    def hear(self, count: int) -> None:
+        for _ in range(min(count, len(self.stream))):
+            self.hear_one()
+
+    def hear_one(self) -> None:
+        """Take one event or bookmark, as guard, store and distribution do."""
+        arrived = self.stream.pop(0)
+        if isinstance(arrived, int):
+            self.position = str(arrived)
+            self.store.bookmark_nowait(self.position)
+            self.overlay.confirm(self.position)
+            return
+        key, before, state = arrived
+        new = record(key, state.uid, state.version, state.node)
+        old = self.store.get(key)
+        event: Event[Any]
+        if not state.is_cached:
+            gone = record(key, before.uid, state.version, before.node)
+            event = Deleted(gone, may_still_exist=self.selective)
+            self.buried.add((key, before.uid))
+        else:
+            event = Added(new) if old is None else Updated(old, new)
+        self.store.apply_nowait(event)
+        self.overlay.observe(event)
+        self.position = str(state.version)
+
+    @precondition(lambda self: not any(isinstance(each, int) for each in self.stream))
+    @rule()
+    def bookmark(self) -> None:
+        self.stream.append(self.revision)
+
+    @precondition(lambda self: self.listing is None)
+    @rule()
+    def list_begins(self) -> None:
+        self.listing = self.revision
+
+    @precondition(lambda self: self.listing is not None)
+    @rule()
+    def list_arrives(self) -> None:
+        assert self.listing is not None
+        at, self.listing = self.listing, None
+        objects = {}
+        for key in KEYS:
+            state = [each for each in self.history[key] if each.version <= at][-1]
+            if state.is_cached:
+                objects[key] = record(key, state.uid, state.version, state.node)
+        for _ in self.store.replace_nowait(objects, str(at)):
+            pass
+        self.position = str(at)
+        self.overlay.sweep()
+        self.overlay.confirm(self.position)
+        self.stream = [
+            each
+            for each in self.stream
+            if (each if isinstance(each, int) else each[2].version) > at
+        ]
+
+    @invariant()
+    def every_read_is_a_state_that_is_new_enough(self) -> None:
+        if not hasattr(self, "lister"):
+            return
+        for key in KEYS:
+            self.check(key, self.lister.get(key))
+
+    def check(self, key: str, seen: KubeObject[Any] | None) -> None:
+        """Find the state that was read: never one before what was read or written earlier."""
+        states = self.history[key]
+        for state, following in zip(states, [*states[1:], None], strict=True):
+            lasted = self.revision if following is None else following.version - 1
+            is_it = version_of(seen) == state.version if state.is_cached else seen is None
+            if is_it and lasted >= self.least[key]:
+                self.least[key] = max(self.least[key], state.version)
+                return
+        raise AssertionError(f"{key}: {seen} is older than {self.least[key]}: {states}")
+
+    @invariant()
+    def all_ways_of_reading_agree(self) -> None:
+        if not hasattr(self, "lister"):
+            return
+        truth = {key: obj for key in KEYS if (obj := self.lister.get(key)) is not None}
+        assert {obj._key: obj for obj in self.lister.list()} == truth
+        assert sorted(self.lister.keys()) == sorted(truth)
+        assert sorted(self.lister.index_values("node")) == sorted(set(map(node_of, truth.values())))
+        for node in NODES:
+            found = {obj._key: obj for obj in self.lister.by_index("node", node)}
+            assert found == {key: obj for key, obj in truth.items() if node_of(obj) == node}
+        for namespace in ("x", "y"):
+            listed = {obj._key for obj in self.lister.namespace(namespace).list()}
+            assert listed == {key for key in truth if key.startswith(f"{namespace}/")}
+
+    @invariant()
+    def nothing_written_enters_the_store(self) -> None:
+        if hasattr(self, "store"):
+            assert all(
+                not older(self.position, obj.metadata.resource_version) for obj in self.store.list()
+            )
+
+    def teardown(self) -> None:
+        """At rest the overlay is empty, and reads equal the server."""
+        if not hasattr(self, "lister"):
+            return
+        if self.listing is not None:
+            self.list_arrives()
+        while self.answers:
+            self.answer(0)
+        while self.stream:
+            self.hear_one()
+        for _ in range(3):
+            self.revision += 1
+            self.stream.append(self.revision)
+            self.hear_one()
+        assert not self.overlay.entries
+        served = {k: s[-1].version for k, s in self.history.items() if s[-1].is_cached}
+        assert {obj._key: version_of(obj) for obj in self.lister.list()} == served
+
+
+TestReads = Reads.TestCase
+TestReads.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
