@@ -1,17 +1,46 @@
 """From a change to a reconcile that cannot be lost: controllers, and operators made of them."""
 
 from pyinformer.controller._conditions import find_condition, is_condition_true, set_condition
+from pyinformer.controller._controller import Controller
 from pyinformer.controller._custom_resource import (
     CustomResource,
     custom_resource,
     custom_resource_definition,
 )
+from pyinformer.controller._event_recorder import EventRecorder, EventRecorderStatistics
+from pyinformer.controller._finalizer import FinalizerPhase, HeldObject, finalizer
+from pyinformer.controller._group import ControllerGroup
+from pyinformer.controller._options import ControllerOptions
+from pyinformer.controller._outcomes import Outcome
 from pyinformer.controller._owner_references import set_controller_reference, set_owner_reference
+from pyinformer.controller._request import Reason, Request
+from pyinformer.controller._result import Reconcile, Result
+from pyinformer.controller._status import (
+    ControllerGroupStatus,
+    ControllerStatus,
+    SlotStatus,
+)
 
 __all__ = [
+    "Controller",
+    "ControllerGroup",
+    "ControllerGroupStatus",
+    "ControllerOptions",
+    "ControllerStatus",
     "CustomResource",
+    "EventRecorder",
+    "EventRecorderStatistics",
+    "FinalizerPhase",
+    "HeldObject",
+    "Outcome",
+    "Reason",
+    "Reconcile",
+    "Request",
+    "Result",
+    "SlotStatus",
     "custom_resource",
     "custom_resource_definition",
+    "finalizer",
     "find_condition",
     "is_condition_true",
     "set_condition",

@@ -31,7 +31,7 @@ class HotLoops:
         "_ends_at",
         "_hot",
         "_limit",
-        "_window",
+        "_window_seconds",
     )
 
     def __init__(self, *, limit: int, window_seconds: float, delay_seconds: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from pyinformer.apimachinery import InvalidArgumentError, check_seconds
-from pyinformer.controller._sources import LOW_PRIORITY
+from pyinformer.workqueue import LOW_PRIORITY
 
 _DURATIONS = (
     "grace_seconds",
@@ -48,7 +48,7 @@ class ControllerOptions:
     """The delay after a key's first failure; it doubles with each. Upstream's."""
     max_backoff_seconds: float = 1000.0
     """The longest delay after a failure. Upstream's."""
-    backoff_jitter: float = 0.1
+    backoff_jitter_ratio: float = 0.1
     """A share of each delay that chance may take off, so that keys which failed together spread;
     0 for none."""
     max_poisoned_slots: int = 10
@@ -92,8 +92,10 @@ class ControllerOptions:
         if self.max_backoff_seconds < self.initial_backoff_seconds:
             reason = f"{self.max_backoff_seconds} is less than initial_backoff_seconds"
             raise InvalidArgumentError("max_backoff_seconds", reason)
-        if not 0 <= self.backoff_jitter <= 1:
-            raise InvalidArgumentError("backoff_jitter", f"{self.backoff_jitter} is not in 0..1")
+        if not 0 <= self.backoff_jitter_ratio <= 1:
+            raise InvalidArgumentError(
+                "backoff_jitter_ratio", f"{self.backoff_jitter_ratio} is not in 0..1"
+            )
         for name in (
             "initial_backoff_seconds",
             "rate_limit_period_seconds",

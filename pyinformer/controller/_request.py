@@ -7,7 +7,7 @@ for logs and tests, never for logic: a reconcile looks at the state, not at what
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
@@ -112,6 +112,3 @@ class Request:
 
 def _rebuild(key: str, cluster: str, reasons: tuple[Reason, ...]) -> Request:
     return Request(key, cluster, reasons=reasons)
-
-
-MAX_REASONS: Final = 8  # kept of one request: enough to see a loop, few enough for a storm

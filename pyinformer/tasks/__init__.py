@@ -1,6 +1,6 @@
 """Where tasks live: hosts for our own, plain tasks and threads for user code, and a watchdog."""
 
-from pyinformer.tasks._functions import check_callable, name_of
+from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Host, close_behind, sleep_until_cancelled
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
@@ -22,6 +22,7 @@ __all__ = [
     "check_callable",
     "close_behind",
     "name_of",
+    "place_of",
     "sleep_until_cancelled",
     "wait_shielded",
 ]

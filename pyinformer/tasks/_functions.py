@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import traceback
 
 from pyinformer.apimachinery import InvalidHandlerError
 
@@ -52,3 +53,12 @@ def name_of(function: object) -> str:
     module = getattr(named, "__module__", None)
     qualname = str(getattr(named, "__qualname__", "?"))
     return f"{module}.{qualname}" if module not in {None, "builtins", "__main__"} else qualname
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, without its text, which may quote an object."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return "at an unknown place"
+    last = frames[-1]
+    return f"at {last.filename}:{last.lineno} in {last.name}"

@@ -101,7 +101,8 @@ class Watchdog:
         self._last_culprit = culprit
         _log.warning(
             "the event loop has been blocked for %.1f s by %s, at %s; nothing else runs meanwhile."
-            " Give a handler that blocks to pyinformer.in_thread",
+            " Give a handler that blocks to pyinformer.in_thread, and make a reconcile that does a"
+            " plain function, which runs in a thread",
             self._limit_seconds,
             culprit,
             self._place(),

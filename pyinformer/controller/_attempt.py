@@ -1,0 +1,100 @@
+"""One call of a user's reconcile: what it is given, where it runs, and what may come back.
+
+What enters is a request; what leaves is a Result or None, or whatever the function raised. The
+object is read from the cache when the call begins, so it is never older than the request. A plain
+function runs in a thread. What returns anything else fails, by name: silence would lose a wish.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, final
+
+from pyinformer.apimachinery import (
+    InvalidTypeError,
+    KubeObject,
+    TerminalError,
+    V,
+)
+from pyinformer.controller._result import Reconcile, Result
+from pyinformer.tasks import WorkerThreads, check_callable, name_of
+
+if TYPE_CHECKING:
+    from pyinformer.controller._request import Request
+    from pyinformer.informer import SharedInformer
+
+_SHAPE = "reconcile(request, obj)"
+
+
+@final
+class Attempt(Generic[V]):
+    """Calls the reconcile function.
+
+    Args:
+        function: the user's.
+        primaries: whose objects it is given; several are of one resource, in several clusters or
+            namespaces.
+
+    Raises:
+        InvalidHandlerError: it cannot be called with a request and an object.
+    """
+
+    def __init__(self, function: Reconcile[V], primaries: Sequence[SharedInformer[V]]) -> None:
+        check_callable(function, _SHAPE, arguments=2)
+        self.name: str = name_of(function)
+        self._function = function
+        self._primaries: dict[str, list[SharedInformer[V]]] = {}
+        for primary in primaries:
+            self._primaries.setdefault(primary.cluster.name, []).append(primary)
+        self._threads = None if _is_asynchronous(function) else WorkerThreads(self.name)
+
+    async def __call__(self, request: Request) -> Result | None:
+        """Read the object and call the function once.
+
+        Raises:
+            BaseException: whatever the function raised.
+            InvalidTypeError: it returned neither None nor a Result.
+            TerminalError: no primary is of the request's cluster.
+
+        Cancellation:
+            Reaches the function; one that runs in a thread is waited for.
+        """
+        obj = self.read(request)
+        if self._threads is None:
+            returned: object = self._function(request, obj)
+        else:
+            returned = await self._threads.run(partial(self._function, request, obj))
+        if isinstance(returned, Awaitable):
+            returned = await returned
+        if returned is None or isinstance(returned, Result):
+            return returned
+        raise InvalidTypeError("result", _nonsense(self.name, returned))
+
+    def read(self, request: Request) -> KubeObject[V] | None:
+        """Return the object as the cache has it now; None if it is gone."""
+        if not self._primaries:
+            return None
+        informers = self._primaries.get(request.cluster)
+        if informers is None:
+            raise TerminalError(f"no primary informer is of cluster {request.cluster!r}")
+        if len(informers) == 1:
+            return informers[0].lister.get(request.key)
+        namespace = request.namespace
+        for informer in informers:
+            if informer.scope.namespace in {None, namespace}:
+                return informer.lister.get(request.key)
+        raise TerminalError(f"no primary informer watches the namespace of {request}")
+
+
+def _is_asynchronous(function: Callable[..., object]) -> bool:
+    """Tell whether a call returns at once; a thread would only cost time then."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - of an object that is called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _nonsense(name: str, returned: object) -> str:
+    if isinstance(returned, BaseException):
+        return f"{name} returned {type(returned).__name__}; an error must be raised"
+    return f"{name} returned {type(returned).__name__}; it must be None or a Result"

@@ -1,0 +1,361 @@
+"""One controller from inside: sources feed the queue, slots empty it, outcomes feed it again.
+
+What enters are events, by way of the sources; what leaves are calls of the user's reconcile. This
+is where the pure decisions meet the queue and the tasks, and where every end of a reconcile is
+counted and logged, with its reasons and without the content of any object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
+    ConflictError,
+    LifecycleError,
+    ReconcileTimeoutError,
+    RetryAfter,
+    TerminalError,
+    V,
+)
+from pyinformer.controller._attempt import Attempt
+from pyinformer.controller._hot_loop import HotLoops
+from pyinformer.controller._intake import Intake
+from pyinformer.controller._key_limit import KeyLimit
+from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.controller._request import Reason, Request
+from pyinformer.controller._result import Result
+from pyinformer.controller._slots import Slots
+from pyinformer.controller._status import ControllerStatus
+from pyinformer.informer import SharedInformer, wait_for_cache_sync
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.tasks import UserTasks, place_of
+from pyinformer.workqueue import PriorityQueue
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from pyinformer.controller._options import ControllerOptions
+    from pyinformer.controller._slot import Ended
+    from pyinformer.controller._sources import Source
+
+_log = logging.getLogger("pyinformer.controller")
+
+_LOOK_SECONDS: Final = 0.005  # at sources that pump their initial keys, for the length of the start
+_METRIC_RESULTS: Final = {
+    "success": "success",
+    "requeue": "requeue_after",
+}  # as upstream; else error
+
+
+@final
+class Engine(Generic[V]):
+    """What a Controller is made of. Constructing it starts nothing.
+
+    Args:
+        name: names it in logs, metrics and status.
+        attempt: calls the user's function.
+        workers: how many slots.
+        options: how it behaves.
+        metrics: where its figures go.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        attempt: Attempt[V],
+        *,
+        workers: int,
+        options: ControllerOptions,
+        metrics: Metrics,
+    ) -> None:
+        self.name: str = name
+        self.options: ControllerOptions = options
+        self.sources: list[Source] = []
+        self.informers: list[SharedInformer[Any]] = []
+        """The caches that have to be filled before the first reconcile."""
+        self.before_attach: list[Callable[[], Any]] = []
+        """Coroutine functions to be called when the caches are filled."""
+        self.on_crash: Callable[[BaseException], None] | None = None
+        """Is told of a bug of ours."""
+        self.is_begun: bool = False
+        self.has_synced: bool = False
+        self.is_running: bool = False
+        self.queue: PriorityQueue[Request] = PriorityQueue(name, metrics=metrics)
+        self.intake: Intake = Intake(self.queue)
+        self._workers = workers
+        self._metrics = metrics
+        self._outcomes = Outcomes(
+            initial_seconds=options.initial_backoff_seconds,
+            max_seconds=options.max_backoff_seconds,
+            jitter=options.backoff_jitter_ratio,
+            rng=options.rng,
+        )
+        self._hot = HotLoops(
+            limit=options.hot_loop_limit,
+            window_seconds=options.hot_loop_window_seconds,
+            delay_seconds=options.hot_loop_delay_seconds,
+        )
+        self._limit = KeyLimit(
+            limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
+        )
+        self._tasks = UserTasks(on_crash=self._crashed)
+        self._slots = Slots(
+            name,
+            self.queue,
+            tasks=self._tasks,
+            prepare=self._prepare,
+            attempt=attempt,
+            conclude=self._conclude,
+            options=options,
+        )
+        self._counts = dict.fromkeys(_COUNTED, 0)
+        self._postponed = 0
+        self._last_error: str | None = None
+        self._now: Callable[[], float] = float
+
+    @property
+    def abandoned(self) -> tuple[str, ...]:
+        """The reconciles that were left to themselves and still run."""
+        return self._tasks.abandoned
+
+    def add_source(self, source: Source, informer: SharedInformer[Any] | None) -> None:
+        """Be fed by a source, too; its informer's cache is waited for.
+
+        Raises:
+            LifecycleError: the controller was started.
+        """
+        if self.is_begun:
+            raise LifecycleError(f"controller {self.name} was started: add its sources before")
+        self.sources.append(source)
+        if informer is not None and informer not in self.informers:
+            self.informers.append(informer)
+
+    def begin_nowait(self) -> None:
+        """Take note of the start.
+
+        Raises:
+            LifecycleError: it was started before.
+        """
+        if self.is_begun:
+            raise LifecycleError(f"controller {self.name} was started before; make a new one")
+        self.is_begun = True
+
+    async def open(self, group: TaskGroup) -> None:
+        """Wait for the caches, have the sources enqueue what exists, and start the workers.
+
+        Args:
+            group: where the sources run.
+
+        Raises:
+            CacheSyncTimeoutError: a cache or a source took too long.
+
+        Cancellation:
+            Safe; what was started is stopped with the group and by stop().
+        """
+        began_at = anyio.current_time()
+        timeout_seconds = self.options.sync_timeout_seconds
+        self._now = asyncio.get_running_loop().time
+        await wait_for_cache_sync(*self.informers, timeout_seconds=timeout_seconds)
+        deadline = began_at + timeout_seconds
+        with anyio.move_on_at(deadline) as scope:
+            for prepare in self.before_attach:
+                await prepare()
+            for source in self.sources:
+                source.attach(self.intake.put_nowait)
+                group.start_soon(source.run, name=f"{source.name} of controller {self.name}")
+            while not all(source.has_synced for source in self.sources):  # noqa: ASYNC110 - pumps
+                await anyio.sleep(_LOOK_SECONDS)
+        if scope.cancelled_caught:
+            pending = tuple(
+                f"{source.name} of controller {self.name}: initial keys are not enqueued yet"
+                for source in self.sources
+                if not source.has_synced
+            )
+            raise CacheSyncTimeoutError(
+                waited_seconds=anyio.current_time() - began_at, pending=pending
+            )
+        self.has_synced = self.is_running = True
+        self._slots.start_nowait(self._workers)
+        _log.info("controller %s works with %d slots", self.name, self._workers)
+
+    def detach_nowait(self) -> None:
+        """Be fed nothing any more."""
+        self.is_running = False
+        for source in self.sources:
+            source.detach()
+
+    async def stop(self) -> None:
+        """Drop what waits, let what is in flight finish, then cancel it.
+
+        Cancellation:
+            Not to be cancelled: its owner shields it, and its two times bound it.
+        """
+        await self._slots.stop()
+        dropped = self.queue.statistics().dropped
+        if dropped:
+            _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
+
+    def force_nowait(self) -> None:
+        """Wait for nobody any more."""
+        self._slots.force_nowait()
+
+    def excuse_current(self) -> None:
+        """Let the reconcile that this is called from end in its own time."""
+        self._slots.excuse_current()
+
+    async def once(self, request: Request) -> Outcome:
+        """Reconcile a request without the queue.
+
+        Raises:
+            LifecycleError: the controller was started: its workers might have the same key.
+
+        Cancellation:
+            Reaches the reconcile, which is awaited up to the grace.
+        """
+        if self.is_begun:
+            raise LifecycleError(f"controller {self.name} was started: enqueue the request instead")
+        return await self._slots.once(request, self._judge)
+
+    def status(self) -> ControllerStatus:
+        """Return how it is doing; from any thread."""
+        now = self._now()
+        statistics = self.queue.statistics()
+        slots = self._slots.status(now)
+        return ControllerStatus(
+            name=self.name,
+            is_running=self.is_running,
+            has_synced=self.has_synced,
+            queue=statistics,
+            slots=slots,
+            poisoned=tuple(slot.request for slot in slots if slot.is_poisoned and slot.request),
+            outcomes=MappingProxyType({**self._counts, "cancelled": self._slots.cancelled}),
+            failing=len(self._outcomes),
+            hot=tuple(str(request) for request in self._hot.hot(now)),
+            postponed=self._postponed,
+            late_results=self._slots.late_results,
+            dropped=statistics.dropped + self.intake.refused,
+            last_error=self._last_error,
+            sources=tuple(source.status() for source in self.sources),
+        )
+
+    def _prepare(self, request: Request, now: float) -> Request | None:
+        wait_seconds = max(
+            self._hot.wait_seconds(request, now), self._limit.wait_seconds(request, now)
+        )
+        if wait_seconds > 0:
+            self._postponed += 1
+            priority = self.queue.priority_of(request)
+            self.queue.add_after_nowait(request, wait_seconds, priority=priority)
+            return None
+        self._limit.started(request, now)
+        is_hot = self._hot.started(request, now)
+        prepared = self.intake.with_reasons(request)
+        if is_hot:
+            self._found_hot(prepared)
+        return prepared
+
+    def _conclude(self, request: Request, ended: Ended, now: float) -> Outcome:
+        outcome = self._judge(request, ended, now)
+        if outcome.after_seconds is not None:
+            is_failure = outcome.is_failure
+            self.intake.put_after_nowait(
+                request,
+                _RETRY if is_failure else _REQUEUE,
+                priority=self._priority_of(outcome),
+                after_seconds=outcome.after_seconds,
+            )
+        return outcome
+
+    def _priority_of(self, outcome: Outcome) -> int:
+        wanted = outcome.priority
+        return self.queue.priority_of(outcome.request) if wanted is None else wanted
+
+    def _judge(self, request: Request, ended: Ended, now: float) -> Outcome:
+        if ended is None or isinstance(ended, Result):
+            outcome = self._outcomes.succeeded(request, ended)
+            if _log.isEnabledFor(logging.DEBUG):
+                self._log_success(outcome)
+        else:
+            outcome = self._outcomes.failed(request, ended, now)
+            self._log_failure(outcome, ended)
+        self._counts[outcome.kind] += 1
+        if self._metrics is not NO_METRICS:
+            self._measure(outcome)
+        return outcome
+
+    def _log_success(self, outcome: Outcome) -> None:
+        _log.debug(
+            "controller %s: reconciled %s: %s; reasons: %s",
+            self.name,
+            outcome.request,
+            outcome.kind,
+            _reasons(outcome.request),
+        )
+
+    def _log_failure(self, outcome: Outcome, error: BaseException) -> None:
+        if isinstance(error, ReconcileTimeoutError):
+            self._counts["timeout"] += 1
+        self._last_error = f"{type(error).__name__} {place_of(error)}"
+        after = outcome.after_seconds
+        _log.log(
+            _level(error),
+            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s",
+            self.name,
+            outcome.request,
+            str(error) if isinstance(error, _SAYS_WHY) else self._last_error,
+            "it is not retried"
+            if after is None
+            else f"failure {outcome.failures}, again in {after:.3f} s",
+            _reasons(outcome.request),
+        )
+
+    def _found_hot(self, request: Request) -> None:
+        _log.warning(
+            "controller %s: %s was reconciled more than %d times in %g s; it may wake itself, and"
+            " is slowed to once in %g s; reasons: %s",
+            self.name,
+            request,
+            self.options.hot_loop_limit,
+            self.options.hot_loop_window_seconds,
+            self.options.hot_loop_delay_seconds,
+            _reasons(request),
+        )
+        self._metrics.increment("controller_hot_loops_total", {"controller": self.name})
+
+    def _measure(self, outcome: Outcome) -> None:
+        labels = {"controller": self.name}
+        result = _METRIC_RESULTS.get(outcome.kind, "error")
+        increment = self._metrics.increment
+        increment("controller_runtime_reconcile_total", {**labels, "result": result})
+        if result == "error":
+            increment("controller_runtime_reconcile_errors_total", labels)
+        if outcome.kind == "terminal":
+            increment("controller_runtime_terminal_reconcile_errors_total", labels)
+        if isinstance(outcome.error, ReconcileTimeoutError):
+            increment("controller_runtime_reconcile_timeouts_total", labels)
+
+    def _crashed(self, error: BaseException) -> None:
+        if self.on_crash is not None:
+            self.on_crash(error)
+
+
+_COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
+_RETRY: Final = Reason(source="reconcile", event="retry")
+_REQUEUE: Final = Reason(source="reconcile", event="requeue")
+_SAYS_WHY: Final = (TerminalError, RetryAfter, ReconcileTimeoutError)  # in words that are for logs
+
+
+def _reasons(request: Request) -> str:
+    return "; ".join(map(str, request.reasons)) or "none"
+
+
+def _level(error: BaseException) -> int:
+    """Conflicts are how optimistic locking works, and RetryAfter is what somebody meant."""
+    return logging.INFO if isinstance(error, ConflictError | RetryAfter) else logging.WARNING

@@ -1,0 +1,212 @@
+"""The life of one controller or of several: caches, sync, workers; and all of it backwards.
+
+What enters are the calls of the owner, signals and crashes; what leaves is one end, in order:
+sources first, then a drain with a deadline, then cancellation, and caches last. Only the caches
+that were started here are closed here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import anyio
+
+from pyinformer.apimachinery import InformerError, LifecycleError
+from pyinformer.controller._signals import StopSignals
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup, TaskStatus
+
+    from pyinformer.controller._engine import Engine
+    from pyinformer.informer import SharedInformer, SharedInformerFactory
+
+_log = logging.getLogger("pyinformer.controller")
+
+_CACHES_SECONDS = 2 * (DEFAULT_GRACE_SECONDS + 5.0)  # informers, then factories, with their hosts
+
+
+@final
+class Life:
+    """Starts and ends controllers together.
+
+    Args:
+        name: names it in errors and logs.
+        engines: the controllers.
+        factories: are started before and closed after them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engines: Sequence[Engine[Any]],
+        factories: Sequence[SharedInformerFactory] = (),
+    ) -> None:
+        self._name = name
+        self._engines = tuple(engines)
+        self._factories = tuple(factories)
+        self._own_informers: list[SharedInformer[Any]] = []
+        self._opening = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._broken = anyio.Event()
+        self._breakage: BaseException | None = None
+        self._is_asked = False
+        self._is_closed = False
+        options = [engine.options for engine in engines]
+        self._host = Host(
+            name,
+            self._main,
+            grace_seconds=max((one.drain_timeout_seconds for one in options), default=0.0)
+            + max((one.grace_seconds for one in options), default=0.0)
+            + _CACHES_SECONDS,
+            on_crash=lambda _: self._ended.set(),
+        )
+        self.watchdog: Watchdog = Watchdog()
+        """Names the reconcile that blocks the loop."""
+
+    async def start(self) -> None:
+        """Start everything and wait until the workers work.
+
+        Raises:
+            CacheSyncTimeoutError: a cache or a source took too long; everything was stopped.
+            LifecycleError: it was started before, or was asked to stop meanwhile.
+
+        Cancellation:
+            Stops what was started, waits for that, then goes on.
+        """
+        if self._is_closed:
+            raise LifecycleError(f"{self._name} is closed; make a new one")
+        for engine in self._engines:
+            engine.begin_nowait()
+            engine.on_crash = self._break_nowait
+        self.watchdog.start_nowait()
+        try:
+            await self._host.start()
+        except BaseException:
+            self._end()
+            raise
+        if not self._host.is_running and not self._is_asked:
+            raise LifecycleError(f"{self._name} was closed while it started")
+
+    async def aclose(self) -> None:
+        """Stop: sources, drain, cancellation, caches. A second call only waits.
+
+        Raises:
+            InternalError: something inside had crashed.
+
+        Cancellation:
+            Takes effect when everything has ended, which the deadlines bound.
+        """
+        self._is_closed = True
+        for engine in self._engines:
+            engine.excuse_current()
+        try:
+            await self._host.aclose()
+        finally:
+            self._end()
+
+    async def wait_ended(self) -> None:
+        """Wait until it is closed, was asked to stop by a signal, or has crashed.
+
+        Cancellation:
+            Safe.
+        """
+        await self._ended.wait()
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Start, stay until a signal or a crash, and stop; a second signal forces.
+
+        Raises:
+            InternalError: something inside crashed.
+
+        Cancellation:
+            The way to stop it from inside the program: closes as aclose() does.
+        """
+        with StopSignals(self._signalled):
+            try:
+                await self.start()
+                if not self._is_asked:
+                    task_status.started()
+                await self._ended.wait()
+            finally:
+                await self.aclose()
+
+    def ask_nowait(self) -> None:
+        """Ask for the end: run() stops in order, also in the middle of the start."""
+        self._is_asked = True
+        self._ended.set()
+        self._opening.cancel()
+
+    def force_nowait(self) -> None:
+        """Wait for no reconcile any more."""
+        for engine in self._engines:
+            engine.force_nowait()
+
+    def _signalled(self, signal_name: str) -> None:
+        if self._is_asked:
+            _log.warning("%s: %s again: nobody is waited for any more", self._name, signal_name)
+            self.force_nowait()
+        else:
+            _log.info("%s: %s: stops in order; once more forces", self._name, signal_name)
+            self.ask_nowait()
+
+    def _break_nowait(self, error: BaseException) -> None:
+        self._breakage = self._breakage or error
+        self._broken.set()
+
+    def _end(self) -> None:
+        self.watchdog.stop_nowait()
+        self._ended.set()
+
+    async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
+        try:
+            with self._opening:
+                await self._open(group)
+            if self._is_asked:
+                return
+            ready()
+            await self._broken.wait()
+            if self._breakage is not None:
+                raise self._breakage
+        finally:
+            group.cancel_scope.cancel()  # the sources
+            with anyio.CancelScope(shield=True):
+                await self._close()
+
+    async def _open(self, group: TaskGroup) -> None:
+        for factory in self._factories:
+            await factory.start()
+        for engine in self._engines:
+            for informer in engine.informers:
+                if not informer.is_running:
+                    await informer.start()
+                    self._own_informers.append(informer)
+        async with anyio.create_task_group() as opening:
+            for engine in self._engines:
+                opening.start_soon(engine.open, group)
+
+    async def _close(self) -> None:
+        for engine in self._engines:
+            engine.detach_nowait()
+        await _together(engine.stop for engine in self._engines)
+        await _together(informer.aclose for informer in self._own_informers)
+        await _together(factory.aclose for factory in self._factories)
+
+
+async def _together(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Close all of them; the first crash is raised when every one has ended."""
+    crashes: list[InformerError] = []
+
+    async def close(one: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await one()
+        except InformerError as error:
+            crashes.append(error)
+
+    async with anyio.create_task_group() as closing:
+        for one in closes:
+            closing.start_soon(close, one)
+    if crashes:
+        raise crashes[0]

@@ -1,0 +1,145 @@
+"""A worker slot's state, and the clock that watches over all slots of a controller.
+
+What enters are the starts of reconciles; what leaves are cancellations of those beyond their
+deadline, once each, and then the news that one ignores it. One timer serves all slots and is armed
+only when it is not: a reconcile that ends in time costs no timer at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from pyinformer.controller._result import Result
+from pyinformer.controller._status import SlotStatus
+
+if TYPE_CHECKING:
+    from pyinformer.controller._request import Request
+    from pyinformer.tasks import UserTask
+
+Ended: TypeAlias = Result | BaseException | None
+"""How a reconcile ended: what it returned, or what it raised."""
+
+
+@final
+class Slot:
+    """One task, and what it is busy with.
+
+    Args:
+        name: names the task while it is idle.
+        is_worker: it serves the queue, and not one request only.
+    """
+
+    __slots__ = (
+        "cancelled_at",
+        "is_poisoned",
+        "is_replaced",
+        "is_worker",
+        "name",
+        "on_poisoned",
+        "request",
+        "started_at",
+        "task",
+        "user_task",
+    )
+
+    def __init__(self, name: str, *, is_worker: bool) -> None:
+        self.name: str = name
+        self.is_worker: bool = is_worker
+        self.on_poisoned: Callable[[Ended], None] | None = None
+        """Is told that nobody should wait for the reconcile."""
+        self.request: Request | None = None
+        self.started_at: float = 0.0
+        self.cancelled_at: float | None = None
+        """When the reconcile was cancelled because of its deadline."""
+        self.is_poisoned: bool = False
+        """The reconcile ignores its cancellation."""
+        self.is_replaced: bool = False
+        """Another slot has taken its place: it ends when the reconcile does."""
+        self.task: asyncio.Task[object] | None = None
+        self.user_task: UserTask | None = None
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether nobody waits for it: the end was asked for from inside of it."""
+        return self.user_task is not None and self.user_task.is_excused
+
+    def status(self, now: float) -> SlotStatus:
+        """Return what it is busy with.
+
+        Args:
+            now: the loop's time.
+        """
+        request = self.request
+        return SlotStatus(
+            name=self.name,
+            request=None if request is None else str(request),
+            seconds=0.0 if request is None else max(0.0, now - self.started_at),
+            is_poisoned=self.is_poisoned,
+        )
+
+
+@final
+class Deadlines:
+    """Watches over slots.
+
+    Args:
+        slots: the slots as they come and go.
+        timeout_seconds: how long a reconcile may take; None for ever.
+        grace_seconds: how long it may take to end once it is cancelled.
+        on_poisoned: is told of a slot whose reconcile did not.
+    """
+
+    def __init__(
+        self,
+        slots: Collection[Slot],
+        *,
+        timeout_seconds: float | None,
+        grace_seconds: float,
+        on_poisoned: Callable[[Slot], None],
+    ) -> None:
+        self._slots = slots
+        self._timeout_seconds = timeout_seconds
+        self._grace_seconds = grace_seconds
+        self._on_poisoned = on_poisoned
+        self._timer: asyncio.TimerHandle | None = None
+
+    def started(self, now: float) -> None:
+        """Take note that a reconcile begins; a timer that is armed fires before its deadline."""
+        if self._timer is None and self._timeout_seconds is not None:
+            self._arm(now + self._timeout_seconds)
+
+    def stop_nowait(self) -> None:
+        """Watch no more."""
+        self._timeout_seconds = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self, at: float) -> None:
+        self._timer = asyncio.get_running_loop().call_at(at, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        next_at = min((self._next_at(slot, now) for slot in tuple(self._slots)), default=math.inf)
+        if next_at < math.inf and self._timeout_seconds is not None:
+            self._arm(next_at)
+
+    def _next_at(self, slot: Slot, now: float) -> float:
+        """Do what is due for a slot; return when to look at it again."""
+        if slot.request is None or slot.is_poisoned or self._timeout_seconds is None:
+            return math.inf
+        if slot.cancelled_at is None:
+            due_at = slot.started_at + self._timeout_seconds
+            if now < due_at:
+                return due_at
+            slot.cancelled_at = now
+            if slot.task is not None:
+                slot.task.cancel()
+        due_at = slot.cancelled_at + self._grace_seconds
+        if now < due_at or slot.cancelled_at == now:  # even without a grace it gets a step
+            return due_at
+        self._on_poisoned(slot)
+        return math.inf

@@ -1,0 +1,77 @@
+"""What controllers say about themselves: frozen records for health endpoints and tests.
+
+What enters are the figures of one moment; what leaves holds keys, names and numbers, never the
+content of an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from pyinformer.controller._sources import SourceStatus
+    from pyinformer.tasks import WatchdogStatistics
+    from pyinformer.workqueue import WorkQueueStatistics
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotStatus:
+    """What one worker slot is busy with."""
+
+    name: str
+    request: str | None
+    """The object, `namespace/name` or `name`, with `cluster:` before it where there are several;
+    None if it is idle."""
+    seconds: float
+    """How long it has been busy with that; 0 if it is idle."""
+    is_poisoned: bool
+    """Its reconcile ignores that it was cancelled; the key waits for it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerStatus:
+    """How one controller is doing."""
+
+    name: str
+    is_running: bool
+    """It was started, and neither closed nor broken since."""
+    has_synced: bool
+    """Every source has enqueued its initial keys, and the workers have begun."""
+    queue: WorkQueueStatistics
+    """Requests that wait, their number by priority, and the age of the oldest."""
+    slots: tuple[SlotStatus, ...]
+    """The worker slots, the poisoned ones included."""
+    poisoned: tuple[str, ...]
+    """The objects whose reconcile ignores that it was cancelled."""
+    outcomes: Mapping[str, int]
+    """How many reconciles ended so: `success`, `requeue`, `error`, `retry_after`, `terminal`; and
+    `timeout`, which are among the errors, and `cancelled`, by closing."""
+    failing: int
+    """Objects whose last reconcile failed and will be retried."""
+    hot: tuple[str, ...]
+    """Objects that are slowed because they were reconciled again and again."""
+    postponed: int
+    """Starts that had to wait, for the limit per key or because the key is hot."""
+    late_results: int
+    """Reconciles that returned long after their deadline; what they returned was dropped."""
+    dropped: int
+    """Requests that waited when the controller was closed, or came later."""
+    last_error: str | None
+    """The type of the last error and where it was raised; None if there was none."""
+    sources: tuple[SourceStatus, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerGroupStatus:
+    """How the controllers of a group are doing."""
+
+    controllers: tuple[ControllerStatus, ...]
+    watchdog: WatchdogStatistics
+    """How often the event loop was blocked, and by which reconcile or handler."""
+    abandoned: tuple[str, ...]
+    """Reconciles that were left to themselves when the group was closed, and still run."""
