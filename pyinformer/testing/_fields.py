@@ -82,12 +82,22 @@ def with_parents(paths: Iterable[Path]) -> set[Path]:
     return {path[:length] for path in paths for length in range(1, len(path) + 1)}
 
 
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Sort paths as Kubernetes lists them: at each level members first, then what is below."""
+
+    def place(path: Path) -> list[tuple[bool, str]]:
+        return [(length < len(path), element) for length, element in enumerate(path, 1)]
+
+    return sorted(paths, key=place)
+
+
 def path_text(path: Path) -> str:
     """Show a path as conflicts name it: `.spec.containers[name="a"].image`."""
-    return "".join(map(_element_text, path))
+    return "".join(map(element_text, path))
 
 
-def _element_text(element: str) -> str:
+def element_text(element: str) -> str:
+    """Show one element of a path: `.image` or `[name="a"]`."""
     kind, _, text = element.partition(":")
     if kind == "f":
         return f".{text}"

@@ -205,7 +205,7 @@ def applied(
     conflicts = tuple(
         Conflict(one, path)
         for one, owned in sorted(others.items())
-        for path in sorted(owned.paths & changes.written)
+        for path in _fields.in_order(owned.paths & changes.written)
     )
     result = _without(others, changes.written | changes.removed)
     if claimed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -16,11 +17,16 @@ import yaml
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing._failure import Failure
+from pyinformer.testing._json_patch import PatchError, json_patch
 from pyinformer.testing._objects import merge_patch
 from pyinformer.testing._resources import ResourceType
+from pyinformer.testing._shapes import BuiltInShape
+from pyinformer.testing._strategic import strategic_merge
 
 APPLY = "application/apply-patch+yaml"
+JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 Edit: TypeAlias = Callable[[JSONObject], JSONObject]
 
@@ -71,10 +77,38 @@ def parse_patch(content_type: str, raw: bytes, resource: ResourceType) -> Edit:
     Raises:
         Failure: it cannot be read (400), or this kind of patch does not fit the resource (415).
     """
-    del resource
+    shape = resource.shape
     if content_type == MERGE:
-        return merge_patch_edit(json_object(raw or b"{}"))
+        return merge_patch_edit(json_object(raw))
+    if content_type == JSON:
+        return _json_patch_edit(raw)
+    if content_type == STRATEGIC and isinstance(shape, BuiltInShape):
+        return partial(strategic_merge, patch=json_object(raw), shape=shape)
+    if content_type == STRATEGIC:
+        message = (
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" {JSON}, {MERGE}, {APPLY}"
+        )
+        raise Failure(415, message)
     raise Failure(415, "415: Unsupported Media Type", details={})
+
+
+def _json_patch_edit(raw: bytes) -> Edit:
+    """Return the edit of a JSON patch (RFC 6902)."""
+    try:
+        operations = msgspec.json.decode(raw, type=list[JSONObject])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Failure(400, f"error decoding patch: {error}") from None
+
+    def edit(body: JSONObject) -> JSONObject:
+        try:
+            patched = json_patch(body, operations)
+        except PatchError:  # the real server keeps the reason to itself, too
+            message = "the server rejected our request due to an error in our request"
+            raise Failure(422, message, details={}) from None
+        return patched if isinstance(patched, dict) else {}
+
+    return edit
 
 
 def merge_patch_edit(patch: JSONObject) -> Edit:

@@ -6,6 +6,8 @@ object, or a Failure. Nothing is stored here, and no argument is changed but whe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing import _failure, _managers
 from pyinformer.testing._failure import Failure
@@ -26,6 +28,11 @@ _SERVER_OWNED = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+
+_OMITTED_IF_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
+_PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+STATUS_KEEPS = {"pods": ("ownerReferences",), "deployments.apps": ("labels",)}
+"""What of the metadata a write of the status of a built-in object leaves alone."""
 
 
 def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONObject:
@@ -52,7 +59,13 @@ def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONOb
 
 
 def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
-    """Return a copy of a body with this metadata and the resource's kind and apiVersion."""
+    """Return a copy of a body with this metadata and the resource's kind and apiVersion.
+
+    What is empty in the metadata is left out, in place: Go's types do not know it from absence.
+    """
+    for name in _OMITTED_IF_EMPTY:
+        if not metadata.get(name, True):
+            del metadata[name]
     fixed = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     return {**body, **fixed}
 
@@ -67,62 +80,6 @@ def check_name(metadata: JSONObject, name: str) -> None:
         raise Failure(400, message)
 
 
-def check_applied(
-    resource: ResourceType, namespace: str, name: str, wanted: JSONObject
-) -> JSONObject:
-    """Refuse a configuration that names another object, or owners; return what identifies it."""
-    kind, api_version = str(wanted.get("kind", "")), str(wanted.get("apiVersion", ""))
-    if (kind, api_version) != (resource.kind, resource.api_version):
-        group, _, version = api_version.rpartition("/")
-        raise Failure(400, f"invalid object type: {group}/{version}, Kind={kind}")
-    metadata = identity(resource, namespace, wanted)
-    check_name(metadata, name)
-    if metadata.get("managedFields") is not None:
-        raise Failure(400, "metadata.managedFields must be nil")
-    names = ("name", "namespace", "uid", "resourceVersion")
-    return {name: metadata[name] for name in names if metadata.get(name)}
-
-
-def check_new_uid(resource: ResourceType, name: str, metadata: JSONObject) -> None:
-    """Refuse to create by a configuration that means an object that is gone."""
-    uid = metadata.get("uid")
-    if uid:
-        why = (
-            f"uid mismatch: the provided object specified uid {uid}, and no existing object was"
-            " found"
-        )
-        raise _failure.conflict(resource, name, why)
-
-
-def check_applied_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None:
-    """Refuse to apply what means another object of this name."""
-    uid = metadata.get("uid")
-    if uid not in (None, old.uid):
-        sentence = f'Invalid value: "{uid}": field is immutable'
-        cause = ("FieldValueInvalid", "metadata.uid", sentence)
-        raise _failure.invalid(resource.kind, resource.group, old.name, [cause])
-
-
-def claims(
-    resource: ResourceType, wanted: JSONObject, subresource: str, *, whole: bool
-) -> JSONObject:
-    """Return what a configuration may write where it is applied; what is null says nothing."""
-    content = _managers.content(
-        _without_nulls({**wanted, "metadata": wanted.get("metadata") or {}})
-    )
-    if subresource == "status":
-        return {"metadata": {}, **({"status": content["status"]} if "status" in content else {})}
-    return without_status(content) if resource.has_status and not whole else content
-
-
-def _without_nulls(body: JSONObject) -> JSONObject:
-    return {
-        name: _without_nulls(value) if isinstance(value, dict) else value
-        for name, value in body.items()
-        if value is not None
-    }
-
-
 def without_status(body: JSONObject) -> JSONObject:
     """Return a copy of an object without its status."""
     return {name: value for name, value in body.items() if name != "status"}
@@ -130,7 +87,19 @@ def without_status(body: JSONObject) -> JSONObject:
 
 def with_status_of(body: JSONObject, other: JSONObject) -> JSONObject:
     """Return a copy of an object with the status of another one, or none."""
-    return without_status(body) | {name: value for name, value in other.items() if name == "status"}
+    return with_fields_of(body, other, ("status",))
+
+
+def with_fields_of(body: JSONObject, other: JSONObject, names: Sequence[str]) -> JSONObject:
+    """Return a copy of a map with some fields as in another one, or absent as there."""
+    kept = {name: value for name, value in body.items() if name not in names}
+    return kept | {name: other[name] for name in names if name in other}
+
+
+def keeps_metadata(resource: ResourceType) -> bool:
+    """Tell whether a write of the status leaves labels and the like alone."""
+    is_custom = resource.list_shape == "custom"
+    return is_custom or resource.group == "apiextensions.k8s.io"
 
 
 def owned_by(body: JSONObject, managed: Managed) -> JSONObject:
@@ -166,6 +135,27 @@ def check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> Non
         raise _failure.conflict(resource, old.name, _STALE)
 
 
+def check_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None:
+    """Refuse a patch that means another object of this name."""
+    uid = metadata.get("uid")
+    if uid not in (None, old.uid):
+        sentence = f'Invalid value: "{uid}": field is immutable'
+        cause = ("FieldValueInvalid", "metadata.uid", sentence)
+        raise _failure.invalid(resource.kind, resource.group, old.name, [cause])
+
+
+def check_patched(resource: ResourceType, old: Record, body: JSONObject) -> None:
+    """Refuse a patch that leaves the object without a name, or means another one."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        message = (
+            f"the name of the object ({old.name} based on URL) was undeterminable: name must be"
+            " provided"
+        )
+        raise Failure(400, message)
+    check_uid(resource, old, metadata)
+
+
 def check_delete(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
     """Refuse a deletion whose preconditions name another uid or resource version."""
     uid, version = wanted.get("uid"), wanted.get("resourceVersion")
@@ -199,9 +189,15 @@ def replaced(
         subresource: "", "status" or "finalize".
         whole: take the status with the rest.
     """
+    if subresource == "finalize":
+        return {**before, "spec": body["spec"]} if "spec" in body else before
     if subresource:
-        field = "status" if subresource == "status" else "spec"
-        return {**before, field: body[field]} if field in body else before
+        kept = STATUS_KEEPS.get(resource.qualified_name, ())
+        metadata = before["metadata"]
+        if not keeps_metadata(resource):
+            metadata = with_fields_of(body["metadata"], metadata, kept)
+        body = {**with_status_of(before, body), "metadata": metadata}
+        whole = True
     owned = {name: before["metadata"][name] for name in _SERVER_OWNED if name in before["metadata"]}
     metadata = {**body["metadata"], **owned}
     for name in _SERVER_OWNED:
@@ -233,6 +229,19 @@ def check_finalizers(resource: ResourceType, before: JSONObject, after: JSONObje
         raise _failure.invalid(resource.kind, resource.group, before["metadata"]["name"], causes)
 
 
+def held_for_dependents(before: JSONObject, options: JSONObject) -> JSONObject:
+    """Return an object that is being deleted, held as long as its dependents ask for.
+
+    Nobody collects them here, as beside a lone kube-apiserver: whoever asks for that has to remove
+    the finalizer too.
+    """
+    held_by = _PROPAGATION.get(str(options.get("propagationPolicy") or ""))
+    finalizers = before["metadata"].get("finalizers") or []
+    if held_by is None or held_by in finalizers:
+        return before
+    return {**before, "metadata": {**before["metadata"], "finalizers": [*finalizers, held_by]}}
+
+
 def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
     """Tell whether an update removed the last thing that a deletion waited for."""
     if "deletionTimestamp" not in before["metadata"]:
@@ -243,9 +252,13 @@ def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
     return not after["metadata"].get("finalizers") and not waits_for_kubelet
 
 
-def bump_generation(before: JSONObject, after: JSONObject) -> None:
-    """Count a change of anything but metadata and status, in `after` itself."""
-    apart = ("metadata", "status")
+def bump_generation(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
+    """Count a change of anything but metadata and status, in `after` itself.
+
+    The status of a custom resource counts if it has no subresource of its own.
+    """
+    is_plain = resource.list_shape == "custom" and not resource.has_status
+    apart = ("metadata",) if is_plain else ("metadata", "status")
     old = {name: value for name, value in before.items() if name not in apart}
     new = {name: value for name, value in after.items() if name not in apart}
     if "generation" in before["metadata"] and old != new:

@@ -143,13 +143,43 @@ def _order(old: list[str], new: Collection[str]) -> list[str]:
     """Lay out the items of both lists: the wanted order, and the others where they were."""
     order: list[str] = []
     waiting = list(new)
+    shared = [element for element in new if element in old]
     for element in old:
         if element not in new:
             order.append(element)
-            continue
-        while element in waiting:
-            order.append(waiting.pop(0))
+        elif element == shared[0]:  # others that are wanted too find their place later
+            length = waiting.index(element) + 1
+            order += waiting[:length]
+            del waiting[:length], shared[0]
+            if not shared:
+                shared.append("")
     return order + waiting
+
+
+def ambiguity(value: JSONValue, shape: Shape) -> tuple[Path, str | None] | None:
+    """Find a keyed list whose items cannot be told apart.
+
+    Returns:
+        Where the list is and which item it has twice; None for an item without its keys, and None
+        at all if there is no such list.
+    """
+
+    def walk(part: _Part, path: Path) -> tuple[Path, str | None] | None:
+        keys = part.shape.list_keys
+        if isinstance(part.value, list) and keys is not None:
+            seen: set[str] = set()
+            for item in part.value:
+                element = _element(item, keys)
+                if element is None or element in seen:
+                    return path, element
+                seen.add(element)
+        for element, child in (_parts(part.value, part.shape) or {}).items():
+            found = walk(child, (*path, element))
+            if found is not None:
+                return found
+        return None
+
+    return walk(_Part(value, shape, is_declared=True), ())
 
 
 def without(value: JSONValue, doomed: Collection[Path], shape: Shape) -> JSONValue:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing import _failure
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._listing import Page, render_page
@@ -107,13 +107,16 @@ class WriteCall:
     def _place(self) -> tuple[ResourceType, str, str]:
         return self.resource, self.route.namespace, self.route.name
 
-    def _options(self, *, dry_run: tuple[str, ...] = ()) -> WriteOptions:
+    def _options(self, deletion: Mapping[str, JSONValue] | None = None) -> WriteOptions:
+        deletion = deletion or {}
+        dry_run = deletion.get("dryRun")
         return parse_write_options(
             self.route.verb,
             self.query,
             user_agent=self.user_agent,
             is_apply=self.content_type == APPLY,
-            dry_run=dry_run,
+            dry_run=[str(one) for one in dry_run] if isinstance(dry_run, list) else [],
+            propagation=str(deletion.get("propagationPolicy") or ""),
         )
 
     def _deletion(self) -> tuple[JSONObject, bool]:
@@ -122,7 +125,9 @@ class WriteCall:
         seconds = self.query.get("gracePeriodSeconds", "")
         if seconds.isdigit():
             wanted.setdefault("gracePeriodSeconds", int(seconds))
-        return wanted, self._options(dry_run=tuple(wanted.get("dryRun") or ())).dry_run
+        if self.query.get("propagationPolicy"):
+            wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
+        return wanted, self._options(wanted).dry_run
 
     def _object(self) -> JSONObject:
         if not self.body:

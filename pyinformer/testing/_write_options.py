@@ -18,6 +18,7 @@ _KINDS = {
     "delete": "DeleteOptions",
     "deletecollection": "DeleteOptions",
 }
+_PROPAGATIONS = ("", "Foreground", "Background", "Orphan")
 _LONGEST_MANAGER_BYTES = 128
 KIT_MANAGER = "pyinformer-testing"
 """Who writes through the kit's own calls, as the User-Agent of its HTTP client says too."""
@@ -47,6 +48,7 @@ def parse_write_options(
     user_agent: str,
     is_apply: bool = False,
     dry_run: Sequence[str] = (),
+    propagation: str = "",
 ) -> WriteOptions:
     """Parse the terms of a write.
 
@@ -56,6 +58,7 @@ def parse_write_options(
         user_agent: names the manager if the query does not.
         is_apply: whether it is a server-side apply.
         dry_run: what the body of a deletion says about it.
+        propagation: what a deletion says about dependents.
 
     Raises:
         Failure: 422.
@@ -75,6 +78,10 @@ def parse_write_options(
     if any(one != "All" for one in asked):
         sentence = f'Unsupported value: ["{asked[0]}"]: supported values: "All"'
         causes.append(("FieldValueNotSupported", "dryRun", sentence))
+    if propagation not in _PROPAGATIONS:
+        supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        sentence = f'Unsupported value: "{propagation}": {supported}'
+        causes.append(("FieldValueNotSupported", "propagationPolicy", sentence))
     if causes:
         raise invalid(_KINDS[verb], "meta.k8s.io", "", causes)
     return WriteOptions(

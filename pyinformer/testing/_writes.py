@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.testing import _defaults, _failure, _fields, _managers, _rules
+from pyinformer.testing import _apply_rules, _defaults, _failure, _fields, _managers, _rules
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._leases import Leases
 from pyinformer.testing._managers import Author, Managed
@@ -142,6 +142,7 @@ class Writes:
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
             body = edit(old.to_dict())
+            _rules.check_patched(resource, old, body)
             return self.update(resource, namespace, name, body, options, subresource=subresource)
 
     def apply(
@@ -170,8 +171,9 @@ class Writes:
         Raises:
             Failure: 400, 404 (namespace, or status of nothing), 409 (conflicts) or 422.
         """
-        metadata = _rules.check_applied(resource, namespace, name, wanted)
-        claims = _rules.claims(resource, wanted, subresource, whole=options.whole)
+        metadata = _apply_rules.check_configuration(resource, namespace, name, wanted)
+        claims = _apply_rules.claims(resource, wanted, subresource, whole=options.whole)
+        _apply_rules.check_unambiguous(resource, name, metadata.get("namespace", ""), claims)
         with self._storage.lock:
             old = self._storage.get(resource, key_of(namespace, name))
             if old is None and subresource:
@@ -187,7 +189,7 @@ class Writes:
                 now=self._timestamp(0.0),
             )
             if old is None:
-                _rules.check_new_uid(resource, name, metadata)
+                _apply_rules.check_new_uid(resource, name, metadata)
                 body = _rules.typed(resource, claims, {**claims["metadata"], **metadata})
                 created = self._new(resource, namespace, body, body["metadata"], options)
                 created = _rules.owned_by(created, outcome.managed)
@@ -197,7 +199,7 @@ class Writes:
                     (str(one.author), _fields.path_text(one.path)) for one in outcome.conflicts
                 ]
                 raise _failure.apply_conflict(found)
-            _rules.check_applied_uid(resource, old, metadata)
+            _rules.check_uid(resource, old, metadata)
             _rules.check_update(resource, old, metadata)
             after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
             _defaults.refill(resource, after)
@@ -233,7 +235,7 @@ class Writes:
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
             _rules.check_delete(resource, old, options.get("preconditions") or {})
-            before = old.to_dict()
+            before = _rules.held_for_dependents(old.to_dict(), options)
             grace = 0 if at_once else _rules.grace_seconds(resource, before, options)
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
@@ -243,7 +245,7 @@ class Writes:
                 if before["kind"] == "Pod" and not at_once:  # its kubelet is told first
                     self._put(resource, self._doomed(before, 0), terms)
                 return old if dry_run else self._remove(resource, old.key), True
-            if "deletionTimestamp" in before["metadata"]:
+            if "deletionTimestamp" in before["metadata"] and before == old.to_dict():
                 return old, False
             return self._put(resource, self._doomed(before, grace), terms), False
 
@@ -293,8 +295,8 @@ class Writes:
         for forbidden in ("deletionTimestamp", "resourceVersion", "generation"):
             metadata.pop(forbidden, None)
         created = _rules.typed(resource, body, metadata)
-        if resource.has_status and not options.whole:
-            created.pop("status", None)
+        if resource.has_status and not options.whole and resource.qualified_name != "nodes":
+            created.pop("status", None)  # kubelets create their nodes with it
         _defaults.apply(resource, created)
         if resource.has_generation:
             metadata["generation"] = 1
@@ -339,7 +341,7 @@ class Writes:
             if not options.dry_run:
                 self._remove(resource, old.key)
             return make_record(resource, after)
-        _rules.bump_generation(before, after)
+        _rules.bump_generation(resource, before, after)
         return self._put(resource, after, options)
 
     def _put(self, resource: ResourceType, body: JSONObject, options: WriteOptions) -> Record:
