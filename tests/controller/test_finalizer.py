@@ -1,0 +1,230 @@
+"""Finalizers on a server: added before the work, removed behind the clean-up, no other lost.
+
+Conflicts are made by a second writer, who is quicker than the cache that the reconcile read.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import (
+    ConflictError,
+    InvalidArgumentError,
+    JSONObject,
+    KubeObject,
+    NotFoundError,
+)
+from pyinformer.cluster import connect
+from pyinformer.controller import finalizer
+from pyinformer.testing import APIServer, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer.cluster import Cluster
+
+OURS = "acme.io/backups"
+THEIRS = "example.com/audit"
+
+
+@asynccontextmanager
+async def _shop(**metadata: Any) -> AsyncIterator[tuple[APIServer, Cluster]]:
+    """Serve one config map, `default/a`, with this metadata."""
+    with APIServer() as server:
+        server.create(_config_map(**metadata))
+        async with connect(server=server.url) as cluster:
+            yield server, cluster
+
+
+def _config_map(**metadata: Any) -> JSONObject:
+    place = {"name": "a", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": place | metadata}
+
+
+async def _cached(cluster: Cluster) -> KubeObject:
+    return await cluster.get("v1", "configmaps", "default/a")
+
+
+def _finalizers(server: APIServer) -> list[str]:
+    stored = server.get("v1", "configmaps", "a")
+    found: list[str] = stored["metadata"].get("finalizers", [])
+    return found
+
+
+def _touch(server: APIServer, **metadata: Any) -> None:
+    """Change the object behind the back of whoever has read it."""
+    server.patch("v1", "configmaps", "a", {"data": {"x": "y"}, "metadata": metadata})
+
+
+def _is_gone(server: APIServer) -> bool:
+    try:
+        server.get("v1", "configmaps", "a")
+    except NotFoundError:
+        return True
+    return False
+
+
+async def test_the_finalizer_is_there_before_the_work_begins() -> None:
+    async with _shop(finalizers=[THEIRS]) as (server, cluster):
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            assert held.phase == "active"
+            assert _finalizers(server) == [THEIRS, OURS]
+            assert held.object is not None
+            assert held.object.metadata.finalizers == (THEIRS, OURS)
+
+        assert _finalizers(server) == [THEIRS, OURS]
+
+
+async def test_an_object_that_has_it_is_not_written_again() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        obj = await _cached(cluster)
+        server.clear_requests()
+
+        async with finalizer(cluster, obj, OURS) as held:
+            assert held.phase == "active"
+
+        assert [record.verb for record in server.requests if record.verb != "get"] == []
+
+
+async def test_leaving_the_block_lets_a_deleted_object_go() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            assert held.phase == "deleting"
+            assert not _is_gone(server), "it waits until the cleaning up is over"
+
+        assert _is_gone(server)
+
+
+async def test_a_deleted_object_goes_on_waiting_for_others() -> None:
+    async with _shop(finalizers=[THEIRS, OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            assert held.phase == "deleting"
+        assert _finalizers(server) == [THEIRS]
+
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            assert held.phase == "gone", "it is cleaned up once"
+        assert _finalizers(server) == [THEIRS]
+
+
+async def test_a_failed_clean_up_keeps_the_finalizer() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+
+        with pytest.raises(ValueError, match="bucket"):
+            async with finalizer(cluster, await _cached(cluster), OURS):
+                raise ValueError("the bucket is not empty")
+
+        assert _finalizers(server) == [OURS]
+
+
+async def test_a_clean_up_may_go_on_in_a_later_reconcile() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            held.keep()
+
+        assert _finalizers(server) == [OURS]
+
+
+async def test_an_object_that_is_deleted_without_it_is_left_alone() -> None:
+    async with _shop(finalizers=[THEIRS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            assert held.phase == "gone"
+
+        assert _finalizers(server) == [THEIRS]
+
+
+async def test_no_object_is_gone() -> None:
+    async with (
+        _shop() as (_, cluster),
+        finalizer(cluster, None, OURS) as held,
+    ):
+        assert held.phase == "gone"
+        assert held.object is None
+
+
+async def test_a_finalizer_that_was_added_meanwhile_is_kept_when_ours_is_added() -> None:
+    async with _shop() as (server, cluster):
+        stale = await _cached(cluster)
+        _touch(server, finalizers=[THEIRS])
+
+        async with finalizer(cluster, stale, OURS) as held:
+            assert held.phase == "active"
+
+        assert _finalizers(server) == [THEIRS, OURS]
+
+
+async def test_a_finalizer_that_was_removed_meanwhile_does_not_come_back() -> None:
+    async with _shop(finalizers=[THEIRS, OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+
+        async with finalizer(cluster, await _cached(cluster), OURS):
+            _touch(server, finalizers=[OURS])
+
+        assert _is_gone(server)
+
+
+async def test_an_object_that_was_deleted_meanwhile_gets_no_finalizer() -> None:
+    async with _shop(finalizers=[THEIRS]) as (server, cluster):
+        stale = await _cached(cluster)
+        server.delete("v1", "configmaps", "a")
+
+        async with finalizer(cluster, stale, OURS) as held:
+            assert held.phase == "gone"
+
+        assert _finalizers(server) == [THEIRS]
+
+
+@pytest.mark.parametrize("is_recreated", [False, True], ids=["gone", "recreated"])
+async def test_another_object_of_that_name_is_not_touched(is_recreated: bool) -> None:
+    async with _shop() as (server, cluster):
+        stale = await _cached(cluster)
+        server.delete("v1", "configmaps", "a")
+        if is_recreated:
+            server.create(_config_map())
+
+        async with finalizer(cluster, stale, OURS) as held:
+            assert held.phase == "gone"
+            assert held.object is None
+
+        assert _is_gone(server) or _finalizers(server) == []
+
+
+async def test_an_object_that_goes_during_the_clean_up_is_no_error() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            _touch(server, finalizers=None)
+
+        assert held.object is None
+        assert _is_gone(server)
+
+
+async def test_who_always_loses_the_race_gives_up_with_the_conflict() -> None:
+    async with _shop() as (server, cluster):
+        obj = await _cached(cluster)
+        server.faults.add(Fault(verb="patch", status=409, times=None))
+
+        with pytest.raises(ConflictError):
+            async with finalizer(cluster, obj, OURS):
+                pytest.fail("the work must not begin without the finalizer")
+
+        assert server.faults.struck == 5
+
+
+@pytest.mark.parametrize("name", ["", "backups", "acme.io/", "/x", "Acme.io/x", "a/b/c"])
+async def test_a_name_that_is_none_is_refused(name: str) -> None:
+    async with _shop() as (_, cluster):
+        with pytest.raises(InvalidArgumentError, match=r"^name: "):
+            async with finalizer(cluster, await _cached(cluster), name):
+                pytest.fail("the work must not begin")
