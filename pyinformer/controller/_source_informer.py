@@ -36,9 +36,10 @@ from pyinformer.controller._reasons import (
     reason_of_resync,
 )
 from pyinformer.controller._source_fence import SourceFence
-from pyinformer.controller._sources import LOW_PRIORITY, SourceStatus
+from pyinformer.controller._sources import SourceStatus
 from pyinformer.informer._backlog import Backlog
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from pyinformer.controller._request import Reason, Request

@@ -26,8 +26,9 @@ from pyinformer.controller._pump import pump
 from pyinformer.controller._reasons import reason_of_timer
 from pyinformer.controller._request import Request
 from pyinformer.controller._source_fence import SourceFence
-from pyinformer.controller._sources import LOW_PRIORITY, SourceStatus
+from pyinformer.controller._sources import SourceStatus
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from pyinformer.controller._source_informer import InformerSource
@@ -101,7 +102,7 @@ class TimerSource:
             return keys
         requests: dict[Request, None] = {}
         collect(keys, self._cluster, requests)
-        return lambda: requests.keys()
+        return requests.keys
 
     async def wait_synced(self) -> None:
         """Return: it has no initial list.

@@ -8,7 +8,7 @@ transition is missed; and it calls back at once, so nothing waits anywhere but i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer.apimachinery import Event, V, View
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pyinformer.controller._request import Reason, Request
     from pyinformer.informer import Receiver
     from pyinformer.store import IndexFunction, Lister
-
-LOW_PRIORITY: Final = -100
-"""Of initial lists, resyncs and paced timers: controller-runtime's, below every real event's 0."""
 
 
 class Enqueue(Protocol):

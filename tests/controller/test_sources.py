@@ -26,6 +26,7 @@ from pyinformer.controller._request import Reason, Request
 from pyinformer.controller._source_informer import InformerSource, SourceOptions
 from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
 from tests.controller.feeding import Counted, FedInformer, Noted, made
+from tests.store.objects import pod
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
@@ -273,6 +274,21 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
     assert "mapping" in (source.status().last_failure or "")
     assert metrics.counts == {"controller_source_failures_total watched mapping": 3}
     assert informer.crashes == []
+
+
+def test_an_object_that_does_not_fit_the_projection_costs_no_other_key() -> None:
+    informer, by_key, by_node = FedInformer(), Noted(), Noted()
+    informer.load()
+    PrimarySource(informer).attach(by_key)
+    watched = WatchedSource(informer, lambda obj: str(obj.view.spec.node_name))
+    watched.attach(by_node)
+
+    for name, node in (("a", "n1"), ("misfit", 7), ("b", "n2")):
+        informer.add(pod(name, node, viewed=True))
+
+    assert by_key.take() == [f"default/{name} added 0" for name in ("a", "misfit", "b")]
+    assert by_node.take() == ["n1 added 0", "n2 added 0"]
+    assert "InvalidObjectError" in (watched.status().last_failure or "")
 
 
 def test_each_type_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
