@@ -1,0 +1,414 @@
+"""Reads and writes of single objects: what each verb does, and what both servers answer to it.
+
+The answers decide what this process's reads will show, so each promise is held against what an
+observer of the writes heard, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer import GroupVersionResource
+from pyinformer.cluster import create_or_update, retry_on_conflict
+from tests.cluster.observing import Heard
+from tests.integration.objects import CONFIG_MAPS, NODES, PODS, SECRETS, pod_on, unique
+
+if TYPE_CHECKING:
+    from pyinformer import Cluster, KubeObject
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.servers import Server
+
+HOLD = "suite.example.com/hold"
+_TWO_CONTAINERS = {
+    "containers": [
+        {"name": "main", "image": "example.com/app:1", "env": [{"name": "A", "value": "1"}]},
+        {"name": "side", "image": "example.com/side:1", "args": ["--quiet"]},
+    ]
+}
+
+
+class Container(msgspec.Struct):
+    """The little that a controller knows of a container."""
+
+    name: str
+    image: str
+
+
+class PodSpec(msgspec.Struct):
+    """The little that a controller knows of a pod's spec."""
+
+    containers: list[Container]
+
+
+class Pod(msgspec.Struct):
+    """The little that a controller knows of a pod."""
+
+    spec: PodSpec
+
+
+def observed(cluster: Cluster, plural: str) -> Heard:
+    heard = Heard()
+    cluster.observe_writes(GroupVersionResource.of("v1", plural), heard)
+    return heard
+
+
+def wrote(obj: KubeObject) -> tuple[str, str, str]:
+    return ("wrote", str(obj.key), obj.metadata.resource_version)
+
+
+def deleted(obj: KubeObject) -> tuple[str, str, str]:
+    return ("deleted", str(obj.key), obj.metadata.uid)
+
+
+async def test_an_object_is_created_read_replaced_and_deleted(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        heard = observed(cluster, "configmaps")
+
+        created = await cluster.create(CONFIG_MAPS.make("a"), namespace=namespace)
+        read = await cluster.get("v1", "configmaps", f"{namespace}/a")
+        body = created.to_dict()
+        body["data"] = {"key": "other"}
+        replaced = await cluster.replace(body)
+        again = await cluster.replace(replaced)
+
+        assert read == created
+        assert replaced.at("data.key", str) == "other"
+        assert replaced.metadata.resource_version != created.metadata.resource_version
+        assert again.metadata.resource_version == replaced.metadata.resource_version
+        assert cluster.write_statistics().unchanged == 1
+        assert await cluster.delete(again) is None
+        assert await cluster.delete(again) is None
+        assert await cluster.delete("v1", "configmaps", created.key) is None
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.get("v1", "configmaps", created.key)
+        assert heard.events == [
+            wrote(created),
+            wrote(replaced),
+            wrote(replaced),
+            deleted(created),
+            deleted(created),
+        ]
+
+
+async def test_a_name_is_generated_and_a_name_that_exists_is_a_conflict(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        body = CONFIG_MAPS.make("", namespace)
+        body["metadata"] = {"generateName": "made-", "namespace": namespace}
+        created = await cluster.create(body)
+
+        assert created.metadata.name.startswith("made-")
+        with pytest.raises(pyinformer.ConflictError) as raised:
+            await cluster.create(CONFIG_MAPS.make(created.metadata.name, namespace))
+        assert raised.value.reason == "AlreadyExists"
+
+
+async def test_a_replace_of_an_old_version_is_a_conflict(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        old = await cluster.create(CONFIG_MAPS.make("a", namespace))
+        await cluster.patch(old, {**old.to_dict(), "data": {"key": "newer"}})
+
+        with pytest.raises(pyinformer.ConflictError) as raised:
+            await cluster.replace(old)
+        assert raised.value.reason == "Conflict"
+        edited = {**old.to_dict(), "data": {"key": "mine"}}
+        with pytest.raises(pyinformer.ConflictError):
+            await cluster.patch(old, edited, check_version=True)
+        assert (await cluster.patch(old, edited)).at("data.key", str) == "mine"
+
+
+async def test_an_edit_through_a_model_keeps_what_the_model_does_not_know(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        before = await cluster.create(PODS.make("a", namespace, spec=_TWO_CONTAINERS))
+        pod = before.as_type(Pod)
+        pod.spec.containers[1].image = "example.com/side:2"
+
+        after = await cluster.patch(before, pod)
+
+        assert {str(change) for change in pyinformer.diff(before, after)} <= {
+            "spec.containers[1].image",
+            "metadata.generation",
+        }
+        assert after.at("spec.containers", list[Container])[1].image == "example.com/side:2"
+        assert await cluster.patch(after, after.as_type(Pod)) == after
+        assert cluster.write_statistics().skipped == 1
+
+
+async def test_a_status_is_written_by_itself_and_only_its_differences(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        heard = observed(cluster, "pods")
+        pod = await cluster.create(PODS.make("a", namespace))
+        other = {**(pod.to_dict().get("status") or {}), "message": "mine"}
+
+        written = await cluster.status(pod, other)
+        same = await cluster.status(written, written.to_dict()["status"])
+
+        assert written.at("status.message", str) == "mine"
+        assert same == written
+        edited = written.to_dict()
+        edited["status"]["message"] = "through patch"
+        with pytest.raises(pyinformer.InvalidArgumentError, match="status"):
+            await cluster.patch(written, edited)
+        assert heard.events == [wrote(pod), wrote(written)]
+
+
+async def test_what_finalizers_hold_is_gone_with_the_last_of_them(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        heard = observed(cluster, "configmaps")
+        body = CONFIG_MAPS.make("a", namespace)
+        body["metadata"]["finalizers"] = [HOLD]
+        created = await cluster.create(body)
+
+        held = await cluster.delete(created)
+
+        assert held is not None
+        assert held.metadata.deletion_timestamp is not None
+        assert heard.events == [wrote(created), wrote(held)]
+        freed = held.to_dict()
+        freed["metadata"]["finalizers"] = []
+        last = await cluster.patch(held, freed)
+        assert last.metadata.uid == created.metadata.uid
+        assert heard.events[2:] == [deleted(created)]
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.get("v1", "configmaps", created.key)
+
+
+async def test_a_pod_with_a_grace_period_stays_until_that_is_over(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        heard = observed(cluster, "pods")
+        idle = await cluster.create(PODS.make("idle", namespace))
+        bound = await cluster.create(pod_on("node-1", "bound", namespace))
+        del heard.events[:]
+
+        assert await cluster.delete(idle) is None
+        ending = await cluster.delete(bound)
+        assert ending is not None
+        assert await cluster.delete(ending, grace_period_seconds=0) is None
+
+        assert heard.events == [deleted(idle), wrote(ending), deleted(bound)]
+
+
+async def test_what_is_answered_with_the_object_itself_may_be_gone_all_the_same(
+    server: Server,
+) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        heard = observed(cluster, "services")
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
+        body["spec"] = {"ports": [{"port": 80}], "clusterIP": "None"}
+        service = await cluster.create(body, namespace=namespace)
+
+        assert await cluster.delete(service) is None
+        assert heard.events[1:] == [deleted(service)]
+
+
+async def test_a_namespace_that_ends_is_still_there(server: Server) -> None:
+    name = server.namespace()
+    async with server.connect() as cluster:
+        heard = observed(cluster, "namespaces")
+        namespace = await cluster.get("v1", "namespaces", name)
+
+        ending = await cluster.delete(namespace)
+
+        assert ending is not None
+        assert heard.events == [wrote(ending)]
+
+
+async def test_a_deletion_spares_a_successor_and_a_newer_version(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        first = await cluster.create(CONFIG_MAPS.make("a", namespace))
+        assert await cluster.delete(first) is None
+        second = await cluster.create(CONFIG_MAPS.make("a", namespace))
+        heard = observed(cluster, "configmaps")
+
+        with pytest.raises(pyinformer.ConflictError):
+            await cluster.delete(first)
+        newer = await cluster.patch(second, {**second.to_dict(), "data": {"key": "newer"}})
+        with pytest.raises(pyinformer.ConflictError):
+            await cluster.delete(second, check_version=True)
+        assert await cluster.delete(first, check_uid=False) is None
+
+        assert heard.events == [wrote(newer), deleted(second)]
+
+
+async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        kept = await cluster.create(CONFIG_MAPS.make("kept", namespace))
+        heard = observed(cluster, "configmaps")
+
+        await cluster.create(CONFIG_MAPS.make("a", namespace), dry_run=True)
+        await cluster.patch(kept, {**kept.to_dict(), "data": {"key": "x"}}, dry_run=True)
+        await cluster.delete(kept, dry_run=True)
+
+        assert await cluster.get("v1", "configmaps", kept.key) == kept
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.get("v1", "configmaps", f"{namespace}/a")
+        assert heard.events == []
+
+
+async def test_an_apply_creates_changes_and_leaves_the_rest_to_others(server: Server) -> None:
+    namespace = server.namespace()
+    desired = CONFIG_MAPS.make("a", namespace)
+    desired["data"] = {"mine": "1"}
+    async with server.connect() as cluster:
+        created = await cluster.apply(desired, field_manager="suite")
+        again = await cluster.apply(desired, field_manager="suite")
+        theirs = again.to_dict()
+        theirs["data"]["theirs"] = "1"
+        both = await cluster.patch(again, theirs, field_manager="other")
+        desired["data"] = {"mine": "2"}
+        after = await cluster.apply(desired, field_manager="suite")
+        del desired["data"]
+        without = await cluster.apply(desired, field_manager="suite")
+
+        assert again.metadata.resource_version == created.metadata.resource_version
+        assert both.at("data", dict) == {"mine": "1", "theirs": "1"}
+        assert after.at("data", dict) == {"mine": "2", "theirs": "1"}
+        assert without.at("data", dict) == {"theirs": "1"}
+
+
+async def test_an_apply_of_what_others_own_is_a_typed_conflict(server: Server) -> None:
+    namespace = server.namespace()
+    desired = CONFIG_MAPS.make("a", namespace)
+    desired["data"] = {"mine": "1"}
+    async with server.connect() as cluster:
+        await cluster.apply(desired, field_manager="first")
+        desired["data"] = {"mine": "2"}
+
+        with pytest.raises(pyinformer.ApplyConflictError) as raised:
+            await cluster.apply(desired, field_manager="second")
+
+        assert raised.value.conflicts == (pyinformer.FieldConflict(".data.mine", "first"),)
+        forced = await cluster.apply(desired, field_manager="second", force=True)
+        assert forced.at("data.mine", str) == "2"
+
+
+async def test_what_is_applied_already_is_not_applied_again(server: Server) -> None:
+    namespace = server.namespace()
+    desired = PODS.make("a", namespace, spec=_TWO_CONTAINERS)
+    async with server.connect() as cluster:
+        first = await cluster.apply_if_changed(desired, None, field_manager="suite")
+        sent = cluster.write_statistics().sent
+
+        foreign = first.to_dict()
+        foreign["metadata"]["annotations"] = {"suite.example.com/n": "1"}
+        changed = await cluster.patch(first, foreign, field_manager="other")
+        current = await cluster.get("v1", "pods", first.key)
+        for known in (first, changed, current):
+            assert await cluster.apply_if_changed(desired, known, field_manager="suite") == known
+        assert cluster.write_statistics().sent == sent + 1
+
+        foreign["spec"]["containers"][0]["image"] = "example.com/theirs:1"
+        stolen = await cluster.patch(changed, foreign, field_manager="other")
+        mended = await cluster.apply_if_changed(desired, stolen, field_manager="suite", force=True)
+        assert mended.at("spec.containers", list[Container])[0].image == "example.com/app:1"
+
+
+async def test_after_a_restart_everything_is_applied_once(server: Server) -> None:
+    namespace = server.namespace()
+    desired = CONFIG_MAPS.make("a", namespace)
+    async with server.connect() as cluster:
+        first = await cluster.apply_if_changed(desired, None, field_manager="suite")
+    async with server.connect() as cluster:
+        for _ in range(2):
+            after = await cluster.apply_if_changed(desired, first, field_manager="suite")
+            assert after.metadata.resource_version == first.metadata.resource_version
+        statistics = cluster.write_statistics()
+        assert (statistics.sent, statistics.unchanged, statistics.skipped) == (1, 1, 1)
+
+
+async def test_an_object_is_created_updated_and_then_left_alone(server: Server) -> None:
+    namespace = server.namespace()
+    desired = CONFIG_MAPS.make("a", namespace)
+
+    def mutate(body: JSONObject) -> None:
+        body.setdefault("data", {})["key"] = "new"
+
+    async with server.connect() as cluster:
+        created = await create_or_update(cluster, desired, mutate)
+        same = await create_or_update(cluster, desired, mutate)
+        await cluster.patch(same.object, {**same.object.to_dict(), "data": {"key": "x", "b": "1"}})
+        updated = await create_or_update(cluster, desired, mutate)
+
+        assert [one.operation for one in (created, same, updated)] == [
+            "created",
+            "unchanged",
+            "updated",
+        ]
+        assert updated.object.at("data", dict) == {"key": "new", "b": "1"}
+
+
+async def test_of_many_who_count_at_once_nobody_is_lost(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        start = CONFIG_MAPS.make("a", namespace)
+        start["data"] = {"n": "0"}
+        key = (await cluster.create(start)).key
+
+        async def count() -> None:
+            read = await cluster.get("v1", "configmaps", key)
+            body = read.to_dict()
+            body["data"]["n"] = str(int(body["data"]["n"]) + 1)
+            await cluster.replace(body)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(retry_on_conflict(count, attempts=50))
+
+        assert (await cluster.get("v1", "configmaps", key)).at("data.n", str) == "8"
+
+
+async def test_discovery_knows_kinds_resources_and_what_is_new(server: Server) -> None:
+    async with server.connect() as cluster:
+        nodes = await cluster.discovery.resource(GroupVersionResource.of("v1", "nodes"))
+        pods = await cluster.discovery.kind("v1", "Pod")
+        assert (nodes.kind, nodes.namespaced, nodes.has_status) == ("Node", False, True)
+        assert (str(pods.resource), pods.namespaced) == ("pods.v1", True)
+
+        kind = f"New{unique('x').partition('-')[2]}"
+        version = f"{kind.lower()}.example.com/v1"
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.discovery.kind(version, kind)
+        await asyncio.to_thread(
+            server.api.register, version, kind, f"{kind.lower()}s", namespaced=False
+        )
+        found = await cluster.discovery.kind(version, kind)
+        assert found.resource.resource == f"{kind.lower()}s"
+        made = await cluster.create(
+            {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": {"size": 1}}
+        )
+        made = await cluster.status(made, {"ready": True})  # it has no subresource
+        assert made.at("status.ready", bool)
+
+
+async def test_a_cluster_scoped_object_has_no_namespace(server: Server) -> None:
+    async with server.connect() as cluster:
+        node = await cluster.create(NODES.make(unique("node")))
+        assert "/" not in node.key
+        assert await cluster.delete("v1", "nodes", node.key) is None
+
+
+async def test_no_secret_stands_in_an_error_or_a_repr(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        secret = await cluster.create(SECRETS.make("a", namespace))
+        with pytest.raises(pyinformer.ConflictError) as raised:
+            await cluster.create(SECRETS.make("a", namespace))
+
+        texts = (repr(secret), repr(raised.value), repr(cluster), caplog.text)
+        assert not [text for text in texts if "c2VjcmV0" in text]
