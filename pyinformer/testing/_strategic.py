@@ -51,7 +51,8 @@ def strategic_merge(body: JSONObject, patch: JSONObject, shape: BuiltInShape) ->
     for name, value in patch.items():
         field = name.removeprefix(_ORDER)
         if name.startswith(_ORDER) and isinstance(value, list) and field in merged:
-            merged[field] = _ordered(merged[field], value, shape.field(field).merge_key)
+            key = shape.field(field).merge_key
+            merged[field] = _arranged(merged[field], value, body.get(field), key)
     return merged
 
 
@@ -76,7 +77,8 @@ def _merge_list(old: list[JSONValue], patch: list[JSONValue], shape: BuiltInShap
     if key is None:
         return [_plain(item) if isinstance(item, dict) else item for item in patch]
     if not key:
-        return old + [item for item in patch if item not in old]
+        both = old + [item for item in patch if item not in old]
+        return _arranged(both, patch, old, key)
     items = [item for item in patch if isinstance(item, dict)]
     if any(item.get(_DIRECTIVE) == "replace" for item in items):
         return [_plain(item) for item in items if item.get(_DIRECTIVE) != "replace"]
@@ -87,7 +89,7 @@ def _merge_list(old: list[JSONValue], patch: list[JSONValue], shape: BuiltInShap
             merged.pop(identity, None)
         else:
             merged[identity] = strategic_merge(merged.get(identity) or {}, item, shape.item())
-    return list(merged.values())
+    return _arranged(list(merged.values()), patch, old, key)
 
 
 def _key_of(item: JSONObject, key: str) -> JSONValue:
@@ -98,17 +100,26 @@ def _key_of(item: JSONObject, key: str) -> JSONValue:
     return item[key]
 
 
-def _ordered(merged: JSONValue, order: list[JSONValue], key: str | None) -> JSONValue:
-    """Sort the items that an order names; the others stay behind those that they followed."""
-    if not isinstance(merged, list) or key is None:
+def _arranged(merged: JSONValue, order: JSONValue, old: JSONValue, key: str | None) -> JSONValue:
+    """Lay out the items of a merged list.
+
+    Those that an order or a patch names keep its order; the others stay before and behind them as
+    they were, and behind what is new.
+    """
+    if not (isinstance(merged, list) and isinstance(order, list)) or key is None:
         return merged
-    places = {_place(one, key): number for number, one in enumerate(order)}
-    found: list[tuple[int, JSONValue]] = []
-    last = -1
-    for item in merged:
-        last = places.get(_place(item, key), last)
-        found.append((last, item))
-    return [item for _, item in sorted(found, key=lambda pair: pair[0])]
+    places = {_place(item, key): number for number, item in enumerate(order)}
+    before = {_place(item, key): number for number, item in enumerate(old or ())}
+    named = [item for item in merged if _place(item, key) in places]
+    named.sort(key=lambda item: places[_place(item, key)])
+    others = [item for item in merged if _place(item, key) not in places]
+    found: list[JSONValue] = []
+    for item in named:
+        was_at = before.get(_place(item, key), -1)
+        while others and before.get(_place(others[0], key), was_at) < was_at:
+            found.append(others.pop(0))
+        found.append(item)
+    return found + others
 
 
 def _place(item: JSONValue, key: str) -> str:
