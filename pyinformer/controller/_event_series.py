@@ -78,7 +78,8 @@ class Occurrence:
         if not reason:
             raise InvalidArgumentError("reason", "is empty")
         if event_type not in ("Normal", "Warning"):
-            raise InvalidArgumentError("type", f"{str(event_type)[:_SHOWN]!r} is not Normal or Warning")
+            shown = str(event_type)[:_SHOWN]
+            raise InvalidArgumentError("type", f"{shown!r} is not Normal or Warning")
         return cls(
             regarding=about,
             related=None if related is None else Reference.of(related, "related"),

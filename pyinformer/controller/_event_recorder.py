@@ -1,0 +1,326 @@
+"""Events: what a controller did, for people, at no cost to the reconcile that tells it.
+
+What enters are calls from any thread, which neither wait nor raise; what leaves are events of
+`events.k8s.io/v1`, written one after the other by a task of our own. The backlog has a bound,
+what was not written is counted, and closing writes what waits, for so long and no longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import platform
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Literal, Self, final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pyinformer._clock import wall_time
+from pyinformer.apimachinery import (
+    ConflictError,
+    ExponentialBackoff,
+    InformerError,
+    InvalidArgumentError,
+    JSONObject,
+    KubeObject,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+    check_seconds,
+    object_key,
+)
+from pyinformer.cluster import Cluster
+from pyinformer.controller._event_body import API_VERSION, EventBodies, series_body
+from pyinformer.controller._event_series import EventBook, Occurrence, Outcome, Series
+from pyinformer.controller._references import AnyObject
+from pyinformer.tasks import Host, close_behind
+
+_log = logging.getLogger("pyinformer.controller")
+
+_SWEEP_SECONDS: Final = 60.0  # series end after six minutes of silence: one more does not matter
+_ATTEMPTS: Final = 12  # upstream's; with these delays about five minutes
+_CONTROLLER: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecorderStatistics:
+    """What became of the events of one recorder."""
+
+    recorded: int
+    """All calls of `event`."""
+    written: int
+    """Writes that the server took: new events, and new counts of old ones."""
+    aggregated: int
+    """Calls that only raised the count of a series."""
+    rate_limited: int
+    """Dropped: too many new events about one object."""
+    overflowed: int
+    """Dropped: too many events waited to be written."""
+    invalid: int
+    """Dropped: no API server would take them."""
+    failed: int
+    """Dropped: the server refused, or could not be reached for too long."""
+    after_close: int
+    """Dropped: the recorder was closed."""
+    undelivered: int
+    """Dropped: still waiting when the time to close was over."""
+    waiting: int
+    """To be written."""
+    open_series: int
+    """Series that may still grow."""
+
+
+@final
+class EventRecorder:
+    """Records events about objects: `async with EventRecorder(cluster, "db-operator") as events`.
+
+        events.event(database, "BackupFailed", "the bucket is full", type="Warning")
+
+    Equal events (object, type, reason and action; the note may differ) become one with a count:
+    written at once the first two times, then when six minutes pass without another. New events
+    about one object are limited to 25 at once and one in five minutes.
+
+    Args:
+        cluster: where the events are written; it stays open for as long as the recorder.
+        controller: names the reporter: `db-operator` or `acme.io/db-operator`.
+        instance: names this process of it; None for `<controller>-<host name>`.
+        max_waiting: how many events may wait to be written; more are dropped, as upstream does.
+        drain_timeout_seconds: how long closing goes on writing.
+        wall_clock: seconds since 1970, for the events' times.
+        rng: spreads the retries.
+
+    Raises:
+        InvalidArgumentError: the reporter's name is none, or a number cannot work.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        controller: str,
+        *,
+        instance: str | None = None,
+        max_waiting: int = 1000,
+        drain_timeout_seconds: float = 5.0,
+        wall_clock: Callable[[], float] = wall_time,
+        rng: random.Random | None = None,
+    ) -> None:
+        if not _CONTROLLER.fullmatch(controller):
+            reason = f"{controller!r} is no name such as 'db-operator' or 'acme.io/db-operator'"
+            raise InvalidArgumentError("controller", reason)
+        if max_waiting < 1:
+            raise InvalidArgumentError("max_waiting", "has to be at least 1")
+        check_seconds("drain_timeout_seconds", drain_timeout_seconds)
+        self.controller: str = controller
+        self._cluster = cluster
+        self._book = EventBook(max_waiting)
+        self._bodies = EventBodies(controller, instance or f"{controller}-{platform.node()}")
+        self._drain_timeout_seconds = drain_timeout_seconds
+        self._wall_clock = wall_clock
+        self._rng = rng
+        self._host = Host(f"event recorder of {controller}", self._run)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: anyio.Event | None = None
+        self._drained: anyio.Event | None = None
+        self._in_hand: Series | None = None
+        self._written = self._failed = self._undelivered = 0
+
+    def event(
+        self,
+        regarding: AnyObject,
+        reason: str,
+        note: str = "",
+        *,
+        type: Literal["Normal", "Warning"] = "Normal",
+        action: str = "",
+        related: AnyObject | None = None,
+    ) -> None:
+        """Record that something happened to an object. Never waits, never raises.
+
+        An event that no server would take is dropped, counted and named in the log. May be called
+        from any thread, and before the recorder is started.
+
+        Args:
+            regarding: what it happened to: a cached object, or a body with a name.
+            reason: one word in camel case for programs: `BackupFailed`.
+            note: a sentence for people; cut at 1,024 characters.
+            type: `Warning` for what somebody should look at.
+            action: what was tried: `Backup`. Empty takes the reason.
+            related: another object that has a part in it.
+        """
+        try:
+            occurrence = Occurrence.of(
+                regarding,
+                reason=reason,
+                note=note,
+                event_type=type,
+                action=action,
+                related=related,
+                happened_at=self._wall_clock(),
+            )
+        except Exception as error:  # noqa: BLE001 - a fence: nothing of this stops a reconcile
+            self._book.count_invalid()
+            told = str(error) if isinstance(error, InformerError) else error.__class__.__name__
+            _log.error("an event of %s is dropped: %s", self.controller, told)
+            return
+        loop = self._loop
+        outcome = self._book.observe(occurrence, 0.0 if loop is None else loop.time())
+        if outcome is Outcome.QUEUED and loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: so is the recorder
+                loop.call_soon_threadsafe(self._wake)
+
+    def statistics(self) -> EventRecorderStatistics:
+        """Return what became of the events so far; from any thread."""
+        counts = self._book.counts
+        return EventRecorderStatistics(
+            recorded=sum(counts.values()),
+            written=self._written,
+            aggregated=counts[Outcome.AGGREGATED],
+            rate_limited=counts[Outcome.RATE_LIMITED],
+            overflowed=counts[Outcome.OVERFLOWED],
+            invalid=counts[Outcome.INVALID],
+            failed=self._failed,
+            after_close=counts[Outcome.CLOSED],
+            undelivered=self._undelivered,
+            waiting=self._book.waiting,
+            open_series=self._book.open,
+        )
+
+    async def start(self) -> None:
+        """Begin to write.
+
+        Raises:
+            LifecycleError: it was started before; a recorder runs once.
+
+        Cancellation:
+            Stops what was started, then goes on.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._drained = anyio.Event()
+        await self._host.start()
+
+    async def aclose(self) -> None:
+        """Take no more events, write what waits, and stop; a second call does nothing.
+
+        What is not written when `drain_timeout_seconds` are over is dropped and counted.
+
+        Cancellation:
+            Takes effect at once; what waits is dropped and counted.
+        """
+        self._book.close()
+        self._wake()
+        try:
+            if self._host.is_running and self._drained is not None:
+                with anyio.move_on_after(self._drain_timeout_seconds):
+                    await self._drained.wait()
+        finally:
+            await self._host.aclose()
+            self._drop_rest()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await close_behind(self.aclose, exc)
+
+    async def _run(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._woken = anyio.Event()
+                while (series := self._book.take()) is not None:
+                    self._in_hand = series
+                    await self._write(series)
+                    self._in_hand = None
+                if self._book.is_closed and not self._book.waiting:
+                    return
+                with anyio.move_on_after(_SWEEP_SECONDS):
+                    await self._woken.wait()
+                self._book.sweep(loop.time())
+        finally:
+            if self._drained is not None:
+                self._drained.set()
+
+    def _wake(self) -> None:
+        if self._woken is not None:
+            self._woken.set()
+
+    async def _write(self, series: Series) -> None:
+        backoff = ExponentialBackoff(rng=self._rng)
+        loop = asyncio.get_running_loop()
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._send(series)
+            except _TRANSIENT as error:
+                delay = backoff.next(loop.time())
+                asked = getattr(error, "retry_after_seconds", None) or 0.0
+                if attempt < _ATTEMPTS:
+                    await anyio.sleep(max(delay, asked))
+                    continue
+                self._give_up(series, error)
+            except InformerError as error:
+                self._give_up(series, error)
+            return
+
+    async def _send(self, series: Series) -> None:
+        """Write what the server does not know of a series yet."""
+        count = series.count
+        if series.written_count == count:
+            return
+        if series.stored is None:
+            series.stored = await self._create(self._bodies.body(series))
+        else:
+            try:
+                series.stored = await self._grow(series.stored, series)
+            except NotFoundError:  # it has expired: what goes on is a new event, count and all
+                series.stored, series.name = None, ""
+                series.stored = await self._create(self._bodies.body(series))
+        series.written_count = count
+        series.written_at = asyncio.get_running_loop().time()
+        self._written += 1
+
+    async def _create(self, body: JSONObject) -> KubeObject[None]:
+        try:
+            return await self._cluster.create(body)
+        except ConflictError:  # an attempt whose answer was lost: the name is nobody else's
+            key = object_key(body["metadata"]["namespace"], body["metadata"]["name"])
+            return await self._cluster.get(API_VERSION, "events", key)
+
+    async def _grow(self, stored: KubeObject[None], series: Series) -> KubeObject[None]:
+        grown = {**stored.to_dict(), "series": series_body(series)}
+        return await self._cluster.patch(stored, grown)
+
+    def _give_up(self, series: Series, error: InformerError) -> None:
+        self._failed += 1
+        self._book.forget(series)
+        _log.warning(
+            "an event of %s about %s %s is dropped: %s",
+            self.controller,
+            series.first.regarding.kind,
+            series.first.regarding.key,
+            error,
+        )
+
+    def _drop_rest(self) -> None:
+        left = {self._in_hand} - {None}
+        self._in_hand = None
+        while (series := self._book.take()) is not None:
+            left.add(series)
+        if left:
+            self._undelivered += len(left)
+            _log.warning("%d events of %s are dropped: it is closed", len(left), self.controller)
