@@ -1,4 +1,4 @@
-"""The command line: `pyinformer demo` and `pyinformer serve`.
+"""The command line: `pyinformer demo`, `pyinformer serve` and `pyinformer crd`.
 
 What enters are the arguments of the process, what leaves is its exit status. Nothing is loaded
 before `main()` is called, and without the extra `cli` that says what to install.
@@ -10,7 +10,9 @@ import sys
 
 __all__ = ["main"]
 
-_EXTRA = frozenset({"typer", "click", "rich"})  # what the extra brings and nothing else here needs
+_EXTRA = frozenset(
+    {"typer", "click", "rich", "yaml"}
+)  # what the extra brings and nothing else here needs
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 

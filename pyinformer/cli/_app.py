@@ -65,3 +65,18 @@ def serve(
     raise typer.Exit(
         run_serve(real=real, build=build, port=port, kubeconfig_path=kubeconfig, output=sys.stdout)
     )
+
+
+@app.command()
+def crd(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="MODULE:NAME...", help="A model, or an Operator.")
+    ],
+) -> None:
+    """Print the CustomResourceDefinitions of models as YAML, for `kubectl apply -f -`.
+
+    A model is a class that `pyinformer.custom_resource` decorates, or that an Operator reconciles.
+    """
+    from pyinformer.cli._crd import crd as print_definitions
+
+    raise typer.Exit(print_definitions(targets, output=sys.stdout, errors=sys.stderr))

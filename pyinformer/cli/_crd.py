@@ -1,0 +1,83 @@
+"""`pyinformer crd`: the CustomResourceDefinitions of a program's models, as YAML.
+
+In goes `module:name`, where the name is a model or an Operator; out come documents for
+`kubectl apply -f -`. The module is imported, nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import yaml
+
+from pyinformer.apimachinery import InformerError, InvalidArgumentError, JSONObject
+from pyinformer.controller import Operator, custom_resource_definition
+
+
+def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
+    """Print the definitions of models.
+
+    Args:
+        targets: each `module:name`; modules are also looked for in the current folder.
+        output: takes the YAML, all of it or nothing.
+        errors: takes one line for the user if something is wrong.
+
+    Returns:
+        The exit status.
+    """
+    try:
+        found = [definition for target in targets for definition in _definitions(target)]
+    except InformerError as error:
+        print(f"cannot print a definition: {error}", file=errors)
+        return 1
+    yaml.dump_all(found, output, _Dumper, sort_keys=False, allow_unicode=True, explicit_start=True)
+    return 0
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what occurs twice twice: people read it, and not all programs know aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Say so for all of it."""
+        del data
+        return True
+
+
+def _definitions(target: str) -> Iterator[JSONObject]:
+    found = _load(target)
+    if isinstance(found, Operator):
+        definitions = found.custom_resource_definitions()
+        if not definitions:
+            raise InvalidArgumentError(target, "no reconcile of this operator has a model")
+        yield from definitions
+    elif isinstance(found, type):
+        yield custom_resource_definition(found)
+    else:
+        raise InvalidArgumentError(target, f"is a {type(found).__name__}, no model or Operator")
+
+
+def _load(target: str) -> object:
+    module, colon, name = target.partition(":")
+    if not (module and colon and name):
+        raise InvalidArgumentError(target, "write module:name, such as my_operator:Database")
+    folder = str(Path.cwd())
+    if (
+        folder not in sys.path
+    ):  # as `python -m` looks for modules, which an installed command does not
+        sys.path.insert(0, folder)
+    try:
+        found: object = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module was found: one that it imports was not
+        raise InvalidArgumentError(target, f"there is no module {error.name!r} here") from error
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise InvalidArgumentError(target, f"there is no {part!r} in it") from error
+    return found

@@ -1,0 +1,315 @@
+"""An operator in a few lines: reconciles registered by a decorator, and one call that runs them.
+
+What enters are functions of the user's, which stay what they were; what leaves is a program that
+connects, syncs, reconciles, answers probes and stops on a signal. All of it is kept in the Operator
+itself: two of them in one process know nothing of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from os import PathLike
+from typing import Any, Protocol, TypeVar, final, overload
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InformerError,
+    InternalError,
+    InvalidArgumentError,
+    JSONObject,
+    KubeObject,
+)
+from pyinformer.cluster import Cluster, connect
+from pyinformer.controller._custom_resource import definition_of
+from pyinformer.controller._operator_run import OperatorRun
+from pyinformer.controller._options import ControllerOptions
+from pyinformer.controller._predicates import PredicateFunction
+from pyinformer.controller._reconciler import (
+    Owned,
+    Reconciler,
+    Watched,
+    check_function,
+    checked_model,
+    checked_owned,
+    checked_watched,
+)
+from pyinformer.controller._request import Request
+from pyinformer.controller._result import Result
+from pyinformer.informer._scope import Selector
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.transport import ClusterConfig
+
+M = TypeVar("M")
+_R = TypeVar("_R", bound=Awaitable[Result | None] | Result | None)
+
+_HEALTH_PORT = 8081  # where controller-runtime's operators answer probes
+
+
+class Register(Protocol[M]):
+    """What `Operator.reconcile` returns: a decorator that leaves the function as it is."""
+
+    def __call__(
+        self, function: Callable[[Request, M | None, Cluster], _R], /
+    ) -> Callable[[Request, M | None, Cluster], _R]:
+        """Register the function."""
+        ...
+
+
+@final
+class Operator:
+    """A program that keeps a cluster as its objects wish.
+
+        app = pyinformer.Operator("db-operator")
+
+        @app.reconcile("acme.io/v1", "databases", model=Database)
+        async def reconcile(request, database, cluster):
+            ...
+
+        app.run()
+
+    Args:
+        name: names it in logs and errors.
+        metrics: where occurrences are counted.
+
+    Raises:
+        InvalidArgumentError: the name is empty.
+    """
+
+    def __init__(self, name: str, *, metrics: Metrics = NO_METRICS) -> None:
+        if not name:
+            raise InvalidArgumentError("name", "is empty; it names the operator in logs")
+        self.name: str = name
+        self._metrics = metrics
+        self._reconcilers: dict[str, Reconciler] = {}
+
+    @overload
+    def reconcile(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: None = None,
+        owns: Sequence[Owned] = (),
+        watches: Sequence[Watched] = (),
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        predicate: PredicateFunction[None] | None = None,
+        workers: int = 1,
+        options: ControllerOptions | None = None,
+        name: str | None = None,
+    ) -> Register[KubeObject]: ...
+    @overload
+    def reconcile(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[M],
+        owns: Sequence[Owned] = (),
+        watches: Sequence[Watched] = (),
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        predicate: PredicateFunction[None] | None = None,
+        workers: int = 1,
+        options: ControllerOptions | None = None,
+        name: str | None = None,
+    ) -> Register[M]: ...
+    def reconcile(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type | None = None,
+        owns: Sequence[Owned] = (),
+        watches: Sequence[Watched] = (),
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        predicate: PredicateFunction[None] | None = None,
+        workers: int = 1,
+        options: ControllerOptions | None = None,
+        name: str | None = None,
+    ) -> Register[Any]:
+        """Register a function of (request, object, cluster), async or plain: a decorator.
+
+        The object is None when it is gone. What the function returns, and what it may raise, is as
+        for a Controller: nothing or a `Result` is success, an error is retried with backoff,
+        `RetryAfter` at its time, `TerminalError` not until something changes. A plain function is
+        called in a thread, where it must not use the cluster. It is never called twice at once for
+        one object.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            model: a msgspec Struct, a dataclass or a pydantic model; the function gets the object
+                as one, decoded for the call and its own. An object that does not fit fails its
+                reconcile with ModelMismatchError, until it changes. None: the cached KubeObject.
+            owns: resources that the reconcile makes, with an owner reference to the object: a
+                change of one of them reconciles the object.
+            watches: resources that the object depends on otherwise, with a function that returns
+                the keys that one of them concerns.
+            label_selector: only the objects with these labels.
+            field_selector: only the objects with these fields.
+            predicate: drops changes that do not matter, `generation_changed` for one.
+            workers: how many objects are reconciled at once.
+            options: deadlines, backoff, limits.
+            name: names the controller in logs and metrics; None for the plural name.
+
+        Raises:
+            InvalidArgumentError: something malformed, or the name is taken.
+            InvalidTypeError: nothing can be decoded into the model.
+            InvalidHandlerError: raised by the decorator if the function cannot be called so.
+        """
+        resource = GroupVersionResource.of(api_version, plural)
+        chosen = plural if name is None else name
+        owned, watched = checked_owned(owns), checked_watched(watches)
+        checked = checked_model(model, resource)
+
+        def register(function: Callable[[Request, Any, Cluster], _R], /) -> Any:  # noqa: ANN401
+            check_function(function)
+            if chosen in self._reconcilers:
+                reason = f"{chosen!r} is registered already: give this one a name= of its own"
+                raise InvalidArgumentError("name", reason)
+            self._reconcilers[chosen] = Reconciler(
+                name=chosen,
+                resource=resource,
+                function=function,
+                model=checked,
+                owns=owned,
+                watches=watched,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                predicate=predicate,
+                workers=workers,
+                options=options or ControllerOptions(),
+            )
+            return function
+
+        return register
+
+    def custom_resource_definitions(self) -> list[JSONObject]:
+        """Return the CustomResourceDefinition of each custom resource that has a model here.
+
+        What is not declared by `custom_resource` is taken from the registration.
+
+        Raises:
+            InvalidModelError: a field has a shape that a definition cannot say; names the field.
+        """
+        found: dict[GroupVersionResource, JSONObject] = {}
+        for each in self._reconcilers.values():
+            declared = each.custom_resource
+            if each.model is not None and declared is not None:
+                found.setdefault(declared.resource, definition_of(each.model, declared))
+        return list(found.values())
+
+    def running(
+        self,
+        cluster: Cluster,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        health_host: str = "127.0.0.1",
+        health_port: int | None = None,
+    ) -> OperatorRun:
+        """Return a run on a cluster of the caller's: `async with app.running(cluster)`.
+
+        Args:
+            cluster: the cluster; it is not closed.
+            namespaces: what to follow; None for all namespaces.
+            health_host: where to answer probes.
+            health_port: on which port; 0 for any that is free, None for nowhere.
+
+        Raises:
+            InvalidArgumentError: nothing is registered, or an argument cannot work.
+        """
+        if not self._reconcilers:
+            reason = "nothing is registered; decorate a function with @app.reconcile(...)"
+            raise InvalidArgumentError("operator", f"{self.name}: {reason}")
+        return OperatorRun(
+            tuple(self._reconcilers.values()),
+            cluster,
+            namespaces=namespaces,
+            health_host=health_host,
+            health_port=health_port,
+            metrics=self._metrics,
+        )
+
+    async def run_async(
+        self,
+        cluster: Cluster,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        health_host: str = "127.0.0.1",
+        health_port: int | None = None,
+    ) -> None:
+        """Run on a cluster of the caller's until SIGTERM or SIGINT; a second signal forces the end.
+
+        Args:
+            cluster: the cluster; it is not closed.
+            namespaces: what to follow; None for all namespaces.
+            health_host: where to answer probes.
+            health_port: on which port; 0 for any that is free, None for nowhere.
+
+        Raises:
+            InvalidArgumentError: nothing is registered, or an argument cannot work.
+            CacheSyncTimeoutError: a cache did not sync in time; it says why, and its notes say
+                what to do about resources that the server does not serve.
+            ConfigurationError: the health endpoint cannot listen.
+            InternalError: something inside crashed.
+
+        Cancellation:
+            Stops it in order.
+        """
+        await self.running(
+            cluster, namespaces=namespaces, health_host=health_host, health_port=health_port
+        ).run()
+
+    def run(
+        self,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        kubeconfig: str | PathLike[str] | None = None,
+        context: str | None = None,
+        server: str | None = None,
+        config: ClusterConfig | None = None,
+        health_host: str = "127.0.0.1",
+        health_port: int | None = _HEALTH_PORT,
+    ) -> None:
+        """Be the program: connect, run until SIGTERM or SIGINT, and return.
+
+        Args:
+            namespaces: what to follow; None for all namespaces.
+            kubeconfig: as for `connect`; None finds it, or the service account of the pod.
+            context: the context in the kubeconfig; None for its current one.
+            server: the URL of a server that asks for no credentials, instead of a kubeconfig.
+            config: a configuration of your own, instead of a kubeconfig.
+            health_host: where `/healthz` and `/readyz` are answered. In a pod, the kubelet asks at
+                the pod's address: give `"0.0.0.0"` there.
+            health_port: on which port; 0 for any that is free, None for nowhere.
+
+        Raises:
+            SystemExit: it could not start or go on, with the reason as its message, which Python
+                prints; the exit status is 1.
+            InternalError: something inside crashed.
+        """
+
+        async def main() -> None:
+            async with connect(
+                kubeconfig, context=context, server=server, config=config
+            ) as cluster:
+                await self.run_async(
+                    cluster,
+                    namespaces=namespaces,
+                    health_host=health_host,
+                    health_port=health_port,
+                )
+
+        try:
+            asyncio.run(main())
+        except InternalError:
+            raise
+        except InformerError as error:
+            lines = (f"{self.name}: {error}", *getattr(error, "__notes__", ()))
+            raise SystemExit("\n".join(lines)) from error
+
+    def __repr__(self) -> str:
+        return f"<Operator {self.name} with {', '.join(self._reconcilers) or 'no reconcile'}>"

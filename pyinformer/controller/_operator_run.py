@@ -1,0 +1,238 @@
+"""One run of an operator on one cluster: informers, controllers and the health endpoint.
+
+In go what was registered, a cluster and namespaces; out come running reconciles, and answers to
+probes. It starts in order (health, caches, sync with a deadline, workers) and stops in the reverse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from types import TracebackType
+from typing import Self, final
+
+from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
+    ForbiddenError,
+    GroupVersionResource,
+    LifecycleError,
+    NotFoundError,
+)
+from pyinformer.cluster import Cluster
+from pyinformer.controller._controller import Controller
+from pyinformer.controller._group import ControllerGroup
+from pyinformer.controller._health import HealthServer
+from pyinformer.controller._reconciler import Reconciler
+from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.informer._scope import Scope
+from pyinformer.metrics import Metrics
+from pyinformer.tasks import close_behind
+
+_log = logging.getLogger("pyinformer.controller")
+
+
+@final
+class OperatorRun:
+    """A running operator, made by `Operator.running`. Use it as `async with`, and once.
+
+    Attributes:
+        cluster: the cluster that it works on.
+    """
+
+    def __init__(
+        self,
+        reconcilers: Sequence[Reconciler],
+        cluster: Cluster,
+        *,
+        namespaces: str | Sequence[str] | None,
+        health_host: str,
+        health_port: int | None,
+        metrics: Metrics,
+    ) -> None:
+        self.cluster: Cluster = cluster
+        self._reconcilers = tuple(reconcilers)
+        self._namespaces = _checked_namespaces(namespaces)
+        self._metrics = metrics
+        self._factory = SharedInformerFactory(cluster, metrics=metrics)
+        self._controllers: tuple[Controller[None], ...] = ()
+        self._group: ControllerGroup | None = None
+        self._hints: list[str] = []
+        self._health: HealthServer | None = None
+        if health_port is not None:
+            checks = {"/healthz": self._crashes, "/readyz": self._not_ready}
+            self._health = HealthServer(checks, host=health_host, port=health_port)
+
+    @property
+    def health_url(self) -> str | None:
+        """Where `/healthz` and `/readyz` are answered; None if nowhere."""
+        return None if self._health is None else self._health.url
+
+    @property
+    def controllers(self) -> tuple[Controller[None], ...]:
+        """Its controllers, in the order of their registration; none before the start."""
+        return self._controllers
+
+    async def run(self) -> None:
+        """Start, and stay until SIGTERM or SIGINT; a second signal forces the end.
+
+        Raises:
+            CacheSyncTimeoutError: a cache did not sync in time.
+            ConfigurationError: the health endpoint cannot listen.
+            InternalError: something inside crashed.
+
+        Cancellation:
+            Stops it in order.
+        """
+        async with self._health or nullcontext():
+            group = await self._assemble()
+            with self._explained():
+                await group.run()
+
+    async def start(self) -> None:
+        """Start the caches, wait until they have synced, and let the workers begin.
+
+        Raises:
+            CacheSyncTimeoutError: a cache did not sync in time.
+            ConfigurationError: the health endpoint cannot listen.
+
+        Cancellation:
+            What was started is stopped by aclose().
+        """
+        if self._health is not None:
+            await self._health.start()
+        group = await self._assemble()
+        with self._explained():
+            await group.start()
+
+    async def aclose(self) -> None:
+        """Stop everything in order; a second call only waits.
+
+        Raises:
+            InternalError: something inside had crashed.
+
+        Cancellation:
+            Takes effect when everything has ended, which the options bound.
+        """
+        try:
+            if self._group is not None:
+                await self._group.aclose()
+        finally:
+            if self._health is not None:
+                await self._health.aclose()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException as error:
+            await close_behind(self.aclose, error)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await close_behind(self.aclose, exc)
+
+    async def _assemble(self) -> ControllerGroup:
+        """Make the informers and controllers, once it is known what lives in namespaces."""
+        if self._group is not None:
+            raise LifecycleError("this run was started before: ask the operator for a new one")
+        resources = dict.fromkeys(one for each in self._reconcilers for one in each.resources)
+        scopes = {resource: await self._namespaces_of(resource) for resource in resources}
+        self._controllers = tuple(self._controller(each, scopes) for each in self._reconcilers)
+        self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
+        return self._group
+
+    async def _namespaces_of(self, resource: GroupVersionResource) -> Sequence[str | None]:
+        """Return what to follow of a resource, an informer each; None is all of it."""
+        namespaced = True
+        try:
+            namespaced = (await self.cluster.discovery.resource(resource)).namespaced
+        except NotFoundError:  # perhaps it comes while the caches wait for it
+            api_version, plural = resource.api_version, resource.resource
+            hint = f"the server serves no {plural} of {api_version}: {_HELP}"
+            self._hints.append(hint)
+            _log.warning("%s", hint)
+        except ForbiddenError:  # nearly everything lives in a namespace
+            _log.info("%s: may not ask the server for its scope", resource)
+        return self._namespaces if namespaced and self._namespaces else (None,)
+
+    def _controller(
+        self, each: Reconciler, scopes: Mapping[GroupVersionResource, Sequence[str | None]]
+    ) -> Controller[None]:
+        controller: Controller[None] = Controller(
+            each.name,
+            each.bound_to(self.cluster),
+            [self._informer(each.resource, one, each) for one in scopes[each.resource]],
+            workers=each.workers,
+            predicate=each.predicate,
+            options=each.options,
+            metrics=self._metrics,
+        )
+        for resource in each.owns:
+            for namespace in scopes[resource]:
+                controller.owns(self._informer(resource, namespace))
+        for resource, mapping in each.watches:
+            for namespace in scopes[resource]:
+                controller.watches(self._informer(resource, namespace), mapping)
+        return controller
+
+    def _informer(
+        self,
+        resource: GroupVersionResource,
+        namespace: str | None,
+        selected_by: Reconciler | None = None,
+    ) -> SharedInformer[None]:
+        return self._factory.informer(
+            resource.api_version,
+            resource.resource,
+            namespaces=namespace,
+            label_selector=selected_by.label_selector if selected_by else None,
+            field_selector=selected_by.field_selector if selected_by else None,
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Add to a failed sync what can be done about it."""
+        try:
+            yield
+        except CacheSyncTimeoutError as error:
+            for hint in self._hints:
+                error.add_note(hint)
+            raise
+
+    def _crashes(self) -> Sequence[str]:
+        """Say what only a new process can mend."""
+        found = self._factory.status().informers
+        return [str(informer) for informer in found if informer.crash is not None]
+
+    def _not_ready(self) -> Sequence[str]:
+        """Say what keeps the workers from working."""
+        idle = [one.name for one in self._controllers if not (one.has_synced and one.is_running)]
+        if self._controllers and not idle:
+            return ()
+        found = self._factory.status().informers
+        pending = [str(informer) for informer in found if not informer.has_synced]
+        return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
+
+
+def _checked_namespaces(namespaces: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the namespaces to follow, each checked as its informer would; none stands for all."""
+    if not namespaces or isinstance(namespaces, str) or not isinstance(namespaces, Iterable):
+        return _namespaces_of_scope(namespaces)
+    return tuple(one for each in dict.fromkeys(namespaces) for one in _namespaces_of_scope((each,)))
+
+
+def _namespaces_of_scope(namespaces: str | Sequence[str] | None) -> tuple[str, ...]:
+    found = Scope.of("v1", "pods", namespaces, None, None).namespace
+    return () if found is None else (found,)
+
+
+_HELP = (
+    "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
+    " correct the name"
+)

@@ -1,0 +1,170 @@
+"""What an Operator was told about one reconcile: its function, its resource, and what wakes it.
+
+In go the arguments of the decorator, checked at once, where the traceback shows the user's line;
+out comes a frozen record, and the function as a Controller calls it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, cast, final
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    KubeObject,
+)
+from pyinformer.cluster import Cluster
+from pyinformer.controller._custom_resource import CustomResource, declared_resource
+from pyinformer.controller._mapping import MappingFunction, check_mapping
+from pyinformer.controller._models import check_model, decode
+from pyinformer.controller._options import ControllerOptions
+from pyinformer.controller._predicates import PredicateFunction
+from pyinformer.controller._request import Request
+from pyinformer.controller._result import Reconcile, Result
+from pyinformer.informer._scope import Selector
+from pyinformer.tasks import check_callable
+
+M = TypeVar("M")
+
+ReconcileFunction: TypeAlias = Callable[
+    [Request, M | None, Cluster], Awaitable[Result | None] | Result | None
+]
+"""A user's reconcile: the request, the object or None if it is gone, and the cluster. A plain
+function runs in a thread."""
+
+Owned: TypeAlias = tuple[str, str]
+"""An owned resource: `("apps/v1", "statefulsets")`."""
+
+Watched: TypeAlias = tuple[str, str, MappingFunction[None]]
+"""A watched resource, and which keys one of it concerns: `("v1", "secrets", users_of)`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """One reconcile of an operator."""
+
+    name: str
+    resource: GroupVersionResource
+    function: ReconcileFunction[Any]
+    model: type | None
+    owns: tuple[GroupVersionResource, ...]
+    watches: tuple[tuple[GroupVersionResource, MappingFunction[None]], ...]
+    label_selector: Selector
+    field_selector: Selector
+    predicate: PredicateFunction[None] | None
+    workers: int
+    options: ControllerOptions
+
+    @property
+    def resources(self) -> tuple[GroupVersionResource, ...]:
+        """Everything that it follows, the primary resource first."""
+        others = (*self.owns, *(resource for resource, _ in self.watches))
+        return tuple(dict.fromkeys((self.resource, *others)))
+
+    @property
+    def custom_resource(self) -> CustomResource | None:
+        """What the model is declared as, or is by being used here; None for built-in resources."""
+        if self.model is None:
+            return None
+        declared = declared_resource(self.model)
+        group = self.resource.group
+        if declared is not None or "." not in group or group.endswith(".k8s.io"):
+            return declared
+        return CustomResource(resource=self.resource, kind=self.model.__name__)
+
+    def bound_to(self, cluster: Cluster) -> Reconcile[None]:
+        """Return the function as a Controller calls it, of the same kind: async or plain."""
+        function, model = self.function, self.model
+
+        def given(obj: KubeObject | None) -> object:
+            return obj if obj is None or model is None else decode(obj, model)
+
+        async def reconcile_async(request: Request, obj: KubeObject | None) -> Result | None:
+            awaitable = cast("Awaitable[Result | None]", function(request, given(obj), cluster))
+            return await awaitable
+
+        def reconcile(
+            request: Request, obj: KubeObject | None
+        ) -> Awaitable[Result | None] | Result | None:
+            return function(request, given(obj), cluster)
+
+        chosen: Any = reconcile_async if _is_async(function) else reconcile
+        for attribute in ("__module__", "__qualname__"):  # it is what logs name
+            if hasattr(function, attribute):
+                setattr(chosen, attribute, getattr(function, attribute))
+        return cast("Reconcile[None]", chosen)
+
+
+def _is_async(function: object) -> bool:
+    call = getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def check_function(function: object) -> None:
+    """Refuse what cannot be called as a reconcile.
+
+    Raises:
+        InvalidHandlerError: by its name.
+    """
+    check_callable(function, "reconcile(request, object, cluster)", 3)
+
+
+def checked_model(model: type | None, resource: GroupVersionResource) -> type | None:
+    """Refuse a model that cannot be one, or is one of another resource.
+
+    Raises:
+        InvalidTypeError: nothing can be decoded into it.
+        InvalidArgumentError: it was declared for another resource.
+    """
+    if model is None:
+        return None
+    check_model(model)
+    declared = declared_resource(model)
+    if declared is not None and declared.resource != resource:
+        reason = f"{model.__name__} is declared as {declared.resource}, not as {resource}"
+        raise InvalidArgumentError("model", reason)
+    return model
+
+
+def checked_owned(owns: Sequence[Owned]) -> tuple[GroupVersionResource, ...]:
+    """Return the owned resources.
+
+    Raises:
+        InvalidArgumentError: an entry names no resource.
+    """
+    return tuple(GroupVersionResource.of(*_entry("owns", each, 2)) for each in _list("owns", owns))
+
+
+def checked_watched(
+    watches: Sequence[Watched],
+) -> tuple[tuple[GroupVersionResource, MappingFunction[None]], ...]:
+    """Return the watched resources with their mapping functions.
+
+    Raises:
+        InvalidArgumentError: an entry names no resource.
+        InvalidHandlerError: a mapping cannot be called.
+    """
+    found = []
+    for each in _list("watches", watches):
+        api_version, plural, mapping = _entry("watches", each, 3)
+        check_mapping(mapping)
+        found.append((GroupVersionResource.of(api_version, plural), mapping))
+    return tuple(found)
+
+
+def _list(argument: str, given: Sequence[Any]) -> Sequence[Any]:
+    if isinstance(given, str) or (given and isinstance(given[0], str)):
+        reason = f"is a list of tuples: {argument}=[{given!r}]"
+        raise InvalidArgumentError(argument, reason)
+    return given
+
+
+def _entry(argument: str, entry: tuple[Any, ...], size: int) -> tuple[Any, ...]:
+    if not isinstance(entry, tuple) or len(entry) != size:
+        shape = '("apps/v1", "statefulsets")' if size == 2 else '("v1", "secrets", mapping)'  # noqa: PLR2004
+        raise InvalidArgumentError(argument, f"{entry!r} is not like {shape}")
+    return entry

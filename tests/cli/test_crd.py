@@ -1,0 +1,138 @@
+"""`pyinformer crd`: YAML for kubectl, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import pyinformer
+from pyinformer.cli import main
+
+_PROGRAM = '''
+import msgspec
+import pyinformer
+
+
+class Spec(msgspec.Struct):
+    sizes: list[int] = []
+
+
+@pyinformer.custom_resource("acme.io/v1", "databases", short_names=["db"])
+class Database(msgspec.Struct):
+    """A database — of any kind."""
+
+    spec: Spec
+    other: Spec | None = None
+
+
+class Backup(msgspec.Struct):
+    spec: Spec
+
+
+class Tree(msgspec.Struct):
+    children: "list[Tree]" = []
+
+
+BadTree = pyinformer.custom_resource("acme.io/v1", "trees")(Tree)
+app = pyinformer.Operator("db-operator")
+idle = pyinformer.Operator("idle")
+
+
+@app.reconcile("acme.io/v1", "databases", model=Database)
+@app.reconcile("acme.io/v1", "databases", model=Database, name="second")
+@app.reconcile("acme.io/v1", "backups", model=Backup)
+@app.reconcile("v1", "pods")
+@app.reconcile("v1", "configmaps", model=Backup)
+async def reconcile(request, database, cluster): ...
+
+
+if __name__ == "__main__":
+    app.run()
+'''
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Return the folder of a program."""
+    (tmp_path / "my_operator.py").write_text(_PROGRAM, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("import not_installed_here\n", encoding="utf-8")
+    return tmp_path
+
+
+def crd(folder: Path, *targets: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    command = [
+        sys.executable,
+        "-c",
+        "import sys\nfrom pyinformer.cli import main\nsys.exit(main())",
+        "crd",
+        *targets,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def test_a_model_is_printed_as_yaml(program: Path) -> None:
+    done = crd(program, "my_operator:Database")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("---\napiVersion: apiextensions.k8s.io/v1\nkind: Custom")
+    definition = yaml.safe_load(done.stdout)
+    assert definition["metadata"]["name"] == "databases.acme.io"
+    assert "&id" not in done.stdout  # aliases, which people do not read
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema["description"] == "A database — of any kind."
+
+
+def test_an_operator_is_printed_as_all_of_its_models(program: Path) -> None:
+    done = crd(program, "my_operator:app")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    found = list(yaml.safe_load_all(done.stdout))
+    assert [each["spec"]["names"]["kind"] for each in found] == ["Backup", "Database"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        pytest.param("my_operator", "write module:name", id="no-name"),
+        pytest.param(":Database", "write module:name", id="no-module"),
+        pytest.param("not_there:Database", "there is no module 'not_there'", id="unknown-module"),
+        pytest.param("my_operator.deep:X", "there is no module", id="unknown-submodule"),
+        pytest.param("my_operator:Databse", "there is no 'Databse' in it", id="unknown-name"),
+        pytest.param("my_operator:reconcile", "is a function, no model", id="function"),
+        pytest.param("my_operator:Backup", "decorate the class with", id="undeclared"),
+        pytest.param("my_operator:BadTree", "field children[]: Tree holds itself", id="recursion"),
+        pytest.param("my_operator:idle", "no reconcile of this operator", id="idle-operator"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_printed(
+    program: Path, target: str, words: str
+) -> None:
+    done = crd(program, "my_operator:Database", target)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_module_that_cannot_be_imported_shows_its_own_error(program: Path) -> None:
+    done = crd(program, "broken:Database")
+
+    assert done.returncode == 1
+    assert "No module named 'not_installed_here'" in done.stderr
+
+
+def test_the_command_reaches_its_function(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pyinformer", "crd", f"{pyinformer.__name__}:nothing"])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 1
+    assert "there is no 'nothing' in it" in capsys.readouterr().err

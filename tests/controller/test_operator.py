@@ -1,0 +1,391 @@
+"""An operator on the embedded server: what its functions get, what it follows, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
+    InvalidArgumentError,
+    InvalidHandlerError,
+    InvalidTypeError,
+    LifecycleError,
+)
+from pyinformer.controller import ControllerOptions, Operator, Request, Result, custom_resource
+from pyinformer.testing import APIServer, Token
+from tests.controller.test_health import ask, get
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.apimachinery import JSONObject, KubeObject
+
+_OPTIONS = ControllerOptions(sync_timeout_seconds=0.5)
+
+
+class Spec(msgspec.Struct):
+    replicas: int = 1
+
+
+class Database(msgspec.Struct):
+    spec: Spec
+
+
+@pytest.fixture
+def api() -> Iterator[APIServer]:
+    """A server that serves databases and the cluster-scoped planets."""
+    with APIServer() as server:
+        server.register("acme.io/v1", "Database", "databases")
+        server.register("acme.io/v1", "Planet", "planets", namespaced=False)
+        yield server
+
+
+def database(name: str = "a", namespace: str = "default", replicas: object = 1) -> JSONObject:
+    """Return a Database."""
+    return {
+        "apiVersion": "acme.io/v1",
+        "kind": "Database",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"replicas": replicas},
+    }
+
+
+def config_map(name: str, **metadata: Any) -> JSONObject:
+    """Return a ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "name": name, **metadata},
+    }
+
+
+class _Seen:
+    """A reconcile that notes what it was given."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+
+    async def __call__(self, request: Request, given: Any, cluster: pyinformer.Cluster) -> None:
+        self.calls.append((str(request), given))
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys, in the order of the calls."""
+        return [key for key, _ in self.calls]
+
+
+def connected(api: APIServer) -> Any:
+    """Connect a cluster."""
+    return pyinformer.connect(server=api.url)
+
+
+async def test_a_reconcile_gets_a_model_of_its_own_and_none_when_it_is_gone(
+    api: APIServer,
+) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", model=Database)(seen)
+    api.create(database(replicas=3))
+
+    async with connected(api) as cluster, app.running(cluster) as run:
+        await until(lambda: seen.calls)
+        api.delete("acme.io/v1", "databases", "a")
+        await until(lambda: len(seen.calls) > 1)
+
+        assert run.cluster is cluster
+        assert run.health_url is None
+    assert seen.calls[0] == ("default/a", Database(spec=Spec(replicas=3)))
+    assert seen.calls[-1] == ("default/a", None)
+
+
+async def test_without_a_model_a_reconcile_gets_the_cached_object(api: APIServer) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("v1", "configmaps")(seen)
+    api.create(config_map("a"))
+
+    async with connected(api) as cluster, app.running(cluster):
+        await until(lambda: seen.calls)
+
+    obj: KubeObject = seen.calls[0][1]
+    assert obj.gvk.kind == "ConfigMap"
+
+
+async def test_an_object_that_does_not_fit_fails_alone_and_once_until_it_changes(
+    api: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", model=Database)(seen)
+    api.create(database("bad", replicas="many"))
+
+    async with connected(api) as cluster, app.running(cluster) as run:
+        await until(lambda: "spec.replicas" in caplog.text)
+        api.create(database("good"))
+        await until(lambda: "default/good" in seen.keys)
+        assert "default/bad" not in seen.keys
+        assert caplog.text.count("'default/bad'") == 1
+        api.patch("acme.io/v1", "databases", "bad", {"spec": {"replicas": 2}})
+        await until(lambda: "default/bad" in seen.keys)
+        assert [controller.name for controller in run.controllers] == ["databases"]
+
+
+async def test_a_change_of_what_it_owns_reconciles_the_owner(api: APIServer) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", owns=[("v1", "configmaps")])(seen)
+    owner = api.create(database())
+    reference = {
+        "apiVersion": "acme.io/v1",
+        "kind": "Database",
+        "name": "a",
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+
+    async with connected(api) as cluster, app.running(cluster):
+        await until(lambda: seen.calls)
+        before = len(seen.calls)
+        api.create(config_map("child", ownerReferences=[reference]))
+        await until(lambda: len(seen.calls) > before)
+
+    assert set(seen.keys) == {"default/a"}
+
+
+async def test_a_change_of_what_it_watches_reconciles_what_the_mapping_says(
+    api: APIServer,
+) -> None:
+    def users_of(obj: KubeObject) -> list[str]:
+        return [f"{obj.metadata.namespace}/{name}" for name in ("a", "b")]
+
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", watches=[("v1", "configmaps", users_of)])(seen)
+
+    async with connected(api) as cluster, app.running(cluster):
+        api.create(config_map("shared"))
+        await until(lambda: len(seen.calls) == 2)
+
+    assert sorted(seen.keys) == ["default/a", "default/b"]
+
+
+async def test_a_plain_function_runs_in_a_thread_with_its_model(api: APIServer) -> None:
+    app = Operator("test")
+    calls: list[tuple[int, Database | None]] = []
+
+    @app.reconcile("acme.io/v1", "databases", model=Database)
+    def reconcile(
+        request: Request, given: Database | None, cluster: pyinformer.Cluster
+    ) -> Result | None:
+        calls.append((threading.get_ident(), given))
+        return None
+
+    api.create(database(replicas=7))
+    async with connected(api) as cluster, app.running(cluster):
+        await until(lambda: calls)
+
+    assert calls[0][0] != threading.get_ident()
+    assert calls[0][1] == Database(spec=Spec(replicas=7))
+
+
+async def test_several_namespaces_are_followed_and_no_other(api: APIServer) -> None:
+    app, seen, planets = Operator("test"), _Seen(), _Seen()
+    app.reconcile("acme.io/v1", "databases", owns=[("v1", "configmaps")])(seen)
+    app.reconcile("acme.io/v1", "planets")(planets)
+    for namespace in ("one", "two", "three"):
+        api.create(database(namespace=namespace))
+    api.create({"apiVersion": "acme.io/v1", "kind": "Planet", "metadata": {"name": "earth"}})
+
+    async with connected(api) as cluster, app.running(cluster, namespaces=["one", "two"]):
+        await until(lambda: len(seen.calls) == 2 and planets.calls)
+        api.create(database("later", "three"))
+        api.create(database("later", "two"))
+        await until(lambda: len(seen.calls) == 3)
+
+    assert sorted(seen.keys) == ["one/a", "two/a", "two/later"]
+    assert planets.keys == ["earth"]
+    paths = {record.path for record in api.requests if "databases" in record.path}
+    assert paths == {f"/apis/acme.io/v1/namespaces/{each}/databases" for each in ("one", "two")}
+
+
+async def test_what_is_selected_is_all_that_is_followed(api: APIServer) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("v1", "configmaps", label_selector="app=web")(seen)
+    api.create(config_map("other"))
+    api.create(config_map("web", labels={"app": "web"}))
+
+    async with connected(api) as cluster, app.running(cluster):
+        await until(lambda: seen.calls)
+
+    assert seen.keys == ["default/web"]
+
+
+def test_a_function_stays_what_it_was() -> None:
+    app = Operator("test")
+
+    def reconcile(request: Request, given: object, cluster: pyinformer.Cluster) -> None:
+        """Do nothing."""
+
+    assert app.reconcile("v1", "pods")(reconcile) is reconcile
+    assert "with pods" in repr(app)
+    assert "with no reconcile" in repr(Operator("test"))
+
+
+async def test_two_operators_know_nothing_of_each_other(api: APIServer) -> None:
+    first, second, seen, other = Operator("first"), Operator("second"), _Seen(), _Seen()
+    first.reconcile("acme.io/v1", "databases")(seen)
+    second.reconcile("acme.io/v1", "databases")(other)
+    api.create(database())
+
+    async with connected(api) as cluster, first.running(cluster):
+        await until(lambda: seen.calls)
+
+    assert not other.calls
+
+
+async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
+    api: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Operator("test")
+    app.reconcile("acme.io/v1", "backups", options=_OPTIONS)(_Seen())
+
+    with pytest.raises(CacheSyncTimeoutError, match=r"backups.*404") as caught:
+        async with connected(api) as cluster, app.running(cluster):
+            pass
+
+    assert "pyinformer crd" in caught.value.__notes__[0]
+    assert "the server serves no backups of acme.io/v1" in caplog.text
+
+
+async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APIServer) -> None:
+    @custom_resource("acme.io/v1", "backups")
+    class Backup(msgspec.Struct):
+        spec: Spec
+
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "backups", model=Backup)(seen)
+
+    async with connected(api) as cluster:
+        run = app.running(cluster, health_port=0)
+        starting = asyncio.create_task(run.start())
+        try:
+            await until(lambda: run.health_url and not run.health_url.endswith(":0"))
+            port = int(str(run.health_url).rpartition(":")[2])
+            status, body = await ask(port, get("/readyz"))
+            assert status == 503
+            assert body
+            assert (await ask(port, get("/healthz"))) == (200, "ok\n")
+            for definition in app.custom_resource_definitions():
+                api.create(definition)
+            api.create({**database(), "kind": "Backup"})
+            await starting
+            assert (await ask(port, get("/readyz"))) == (200, "ok\n")
+            await until(lambda: seen.calls)
+        finally:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            await run.aclose()
+
+
+def test_what_a_user_may_not_read_ends_the_program_with_the_reason() -> None:
+    token = Token(value="t", verbs=("*",), resources=("pods",))
+    with APIServer(tokens=[token]) as api:
+        api.register("acme.io/v1", "Database", "databases")
+        app = Operator("db-operator")
+        app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
+        config = pyinformer.ClusterConfig(
+            server=api.url, credentials=pyinformer.transport.StaticCredentials.bearer("t")
+        )
+
+        with pytest.raises(SystemExit) as ended:
+            app.run(config=config, health_port=None)
+
+    assert str(ended.value).startswith("db-operator: not synced after 0.5 s: ")
+    assert "403" in str(ended.value)
+
+
+def test_a_server_that_is_not_there_ends_the_program_with_the_reason() -> None:
+    app = Operator("db-operator")
+    app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
+
+    with pytest.raises(SystemExit, match=r"db-operator: .*127\.0\.0\.1:1"):
+        app.run(server="http://127.0.0.1:1", health_port=None)
+
+
+async def test_a_run_starts_once(api: APIServer) -> None:
+    app = Operator("test")
+    app.reconcile("acme.io/v1", "databases")(_Seen())
+    async with connected(api) as cluster:
+        run = app.running(cluster)
+        assert run.controllers == ()
+        async with run:
+            pass
+        with pytest.raises(LifecycleError, match="ask the operator for a new one"):
+            await run.start()
+        async with app.running(cluster):
+            pass
+
+
+@pytest.mark.parametrize("namespaces", [[], ["Default"], "a/b", [""], [5]])
+async def test_namespaces_that_cannot_be_are_refused(namespaces: Any) -> None:
+    app = Operator("test")
+    app.reconcile("v1", "pods")(_Seen())
+    async with pyinformer.connect(server="http://127.0.0.1:1") as cluster:
+        with pytest.raises(InvalidArgumentError, match="namespace"):
+            app.running(cluster, namespaces=namespaces)
+
+
+async def test_an_operator_without_reconciles_does_not_run() -> None:
+    async with pyinformer.connect(server="http://127.0.0.1:1") as cluster:
+        with pytest.raises(InvalidArgumentError, match="nothing is registered"):
+            await Operator("test").run_async(cluster)
+
+
+class _Other(msgspec.Struct):
+    spec: Spec
+
+
+_Declared = custom_resource("acme.io/v1", "others")(_Other)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        pytest.param({"model": 5}, InvalidTypeError, "nothing can be decoded", id="no-model"),
+        pytest.param({"model": _Declared}, InvalidArgumentError, "is declared as", id="declared"),
+        pytest.param({"owns": ("v1", "pods")}, InvalidArgumentError, "a list", id="owns-flat"),
+        pytest.param({"owns": ["pods"]}, InvalidArgumentError, "a list", id="owns-text"),
+        pytest.param({"owns": [("pods", "v1")]}, InvalidArgumentError, "swapped", id="swapped"),
+        pytest.param({"owns": [("v1",)]}, InvalidArgumentError, "is not like", id="owns-short"),
+        pytest.param(
+            {"watches": [("v1", "pods")]}, InvalidArgumentError, "is not like", id="no-mapping"
+        ),
+        pytest.param(
+            {"watches": [("v1", "pods", 5)]}, InvalidHandlerError, "mapping", id="bad-mapping"
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_where_it_is_written(
+    options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        Operator("test").reconcile("acme.io/v1", "databases", **options)
+
+
+@pytest.mark.parametrize("function", [5, Database, lambda request, given: None])
+def test_what_is_no_reconcile_is_refused(function: Any) -> None:
+    with pytest.raises(InvalidHandlerError, match=r"reconcile\(request, object, cluster\)"):
+        Operator("test").reconcile("v1", "pods")(function)
+
+
+def test_a_name_is_taken_once() -> None:
+    app = Operator("test")
+    app.reconcile("v1", "pods")(_Seen())
+    app.reconcile("v1", "pods", name="other")(_Seen())
+
+    with pytest.raises(InvalidArgumentError, match="'pods' is registered already"):
+        app.reconcile("v1", "pods")(_Seen())
+    with pytest.raises(InvalidArgumentError, match="name"):
+        Operator("")
