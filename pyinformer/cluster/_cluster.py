@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, final
 from pyinformer.cluster._object_client import ObjectClient
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.reflector import WatchListMemory
-from pyinformer.transport import Connection, ListWatch
+from pyinformer.transport import Connection, ListWatch, Wire
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import FieldSelector, GroupVersionResource, LabelSelector
@@ -31,6 +31,7 @@ class Cluster(ObjectClient):
         name: what to call it beside others, in requests, logs and errors; it is not checked.
         options: the bounds of the connection.
         write_options: how fast writes may leave, and how patient they are.
+        wire: what stands for the connection, in tests for example; it is closed with the rest.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
@@ -43,8 +44,9 @@ class Cluster(ObjectClient):
         name: str = "",
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
+        wire: Wire | None = None,
     ) -> None:
-        super().__init__(Connection(config, options=options), options=write_options)
+        super().__init__(wire or Connection(config, options=options), options=write_options)
         self.name: str = name
         self.watch_list_memory: WatchListMemory = WatchListMemory()
 

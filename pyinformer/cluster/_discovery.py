@@ -24,7 +24,7 @@ from pyinformer.apimachinery import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.transport import Connection
+    from pyinformer.transport import Wire
 
 _NOT_FOUND: Final = 404
 
@@ -79,7 +79,7 @@ class Discovery:
         connection: the server.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Wire) -> None:
         self._connection = connection
         self._tables: dict[str, _Table] = {}
         self._asking: dict[str, anyio.Event] = {}

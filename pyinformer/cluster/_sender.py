@@ -18,7 +18,7 @@ from pyinformer.cluster._rate_limit import TokenBucket
 
 if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions
-    from pyinformer.transport import Connection, Query
+    from pyinformer.transport import Query, Wire
 
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver says when it says something
 
@@ -56,7 +56,7 @@ class Sender:
         options: how fast, and how patient.
     """
 
-    def __init__(self, connection: Connection, options: WriteOptions) -> None:
+    def __init__(self, connection: Wire, options: WriteOptions) -> None:
         self._connection = connection
         self._options = options
         rate = options.writes_per_second

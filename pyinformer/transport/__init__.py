@@ -33,7 +33,8 @@ from pyinformer.transport._lines import LineSplitter, OnLine
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._locate import find_config
 from pyinformer.transport._options import ConnectionOptions
-from pyinformer.transport._status import status_error_from_object
+from pyinformer.transport._status import status_error, status_error_from_object
+from pyinformer.transport._wire import Wire
 
 __all__ = [
     "ADDED",
@@ -59,11 +60,13 @@ __all__ = [
     "Query",
     "StaticCredentials",
     "TokenFileCredentials",
+    "Wire",
     "find_config",
     "in_cluster_config",
     "read_bookmark",
     "read_error",
     "read_frame",
     "read_frame_slowly",
+    "status_error",
     "status_error_from_object",
 ]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
 from pyinformer.transport._body import Body
-from pyinformer.transport._http import Connection
+from pyinformer.transport._wire import Wire
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery._field_selector import FieldSelector
@@ -39,7 +39,7 @@ class ListWatch:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Wire,
         resource: GroupVersionResource,
         *,
         namespace: str | None = None,

@@ -1,0 +1,56 @@
+"""What everything above asks of a connection to an API server, whatever it is made of."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from pyinformer.transport._body import Body
+from pyinformer.transport._config import ClusterConfig
+from pyinformer.transport._http import Query
+
+
+class Wire(Protocol):
+    """One API server: a Connection, or a double of it."""
+
+    @property
+    def config(self) -> ClusterConfig:
+        """How the server is reached."""
+        ...
+
+    def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+    ) -> AbstractAsyncContextManager[Body]:
+        """Open a GET whose body is read as it arrives; see Connection.stream."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request and read its whole answer; see Connection.request.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections; streams that are open fail.
+
+        Cancellation:
+            Shielded, and bounded.
+        """
+        ...
