@@ -8,11 +8,10 @@ error's text, which may quote an object. Nothing else is delayed by it.
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, final
 
-from pyinformer.tasks import name_of
+from pyinformer.tasks import name_of, place_of
 
 if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
@@ -71,7 +70,7 @@ class SourceFence:
 
     def _failed(self, key: str, error: BaseException) -> None:
         self.failures += 1
-        self.last_failure = f"{self._role} {self._name}: {type(error).__name__} {_place(error)}"
+        self.last_failure = f"{self._role} {self._name}: {type(error).__name__} {place_of(error)}"
         labels = {"source": self._source, "function": self._role}
         self._metrics.increment("controller_source_failures_total", labels)
         if type(error) in self._logged or len(self._logged) >= _TYPES_MAX:
@@ -84,11 +83,3 @@ class SourceFence:
             key or "no object in particular",
             self._consequence,
         )
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "at an unknown place"
-    last = frames[-1]
-    return f"at {last.filename}:{last.lineno} in {last.name}"

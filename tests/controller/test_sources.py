@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -276,11 +276,15 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
     assert informer.crashes == []
 
 
+def _node(obj: KubeObject[Any]) -> str:
+    return str(obj.view.spec.node_name)
+
+
 def test_an_object_that_does_not_fit_the_projection_costs_no_other_key() -> None:
     informer, by_key, by_node = FedInformer(), Noted(), Noted()
     informer.load()
     PrimarySource(informer).attach(by_key)
-    watched = WatchedSource(informer, lambda obj: str(obj.view.spec.node_name))
+    watched = WatchedSource(informer, _node)
     watched.attach(by_node)
 
     for name, node in (("a", "n1"), ("misfit", 7), ("b", "n2")):
