@@ -126,6 +126,7 @@ class ObjectClient(Applying):
         obj: KubeObject[View | None] | JSONObject,
         edited: Body,
         *,
+        check_uid: bool = True,
         check_version: bool = False,
         field_manager: str | None = None,
         dry_run: bool = False,
@@ -140,6 +141,7 @@ class ObjectClient(Applying):
             obj: the object as it was.
             edited: the whole object with the edits: `obj.to_dict()` or `obj.as_type(Model)`,
                 changed. What is missing in it is removed. Resource version and uid do not count.
+            check_uid: fail if it is another object of the same name by now.
             check_version: fail if the object has changed since `obj`.
             field_manager: who owns the fields; None for this program's name.
             dry_run: let the server check it and store nothing.
@@ -148,7 +150,7 @@ class ObjectClient(Applying):
             The object as the server stored it; `obj` if nothing was edited, and nothing is sent.
 
         Raises:
-            ConflictError: with `check_version`, it was changed in between.
+            ConflictError: it is another object by now, or with `check_version` another version.
             NotFoundError: it does not exist.
             InvalidArgumentError: `edited` is another object, its status was edited where `status()`
                 has to be used, or elements of a list cannot be told apart.
@@ -166,7 +168,13 @@ class ObjectClient(Applying):
             raise InvalidArgumentError("edited", reason)
         query = query_of(field_manager, dry_run=dry_run)
         return await self._patch(
-            target.path, target, before, patch, query=query, check_version=check_version
+            target.path,
+            target,
+            before,
+            patch,
+            query=query,
+            check_uid=check_uid,
+            check_version=check_version,
         )
 
     async def status(
@@ -174,6 +182,7 @@ class ObjectClient(Applying):
         obj: KubeObject[View | None] | JSONObject,
         status: Body,
         *,
+        check_uid: bool = True,
         check_version: bool = False,
         field_manager: str | None = None,
         dry_run: bool = False,
@@ -184,6 +193,7 @@ class ObjectClient(Applying):
             obj: the object as it was.
             status: the whole new status. What a dict leaves out is removed; what a model does
                 not know is kept.
+            check_uid: fail if it is another object of the same name by now.
             check_version: fail if the object has changed since `obj`.
             field_manager: who owns the fields; None for this program's name.
             dry_run: let the server check it and store nothing.
@@ -192,7 +202,7 @@ class ObjectClient(Applying):
             The object as the server stored it; `obj` if nothing is new, and nothing is sent.
 
         Raises:
-            ConflictError: with `check_version`, it was changed in between.
+            ConflictError: it is another object by now, or with `check_version` another version.
             NotFoundError: it does not exist.
             InvalidArgumentError: elements of a list cannot be told apart.
             InvalidTypeError: `obj` is a model: it may not know all fields.
@@ -206,7 +216,13 @@ class ObjectClient(Applying):
         patch = status_patch_of(before, status)
         query = query_of(field_manager, dry_run=dry_run)
         return await self._patch(
-            target.status_path, target, before, patch, query=query, check_version=check_version
+            target.status_path,
+            target,
+            before,
+            patch,
+            query=query,
+            check_uid=check_uid,
+            check_version=check_version,
         )
 
     @overload

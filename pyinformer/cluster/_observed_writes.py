@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyinformer.apimachinery import (
+    ConflictError,
     GroupVersionResource,
     InvalidArgumentError,
+    InvalidError,
     InvalidTypeError,
     JSONObject,
     KubeObject,
@@ -27,7 +29,7 @@ from pyinformer.cluster._targets import Target, object_path, target_of
 from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
 
 if TYPE_CHECKING:
-    from pyinformer.transport import Connection, Query
+    from pyinformer.transport import Query, Wire
 
 DRY_RUN: Final = ("dryRun", "All")
 
@@ -43,8 +45,8 @@ class ObservedWrites:
         options: how fast writes may leave.
     """
 
-    def __init__(self, connection: Connection, *, options: WriteOptions | None = None) -> None:
-        self.connection: Connection = connection
+    def __init__(self, connection: Wire, *, options: WriteOptions | None = None) -> None:
+        self.connection: Wire = connection
         self.discovery: Discovery = Discovery(connection)
         self._sender = Sender(connection, options or WriteOptions())
         self._observers = WriteObservers()
@@ -150,22 +152,37 @@ class ObservedWrites:
         patch: JSONObject,
         *,
         query: Query,
+        check_uid: bool,
         check_version: bool,
     ) -> KubeObject:
-        version = before.metadata.resource_version
+        metadata = before.metadata
         if not patch:
             self._skipped += 1
             return self._answers.record(target.resource, before.raw)
-        if check_version:
-            if not version:
-                raise InvalidArgumentError("check_version", f"{target.key!r} has no version")
-            patch = {
-                **patch,
-                "metadata": {**patch.get("metadata", {}), "resourceVersion": version},
-            }
-        return await self._write(
-            "PATCH", path, target, patch, query=query, content_type=_MERGE_PATCH, version=version
-        )
+        if check_version and not metadata.resource_version:
+            raise InvalidArgumentError("check_version", f"{target.key!r} has no resourceVersion")
+        wanted = {
+            "uid": check_uid and metadata.uid,
+            "resourceVersion": check_version and metadata.resource_version,
+        }
+        checks = {name: value for name, value in wanted.items() if value}
+        body = patch
+        if checks:
+            body = {**patch, "metadata": {**(patch.get("metadata") or {}), **checks}}
+        try:
+            return await self._write(
+                "PATCH",
+                path,
+                target,
+                body,
+                query=query,
+                content_type=_MERGE_PATCH,
+                version=metadata.resource_version,
+            )
+        except InvalidError as error:
+            if "uid" in checks and "metadata.uid" in error.message:
+                raise _is_another(target, error) from error
+            raise
 
     async def _write(
         self,
@@ -206,6 +223,12 @@ class ObservedWrites:
             answers.absent(resource, key=key, uid=uid)
             return None
         return answers.deleted(resource, raw, key=key, uid=uid)
+
+
+def _is_another(target: Target, error: InvalidError) -> ConflictError:
+    # To a server the uid of a patch is a change to a field that never changes, and no precondition.
+    message = f"{target.resource} {target.key!r} is another object of that name by now"
+    return ConflictError(status=409, reason="Conflict", message=message, request=error.request)
 
 
 def query_of(field_manager: str | None, *, dry_run: bool) -> Query:

@@ -51,6 +51,13 @@ class Pod(msgspec.Struct):
     spec: PodSpec
 
 
+def labelless(name: str, namespace: str, **data: str) -> JSONObject:
+    """Return a config map without labels: even empty ones are owned by who applies them."""
+    made = CONFIG_MAPS.make(name, namespace)
+    del made["metadata"]["labels"]
+    return {**made, "data": data}
+
+
 def observed(cluster: Cluster, plural: str) -> Heard:
     heard = Heard()
     cluster.observe_writes(GroupVersionResource.of("v1", plural), heard)
@@ -243,6 +250,27 @@ async def test_a_deletion_spares_a_successor_and_a_newer_version(server: Server)
         assert heard.events == [wrote(newer), deleted(second)]
 
 
+async def test_an_edit_of_an_object_does_not_hit_its_successor(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        first = await cluster.create(PODS.make("a", namespace))
+        assert await cluster.delete(first) is None
+        second = await cluster.create(PODS.make("a", namespace))
+        edited = first.to_dict()
+        edited["metadata"]["labels"] = {"app": "web"}
+
+        with pytest.raises(pyinformer.ConflictError, match="another object of that name"):
+            await cluster.patch(first, edited)
+        with pytest.raises(pyinformer.ConflictError, match="another object of that name"):
+            await cluster.status(first, {"message": "mine"})
+        with pytest.raises(pyinformer.ConflictError):
+            await cluster.replace(first)
+
+        assert await cluster.get("v1", "pods", first.key) == second
+        patched = await cluster.patch(first, edited, check_uid=False)
+        assert patched.metadata.uid == second.metadata.uid
+
+
 async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -261,8 +289,7 @@ async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
 
 async def test_an_apply_creates_changes_and_leaves_the_rest_to_others(server: Server) -> None:
     namespace = server.namespace()
-    desired = CONFIG_MAPS.make("a", namespace)
-    desired["data"] = {"mine": "1"}
+    desired = labelless("a", namespace, mine="1")
     async with server.connect() as cluster:
         created = await cluster.apply(desired, field_manager="suite")
         again = await cluster.apply(desired, field_manager="suite")
@@ -282,8 +309,7 @@ async def test_an_apply_creates_changes_and_leaves_the_rest_to_others(server: Se
 
 async def test_an_apply_of_what_others_own_is_a_typed_conflict(server: Server) -> None:
     namespace = server.namespace()
-    desired = CONFIG_MAPS.make("a", namespace)
-    desired["data"] = {"mine": "1"}
+    desired = labelless("a", namespace, mine="1")
     async with server.connect() as cluster:
         await cluster.apply(desired, field_manager="first")
         desired["data"] = {"mine": "2"}
