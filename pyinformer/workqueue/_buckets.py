@@ -108,12 +108,10 @@ class PriorityBuckets(Generic[T]):
         priority = priorities[-1] if len(priorities) == 1 else self._choose()
         bucket = self._buckets[priority]
         item = bucket.items.popleft()
-        self._depth -= 1
         bucket.depth -= 1
         if bucket.stale:
             bucket.clean_head()
-        if not bucket.depth and len(priorities) > 1:
-            self._close(priority)
+        self._shrink(priority, bucket)
         return item
 
     def touch(self, item: T, /) -> None:
@@ -124,9 +122,7 @@ class PriorityBuckets(Generic[T]):
         priority = self.wanted.get(item, 0)
         bucket = self._buckets[priority]
         bucket.withdraw(item)
-        self._depth -= 1
-        if not bucket.depth and len(self._priorities) > 1:
-            self._close(priority)
+        self._shrink(priority, bucket)
 
     def depths(self) -> tuple[tuple[int, int], ...]:
         """Return priority and depth, highest first."""
@@ -152,6 +148,13 @@ class PriorityBuckets(Generic[T]):
         if since is None:
             raise InternalError("a key waits and is being processed")
         return since
+
+    def _shrink(self, priority: int, bucket: _Bucket[T]) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._turn = 0
+        elif not bucket.depth:
+            self._close(priority)
 
     def _open(self, priority: int) -> _Bucket[T]:
         if self._priorities and not self._depth:

@@ -198,7 +198,7 @@ class QueueCore(Generic[T]):
         meter.taken(item, self._clock(), len(self._ready))
 
     def _add_known(self, item: T) -> None:
-        if self._closed and self._states[item] is None:
+        if self._closed:
             return
         if self._states[item] is not None:
             self._ordering.touch(item)

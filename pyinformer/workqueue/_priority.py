@@ -257,9 +257,7 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             waits = self.is_waiting(item)
         except TypeError as error:
             raise unhashable(item, error) from error
-        if waits and priority <= self._wanted.get(item, 0):
-            return
-        if item is None or (self._closed and not waits):
+        if item is None or self._closed or (waits and priority <= self._wanted.get(item, 0)):
             return
         is_ready = self._states.get(item) is not None
         if is_ready:

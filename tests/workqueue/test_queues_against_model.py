@@ -22,9 +22,7 @@ from pyinformer.workqueue import (
     RateLimitingQueue,
 )
 
-AnyQueue: TypeAlias = (
-    Queue[str] | DelayingQueue[str] | RateLimitingQueue[str] | PriorityQueue[str]
-)
+AnyQueue: TypeAlias = Queue[str] | DelayingQueue[str] | RateLimitingQueue[str] | PriorityQueue[str]
 
 KEYS = st.sampled_from("abcdefgh")
 PRIORITIES = st.sampled_from([-100, 0, 0, 7])
@@ -54,19 +52,24 @@ class Model:
     turns: int = 0
     came: int = 0
 
+    def unready(self, found: Waiting) -> None:
+        self.ready.remove(found)
+        if not self.ready:
+            self.turns = 0
+
     def find(self, key: str) -> Waiting | None:
         return next((found for found in self.ready if found.key == key), None)
 
     def add(self, key: str, priority: int, now: float) -> None:
+        if self.closed:
+            return
         if key in self.delayed:
             priority = max(priority, self.delayed.pop(key)[2])
         found = self.find(key)
         if found is not None:
             if priority > found.priority:
-                self.ready.remove(found)
+                self.unready(found)
                 self.ready.append(Waiting(key, priority, now))
-        elif self.closed:
-            return
         elif key in self.processing:
             self.again[key] = max(priority, self.again.get(key, priority))
         else:
@@ -92,7 +95,7 @@ class Model:
         if not self.ready:
             return None
         found = self._choose(now)
-        self.ready.remove(found)
+        self.unready(found)
         self.processing[found.key] = found.priority
         return found.key
 
@@ -115,6 +118,7 @@ class Model:
         self.ready.clear()
         self.delayed.clear()
         self.again.clear()
+        self.turns = 0
         return dropped
 
 
@@ -231,7 +235,7 @@ class QueueMachine(RuleBasedStateMachine):
         found = self.model.find(key)
         waits = bool(found) or key in self.model.delayed or key in self.model.again
         if found is not None:
-            self.model.ready.remove(found)
+            self.model.unready(found)
         self.model.delayed.pop(key, None)
         self.model.again.pop(key, None)
         self.deadlines.pop(key, None)
