@@ -121,6 +121,7 @@ from pyinformer.deltas import (
     RealFIFO,
 )
 from pyinformer.informer import (
+    Expectations,
     FactoryStatus,
     HandlerStatus,
     InformerStatus,
@@ -197,6 +198,7 @@ __all__ = [
     "EventRecorder",
     "EventRecorderStatistics",
     "EventStreamOverflowError",
+    "Expectations",
     "FactoryStatus",
     "FieldConflict",
     "FieldNotFoundError",

@@ -2,6 +2,11 @@
 
 from pyinformer.informer._distribution import Receiver
 from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._expectations import (
+    Expectations,
+    ExpectationState,
+    PendingExpectations,
+)
 from pyinformer.informer._factory import SharedInformerFactory
 from pyinformer.informer._handlers import ResourceEventHandler, in_thread
 from pyinformer.informer._listener import HandlerStatus
@@ -13,9 +18,12 @@ from pyinformer.tasks import WatchdogStatistics
 
 __all__ = [
     "EventStream",
+    "ExpectationState",
+    "Expectations",
     "FactoryStatus",
     "HandlerStatus",
     "InformerStatus",
+    "PendingExpectations",
     "Receiver",
     "Registration",
     "ResourceEventHandler",

@@ -95,8 +95,8 @@ class Followed(Protocol[_V]):
         """Return what the store holds."""
         ...
 
-    def is_hidden(self, key: str, uid: str) -> bool:
-        """Tell whether a deletion by this process is not confirmed yet."""
+    def is_outstanding(self, key: str, uid: str) -> bool:
+        """Tell whether a write by this process to this object is not in the store yet."""
         ...
 
     def check_running(self) -> None:
@@ -153,7 +153,7 @@ class Barrier(Generic[_V]):
         if wanted.version or key is None or wanted.uid is None:
             return True
         # Gone from the store; or not yet in it, and its creation is still on the way.
-        return not followed.is_hidden(key, wanted.uid)
+        return not followed.is_outstanding(key, wanted.uid)
 
     def advance_nowait(self) -> None:
         """Take note that the cache changes: once this step is over, those who may go are let go."""

@@ -15,7 +15,6 @@ from pyinformer.informer._barrier import Barrier, Wanted
 from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.informer._verify import Fresh, look
 from pyinformer.store import Overlay
-from pyinformer.store._overlay import Buried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,10 +131,10 @@ class Freshness(Generic[V]):
             return wanted
         return Wanted(wanted.version, self._own_writes.key_of(wanted.version), wanted.uid)
 
-    def is_hidden(self, key: str, uid: str) -> bool:
-        """Tell whether a deletion by this process is not confirmed yet."""
+    def is_outstanding(self, key: str, uid: str) -> bool:
+        """Tell whether a write by this process to this object is not in the store yet."""
         entry = self.overlay.entries.get(key)
-        return isinstance(entry, Buried) and entry.uid == uid
+        return entry is not None and entry.uid == uid
 
     def check_running(self) -> None:
         """Raise if the informer follows nothing.

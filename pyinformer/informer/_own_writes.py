@@ -93,9 +93,7 @@ class OwnWrites(Generic[V]):
         self._keys[meta.resource_version] = key
         if len(self._keys) > _REMEMBERED:
             self._keys.popitem(last=False)
-        if _is_gone(plain):
-            self._overlay.bury(key, meta.uid, meta.resource_version)
-        elif self._selects(plain):
+        if self._selects(plain):
             self._overlay.put(self._codec.decode(raw, 0, len(raw)))
         else:
             self._overlay.put_outside(key, meta.uid, meta.resource_version)
@@ -127,14 +125,6 @@ class OwnWrites(Generic[V]):
                 " the watch brings it; further ones are counted",
                 extra={"informer": str(self._scope), "error": str(error)[:500]},
             )
-
-
-def _is_gone(plain: KubeObject[None]) -> bool:
-    """Tell whether the write ended the object: it was being deleted, and nothing holds it now."""
-    meta = plain.metadata
-    if meta.deletion_timestamp is None or meta.finalizers:
-        return False
-    return not plain.at("metadata.deletionGracePeriodSeconds", int, default=0)
 
 
 def _field(plain: KubeObject[None], path: str) -> str:

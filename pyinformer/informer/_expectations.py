@@ -1,0 +1,247 @@
+"""What a controller has done and its cache has not shown yet, by owner.
+
+Creations and deletions are recorded before they are sent, so that a reconcile that runs too early
+does not make the same children again. Each is fulfilled when the cache has its version or no longer
+has its uid, by a complete list, or lowered when it failed; what is never fulfilled times out, which
+is logged, counted and answered once. Nothing here waits, so nothing can hang.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, final
+
+from pyinformer._clock import monotonic
+from pyinformer.apimachinery import InvalidArgumentError, KubeObject, View, check_seconds
+from pyinformer.informer._status import InformerStatus
+
+_log = logging.getLogger(__name__)
+
+_LISTS = 2  # the next one may have begun before the write was sent
+
+ExpectationState: TypeAlias = Literal["fulfilled", "pending", "timed_out"]
+"""Whether a cache shows what a controller has done."""
+
+_Owner = TypeVar("_Owner", bound=Hashable)
+
+
+class Seen(Protocol):
+    """What expectations ask of an informer."""
+
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Tell whether the cache has reached a write."""
+        ...
+
+    def status(self) -> InformerStatus:
+        """Return how it is doing."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingExpectations:
+    """What an owner still waits for."""
+
+    unanswered_creations: int
+    """Creations of which it is not known yet what became of them."""
+    creations: tuple[str, ...]
+    """The keys of objects that were created and are not in the cache yet."""
+    deletions: tuple[str, ...]
+    """The keys of objects that are to be deleted and are still in the cache."""
+    age_seconds: float
+
+
+@dataclass(slots=True)
+class _Expected:
+    since: float
+    unanswered: int = 0
+    lists: int = 0
+    # By uid: the key, and for a creation the version.
+    created: dict[str, tuple[str, str]] = field(default_factory=dict)
+    deleted: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_met(self) -> bool:
+        return not (self.unanswered or self.created or self.deleted)
+
+
+@final
+class Expectations(Generic[_Owner]):
+    """Keeps a controller from acting on a cache that does not show its own acts yet.
+
+    Call it on the event loop: `expect` before the writes, `created` or `failed` after each, and
+    `check` at the start of a reconcile, which goes on unless the answer is `pending`.
+
+    Args:
+        informer: follows the objects that are created and deleted.
+        timeout_seconds: how long an owner may wait for its expectations.
+        clock: what that is measured by.
+
+    Raises:
+        InvalidArgumentError: the timeout is no duration.
+
+    Source:
+        kubernetes pkg/controller/controller_utils.go, ControllerExpectations, which counts events
+        instead of versions.
+    """
+
+    def __init__(
+        self,
+        informer: Seen,
+        *,
+        timeout_seconds: float = 300.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._informer = informer
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._owners: dict[_Owner, _Expected] = {}  # the one that was renewed longest ago first
+        self._timed_out: dict[_Owner, None] = {}
+        self.timeouts: int = 0
+        """How many owners' expectations were never fulfilled."""
+
+    def expect(
+        self,
+        owner: _Owner,
+        *,
+        creations: int = 0,
+        deletions: Iterable[KubeObject[View | None]] = (),
+    ) -> None:
+        """Record what is about to be written; added to what is expected already.
+
+        Args:
+            owner: whose children these are; anything hashable, such as a Request.
+            creations: how many objects will be created.
+            deletions: the objects that will be deleted, as they were read.
+
+        Raises:
+            InvalidArgumentError: a negative number of creations.
+        """
+        if creations < 0:
+            raise InvalidArgumentError("creations", f"{creations} is negative")
+        now = self._clock()
+        self._expire(now)
+        expected = self._owners.pop(owner, None) or _Expected(now)
+        expected.since = now
+        expected.unanswered += creations
+        expected.lists = self._informer.status().reflector.loads
+        expected.deleted.update({obj.metadata.uid: str(obj.key) for obj in deletions})
+        self._timed_out.pop(owner, None)
+        if not expected.is_met:
+            self._owners[owner] = expected
+
+    def created(self, owner: _Owner, written: KubeObject[View | None]) -> None:
+        """Take note that a creation was answered by this object; the cache will show it."""
+        expected = self._owners.get(owner)
+        if expected is not None and expected.unanswered:
+            expected.unanswered -= 1
+            meta = written.metadata
+            expected.created[meta.uid] = (str(written.key), meta.resource_version)
+
+    def failed(
+        self,
+        owner: _Owner,
+        *,
+        creations: int = 0,
+        deletions: Iterable[KubeObject[View | None]] = (),
+    ) -> None:
+        """Lower what is expected: these writes were refused, or not sent at all.
+
+        Of a write whose answer was lost say nothing: the cache, or the timeout, will tell.
+        """
+        expected = self._owners.get(owner)
+        if expected is None:
+            return
+        expected.unanswered = max(0, expected.unanswered - creations)
+        for obj in deletions:
+            expected.deleted.pop(obj.metadata.uid, None)
+
+    def check(self, owner: _Owner) -> ExpectationState:
+        """Tell whether the cache shows everything that was done for an owner.
+
+        Returns:
+            `fulfilled`; `pending`: leave the owner alone, the event that is missing calls again;
+            or `timed_out`, once: then nothing is expected any more, so go by the cache.
+        """
+        self._expire(self._clock())
+        if owner in self._timed_out:
+            del self._timed_out[owner]
+            return "timed_out"
+        expected = self._owners.get(owner)
+        if expected is None:
+            return "fulfilled"
+        self._settle(expected)
+        if not expected.is_met:
+            return "pending"
+        del self._owners[owner]
+        return "fulfilled"
+
+    def pending(self, owner: _Owner) -> PendingExpectations | None:
+        """Return what an owner still waits for; None if that is nothing."""
+        expected = self._owners.get(owner)
+        if expected is None:
+            return None
+        self._settle(expected)
+        if expected.is_met:
+            return None
+        return PendingExpectations(
+            unanswered_creations=expected.unanswered,
+            creations=tuple(key for key, _ in expected.created.values()),
+            deletions=tuple(expected.deleted.values()),
+            age_seconds=self._clock() - expected.since,
+        )
+
+    def forget(self, owner: _Owner) -> None:
+        """Expect nothing of an owner, for example because it is gone."""
+        self._owners.pop(owner, None)
+        self._timed_out.pop(owner, None)
+
+    def __len__(self) -> int:
+        """Return how many owners wait."""
+        return len(self._owners)
+
+    def _settle(self, expected: _Expected) -> None:
+        has_seen = self._informer.has_seen
+        for uid, (key, version) in list(expected.created.items()):
+            if has_seen(version, key=key, uid=uid):
+                del expected.created[uid]
+        for uid, key in list(expected.deleted.items()):
+            if has_seen(None, key=key, uid=uid):
+                del expected.deleted[uid]
+        if expected.unanswered:
+            lists = self._informer.status().reflector.loads
+            if lists >= expected.lists + _LISTS:
+                expected.unanswered = 0  # whatever became of them, the cache shows it
+
+    def _expire(self, now: float) -> None:
+        while self._owners:
+            owner, expected = next(iter(self._owners.items()))
+            if now - expected.since < self._timeout_seconds:
+                return
+            self._settle(expected)
+            del self._owners[owner]
+            if not expected.is_met:
+                self._give_up(owner, expected)
+
+    def _give_up(self, owner: _Owner, expected: _Expected) -> None:
+        self.timeouts += 1
+        self._timed_out[owner] = None
+        while len(self._timed_out) > _MAX_TIMED_OUT:
+            del self._timed_out[next(iter(self._timed_out))]
+        _log.warning(
+            "expectations timed out: what was written never showed in the cache",
+            extra={
+                "owner": str(owner),
+                "unanswered_creations": expected.unanswered,
+                "creations": [key for key, _ in expected.created.values()],
+                "deletions": list(expected.deleted.values()),
+            },
+        )
+
+
+_MAX_TIMED_OUT = 10_000  # owners that nobody asks about any more

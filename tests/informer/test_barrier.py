@@ -1,0 +1,96 @@
+"""When a cache has reached a write, as a table: by its position, by the object, by a fresh look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError, KubeObject
+from pyinformer.informer._barrier import Wanted, is_proven
+from pyinformer.informer._verify import Fresh
+from tests.store.objects import pod
+
+KEY = "default/a"
+
+
+def _cached(version: int | None) -> KubeObject[Any] | None:
+    return None if version is None else pod("a", version=version)  # its uid is "a"
+
+
+@pytest.mark.parametrize(
+    ("position", "cached", "expected"),
+    [
+        pytest.param("", None, False, id="nothing was loaded yet"),
+        pytest.param("9", None, False, id="a shorter position is older"),
+        pytest.param("10", None, True, id="at the version"),
+        pytest.param("100", None, True, id="beyond it"),
+        pytest.param("9", 9, False, id="the object is older"),
+        pytest.param("9", 10, True, id="the object is there"),
+        pytest.param("9", 11, True, id="the object is newer"),
+    ],
+)
+def test_a_version_is_reached_by_position_or_by_its_object(
+    position: str, cached: int | None, expected: bool
+) -> None:
+    assert Wanted.of("10", KEY, None).is_met(position, _cached(cached)) is expected
+
+
+@pytest.mark.parametrize(
+    ("uid", "cached", "expected"), [("a", 9, False), ("b", 9, True), ("a", None, True)]
+)
+def test_a_deletion_is_reached_when_the_uid_is_gone(
+    uid: str, cached: int | None, expected: bool
+) -> None:
+    assert Wanted.of(None, KEY, uid).is_met("10", _cached(cached)) is expected
+
+
+def test_versions_without_order_are_reached_by_equality_alone() -> None:
+    wanted = Wanted.of("x7", KEY, None)
+    assert not wanted.is_met("999", _cached(999))
+    assert wanted.is_met("x7", None)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "cached", "expected"),
+    [
+        pytest.param(Fresh("12", "", ""), None, True, id="not in the scope, nor in the cache"),
+        pytest.param(Fresh("12", "", ""), 8, False, id="gone, and the cache does not know"),
+        pytest.param(Fresh("12", "", ""), 13, True, id="created anew since the look"),
+        pytest.param(Fresh("12", "a", "11"), None, False, id="there, and not in the cache"),
+        pytest.param(Fresh("12", "a", "11"), 8, False, id="changed, and the cache is older"),
+        pytest.param(Fresh("12", "a", "8"), 8, True, id="unchanged in the scope"),
+        pytest.param(Fresh("9", "", ""), None, False, id="the answer is older than asked for"),
+        pytest.param(Fresh("", "", ""), None, False, id="the answer has no version"),
+    ],
+)
+def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
+    fresh: Fresh, cached: int | None, expected: bool
+) -> None:
+    assert is_proven(Wanted.of("10", KEY, None), fresh, _cached(cached)) is expected
+
+
+@pytest.mark.parametrize(
+    ("fresh", "cached", "expected"),
+    [
+        (Fresh("z", "a", "8"), 8, True),
+        (Fresh("z", "a", "9"), 8, False),
+        (Fresh("z", "", ""), 8, False),
+        (Fresh("z", "", ""), None, True),
+        (Fresh("z", "a", "8"), None, False),
+    ],
+)
+def test_a_look_without_order_proves_by_equality(
+    fresh: Fresh, cached: int | None, expected: bool
+) -> None:
+    assert is_proven(Wanted.of("x7", KEY, None), fresh, _cached(cached)) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "key", "uid"), [("", None, None), (None, None, None), (None, KEY, None)]
+)
+def test_a_wait_for_nothing_is_refused(
+    version: str | None, key: str | None, uid: str | None
+) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Wanted.of(version, key, uid)

@@ -1,0 +1,207 @@
+"""What a controller expects of its cache: fulfilled, lowered, or visibly given up in the end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.informer import Expectations
+from pyinformer.informer._barrier import Wanted
+from tests.informer.clusters import cluster_of, pod
+from tests.informer.test_read_your_writes import stalled
+from tests.store.objects import pod as cached
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer.informer import InformerStatus
+    from pyinformer.testing import APIServer
+
+A, B = cached("a", version=10), cached("b", version=11)
+
+
+class _Reflector:
+    loads = 1
+
+
+class _Status:
+    reflector = _Reflector
+
+
+class Cache:
+    """An informer as far as expectations ask; and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.position = "9"
+        self.objects: dict[str, Any] = {}
+        self.loads = 1
+
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Tell by the same rule as an informer."""
+        wanted = Wanted.of(resource_version, key, uid)
+        return wanted.is_met(self.position, self.objects.get(key or ""))
+
+    def status(self) -> InformerStatus:
+        """Say how often everything was listed."""
+        status: Any = _Status()
+        status.reflector = _Reflector()
+        status.reflector.loads = self.loads
+        found: InformerStatus = status
+        return found
+
+
+@pytest.fixture
+def cache() -> Cache:
+    """Return an empty cache."""
+    return Cache()
+
+
+@pytest.fixture
+def expectations(cache: Cache) -> Expectations[str]:
+    """Return expectations that time out after a minute."""
+    return Expectations(cache, timeout_seconds=60, clock=lambda: cache.now)
+
+
+def test_nobody_expects_anything_at_first(expectations: Expectations[str]) -> None:
+    assert expectations.check("web") == "fulfilled"
+    assert expectations.pending("web") is None
+    expectations.expect("web")
+    assert len(expectations) == 0
+
+
+def test_a_creation_is_fulfilled_when_the_cache_has_its_version(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    expectations.expect("web", creations=2)
+    assert expectations.check("web") == "pending"
+    expectations.created("web", A)
+    expectations.created("web", B)
+    pending = expectations.pending("web")
+    assert pending is not None
+    assert pending.creations == ("default/a", "default/b")
+    assert pending.unanswered_creations == 0
+    cache.position = "10"
+    assert expectations.check("web") == "pending"
+    cache.position = "11"
+    assert expectations.check("web") == "fulfilled"
+    assert expectations.pending("web") is None
+    assert len(expectations) == 0
+
+
+def test_a_deletion_is_fulfilled_when_its_uid_is_gone(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    cache.objects["default/a"] = A
+    expectations.expect("web", deletions=[A])
+    cache.position = "99"
+    pending = expectations.pending("web")
+    assert pending is not None
+    assert pending.deletions == ("default/a",)
+    assert expectations.check("web") == "pending"
+    del cache.objects["default/a"]
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_owners_do_not_wait_for_each_other(expectations: Expectations[str]) -> None:
+    expectations.expect("web", creations=1)
+    assert expectations.check("db") == "fulfilled"
+    assert expectations.check("web") == "pending"
+
+
+def test_what_failed_is_expected_no_longer(cache: Cache, expectations: Expectations[str]) -> None:
+    cache.objects["default/a"] = A
+    expectations.expect("web", creations=2, deletions=[A])
+    expectations.failed("web", creations=2, deletions=[A])
+    expectations.failed("web", creations=2)
+    assert expectations.check("web") == "fulfilled"
+    expectations.failed("web", creations=1)
+
+
+def test_what_is_expected_twice_adds_up(cache: Cache, expectations: Expectations[str]) -> None:
+    expectations.expect("web", creations=1)
+    expectations.expect("web", creations=1)
+    expectations.created("web", A)
+    cache.position = "10"
+    assert expectations.check("web") == "pending"
+    expectations.failed("web", creations=1)
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_an_answer_nobody_expects_is_none(expectations: Expectations[str]) -> None:
+    expectations.created("web", A)
+    expectations.expect("web", creations=1)
+    expectations.created("web", A)
+    expectations.created("web", B)
+    pending = expectations.pending("web")
+    assert pending is not None
+    assert pending.creations == ("default/a",)
+
+
+def test_a_creation_whose_answer_was_lost_is_settled_by_the_second_list(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    expectations.expect("web", creations=1)
+    cache.loads += 1  # may have begun before
+    assert expectations.check("web") == "pending"
+    cache.loads += 1
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_what_is_never_fulfilled_times_out_once_and_visibly(
+    cache: Cache, expectations: Expectations[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    expectations.expect("web", creations=1)
+    cache.now = 59.0
+    assert expectations.check("web") == "pending"
+    cache.now = 60.0
+    with caplog.at_level(logging.WARNING):
+        assert expectations.check("web") == "timed_out"
+    assert [record.__dict__["owner"] for record in caplog.records] == ["web"]
+    assert expectations.timeouts == 1
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_owners_that_nobody_asks_about_are_forgotten(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    expectations.expect("web", creations=1)
+    cache.now = 30.0
+    expectations.expect("db", creations=1)
+    cache.now = 70.0
+    expectations.expect("api", creations=1)
+    assert len(expectations) == 2
+    cache.position = "99"
+    expectations.created("db", A)
+    cache.now = 200.0
+    assert expectations.check("db") == "fulfilled"  # late, and fulfilled all the same
+    assert expectations.timeouts == 2
+
+
+def test_an_owner_that_is_gone_expects_nothing(expectations: Expectations[str]) -> None:
+    expectations.expect("web", creations=1)
+    expectations.forget("web")
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_a_negative_number_is_refused(expectations: Expectations[str]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        expectations.expect("web", creations=-1)
+
+
+async def test_an_informer_fulfils_them(apiserver: APIServer) -> None:
+    apiserver.create(pod("old"))
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        expectations: Expectations[str] = Expectations(pods)
+        old = pods.lister["default/old"]
+        expectations.expect("web", creations=1, deletions=[old])
+        expectations.created("web", await cluster.create(pod("new")))
+        await cluster.delete(old, grace_period_seconds=0)
+        assert expectations.check("web") == "pending"
+        apiserver.faults.release()
+        await until(lambda: expectations.check("web") == "fulfilled")
+        assert sorted(pods.lister.keys()) == ["default/new"]

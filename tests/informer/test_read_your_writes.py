@@ -1,0 +1,359 @@
+"""Reads after own writes, over real HTTP, while the watch says nothing.
+
+The server's watches stall after the first list, so the cache stays as it was: what a read shows is
+the overlay's, until the script lets the watch go on.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import LifecycleError, StaleCacheError
+from pyinformer.informer import SharedInformer
+from pyinformer.reflector import ReflectorOptions
+from pyinformer.testing import Fault
+from tests.informer.clusters import HURRIED, Hurry, Notes, cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer.cluster import Cluster
+    from pyinformer.testing import APIServer
+
+_LIST_FIRST = ReflectorOptions(rng=Hurry(), use_watch_list=False)
+_KINDS = ["direct", "real_fifo", "delta_fifo"]
+
+
+class Spec(pyinformer.View):
+    """Where a pod is."""
+
+    node_name: str = ""
+
+
+class PodView(pyinformer.View):
+    """What a test projects."""
+
+    spec: Spec = Spec()
+
+
+@asynccontextmanager
+async def stalled(
+    server: APIServer, cluster: Cluster, **options: Any
+) -> AsyncIterator[SharedInformer[Any]]:
+    """Run an informer whose watch stalls."""
+    server.faults.add(Fault(verb="watch", stall_after_bytes=0))
+    async with SharedInformer(cluster, "v1", "pods", options=_LIST_FIRST, **options) as pods:
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await until(lambda: server.faults.held)
+        yield pods
+
+
+@pytest.mark.parametrize("queue", _KINDS)
+async def test_a_write_is_read_at_once_while_the_watch_is_stalled(
+    apiserver: APIServer, queue: str
+) -> None:
+    apiserver.create(pod("a", node="n1"))
+    apiserver.create(pod("b", node="n1"))
+    async with (
+        cluster_of(apiserver) as cluster,
+        stalled(apiserver, cluster, queue=queue) as pods,
+    ):
+        notes = Notes()
+        pods.add_event_handler(notes)
+        pods.add_index("node", "spec.nodeName")
+        await notes.until_heard("add default/a", "add default/b")
+        body = pods.lister["default/a"].to_dict()
+        body["spec"]["nodeName"] = "n2"
+        updated = await cluster.replace(body)
+        created = await cluster.create(pod("c", node="n2"))
+        await cluster.delete(pods.lister["default/b"], grace_period_seconds=0)
+
+        assert pods.lister["default/a"] == updated
+        assert pods.lister["default/c"] == created
+        assert "default/b" not in pods.lister
+        assert sorted(pods.lister.keys()) == ["default/a", "default/c"]
+        assert sorted(o.key for o in pods.lister.by_index("node", "n2")) == [
+            "default/a",
+            "default/c",
+        ]
+        assert pods.lister.index_values("node") == ["n2"]
+        assert pods.status().objects == 2  # the cache itself is as it was
+        assert notes.heard == ["add default/a", "add default/b"]
+
+        apiserver.faults.release()
+        await pods.wait_until(apiserver.resource_version)
+        await notes.until_heard("update default/a", "delete default/b", "add default/c")
+        assert not pods._freshness.overlay.entries
+        assert notes.faults == []
+        assert sorted(pods.lister.keys()) == ["default/a", "default/c"]
+
+
+async def test_an_own_write_has_the_informers_view_and_transform(apiserver: APIServer) -> None:
+    def mark(obj: Any) -> Any:
+        obj["spec"]["nodeName"] = obj["spec"]["nodeName"].upper()
+        return obj
+
+    async with (
+        cluster_of(apiserver) as cluster,
+        stalled(apiserver, cluster, projection=PodView, transform=mark) as pods,
+    ):
+        await cluster.create(pod("a", node="n1"))
+        assert pods.lister["default/a"].view.spec.node_name == "N1"
+        assert "managedFields" not in pods.lister["default/a"].to_dict()["metadata"]
+
+
+async def test_writes_outside_of_the_scope_never_enter(apiserver: APIServer) -> None:
+    apiserver.ensure_namespace("other")
+    async with (
+        cluster_of(apiserver) as cluster,
+        stalled(
+            apiserver,
+            cluster,
+            namespaces="default",
+            label_selector="app=web",
+            field_selector="spec.nodeName=n1",
+        ) as pods,
+    ):
+        await cluster.create(pod("a", app="db"))
+        await cluster.create(pod("b", node="n2", app="web"))
+        await cluster.create(pod("c", namespace="other", node="n1", app="web"))
+        assert not pods._freshness.overlay.entries
+        web = await cluster.create(pod("d", node="n1", app="web"))
+        assert pods.lister.list() == [web]
+        body = web.to_dict()
+        body["metadata"]["labels"] = {"app": "db"}
+        await cluster.replace(body)
+        assert pods.lister.list() == []
+
+
+async def test_what_finalizers_hold_is_not_hidden(apiserver: APIServer) -> None:
+    held = pod("a")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        created = await cluster.create(held)
+        assert await cluster.delete(created, grace_period_seconds=0) is not None
+        kept = pods.lister["default/a"]
+        assert kept.metadata.deletion_timestamp is not None
+        body = kept.to_dict()
+        del body["metadata"]["finalizers"]
+        await cluster.replace(body)
+        assert "default/a" not in pods.lister
+        again = await cluster.create(pod("a"))
+        assert pods.lister["default/a"] == again
+
+
+async def test_a_list_settles_what_the_watch_never_brought(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        created = await cluster.create(pod("ghost"))
+        apiserver.delete("v1", "pods", "ghost")
+        apiserver.restart(keep_history=False)
+        apiserver.create(pod("alive"))
+        await until(lambda: "default/alive" in pods.lister)
+        assert created.key not in pods.lister
+        assert not pods._freshness.overlay.entries
+
+
+async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer) -> None:
+    saved = apiserver.save()
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        apiserver.faults.release()
+        for number in range(5):
+            await cluster.create(pod(f"p{number}"))
+        await pods.wait_until(apiserver.resource_version)
+        apiserver.faults.add(Fault(verb="watch", stall_after_bytes=0))
+        apiserver.drop_connections()
+        await until(lambda: apiserver.faults.held)
+        lost = await cluster.create(pod("lost"))
+        assert lost.key in pods.lister
+        failures: list[BaseException] = []
+
+        async def wait() -> None:
+            try:
+                await pods.wait_until("999999999", timeout_seconds=30)
+            except StaleCacheError as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await until(lambda: pods._freshness.barrier.waiters)
+            apiserver.restore(saved)
+            apiserver.faults.clear()
+            apiserver.faults.add(Fault(verb="watch", times=1, status=410))
+            apiserver.drop_connections()
+            await until(lambda: pods.status().reflector.guard.epoch)
+        assert "epoch" in str(failures[0])
+        assert lost.key not in pods.lister
+
+
+async def test_nothing_is_heard_of_writes_after_the_end(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        async with stalled(apiserver, cluster) as pods:
+            assert pods.cluster is cluster
+        await cluster.create(pod("late"))
+        assert pods.lister.list() == []
+
+
+async def test_an_answer_that_is_no_object_fails_no_write(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        pods._freshness._own_writes.wrote(b'{"kind": "Status"}')
+        pods._freshness._own_writes.wrote(b"")
+        assert len([r for r in caplog.records if "response" in r.message]) == 1
+        assert pods._freshness._own_writes.unreadable == 2
+
+
+async def test_wait_until_ends_with_the_event(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        created = await cluster.create(pod("a"))
+        version = created.metadata.resource_version
+        assert not pods.has_seen(version, key=created.key)
+        async with anyio.create_task_group() as group:
+            group.start_soon(pods.wait_until, version)
+            await until(lambda: pods._freshness.barrier.waiters)
+            apiserver.faults.release()
+        assert pods.has_seen(version)
+        assert created.key in pods._indexer
+
+
+async def test_wait_until_returns_at_once_after_a_write_that_changed_nothing(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        same = await cluster.replace(pods.lister["default/a"].to_dict())
+        with anyio.fail_after(0.5):
+            await pods.wait_until(same.metadata.resource_version, key="default/a")
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+async def test_wait_until_is_let_go_by_a_look_for_what_the_selector_keeps_out(
+    apiserver: APIServer, by_key: bool
+) -> None:
+    async with (
+        cluster_of(apiserver) as cluster,
+        stalled(apiserver, cluster, label_selector="app=web") as pods,
+    ):
+        outside = await cluster.create(pod("a", app="db"))
+        version = outside.metadata.resource_version
+        await pods.wait_until(version, key=outside.key if by_key else None, timeout_seconds=10)
+        looks = [r for r in apiserver.requests if r.verb == "list"][1:]
+        assert len(looks) == 1
+        assert not pods.has_seen(version)  # the position knows nothing of it
+
+
+async def test_wait_until_is_not_let_go_by_a_look_while_the_cache_is_behind(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        inside = await cluster.create(pod("a"))
+        with pytest.raises(StaleCacheError) as caught:
+            await pods.wait_until(inside.metadata.resource_version, timeout_seconds=1.5)
+        error = caught.value
+        assert inside.metadata.resource_version in error.wanted
+        assert inside.key in error.wanted
+        assert error.position == pods.status().position
+        assert error.state == "watching"
+        assert 1.4 < error.waited_seconds < 5
+        assert not pods._freshness.barrier.waiters
+
+
+async def test_wait_until_for_another_namespace_returns_at_once(apiserver: APIServer) -> None:
+    async with (
+        cluster_of(apiserver) as cluster,
+        stalled(apiserver, cluster, namespaces="default") as pods,
+    ):
+        with anyio.fail_after(0.5):
+            await pods.wait_until("999999", key="other/a")
+
+
+async def test_wait_until_says_why_it_could_not_look(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        created = await cluster.create(pod("a"))
+        apiserver.faults.add(Fault(verb="list", status=403, times=None))
+        with pytest.raises(StaleCacheError, match="403"):
+            await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
+
+
+async def test_wait_until_a_deletion_is_in_the_cache(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        doomed = pods.lister["default/a"]
+        uid = doomed.metadata.uid
+        await cluster.delete(doomed, grace_period_seconds=0)
+        assert not pods.has_seen(None, key="default/a", uid=uid)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: pods.wait_until(None, key="default/a", uid=uid))
+            await until(lambda: pods._freshness.barrier.waiters)
+            apiserver.faults.release()
+        assert "default/a" not in pods._indexer
+
+
+async def test_a_deletion_of_what_the_cache_has_not_seen_is_waited_for(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        created = await cluster.create(pod("a"))
+        key, uid = created.key, created.metadata.uid
+        assert not pods.has_seen(None, key=key, uid=uid)
+        await cluster.delete(created, grace_period_seconds=0)
+        assert not pods.has_seen(None, key=key, uid=uid)
+        apiserver.faults.release()
+        await pods.wait_until(None, key=key, uid=uid)
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        waiters = pods._freshness.barrier.waiters
+        async with anyio.create_task_group() as group:
+            group.start_soon(pods.wait_until, "999999999")
+            await until(lambda: waiters)
+            group.cancel_scope.cancel()
+        assert not waiters
+        apiserver.faults.release()
+        apiserver.create(pod("a"))
+        await pods.wait_until(apiserver.resource_version)
+
+
+async def test_closing_lets_go_of_everybody_who_waits(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        ended: list[BaseException] = []
+
+        async def wait() -> None:
+            try:
+                await pods.wait_until("999999999", timeout_seconds=30)
+            except LifecycleError as error:
+                ended.append(error)
+
+        async with stalled(apiserver, cluster) as pods, anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await until(lambda: pods._freshness.barrier.waiters)
+            await pods.aclose()
+        assert len(ended) == 1
+        with pytest.raises(LifecycleError):
+            await pods.wait_until("1")
+
+
+async def test_waiting_for_an_informer_that_does_not_run_is_refused(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        pods = SharedInformer(cluster, "v1", "pods", options=HURRIED)
+        with pytest.raises(LifecycleError):
+            await pods.wait_until("1")
+
+
+@pytest.mark.parametrize(
+    ("version", "arguments"),
+    [("", {}), (None, {}), (None, {"key": "a"}), ("1", {"timeout_seconds": float("nan")})],
+)
+async def test_a_wait_for_nothing_is_refused(
+    apiserver: APIServer, version: str | None, arguments: dict[str, Any]
+) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        with pytest.raises(pyinformer.InvalidArgumentError):
+            await pods.wait_until(version, **arguments)
