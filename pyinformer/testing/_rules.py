@@ -255,12 +255,16 @@ def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
 def bump_generation(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
     """Count a change of anything but metadata and status, in `after` itself.
 
-    The status of a custom resource counts if it has no subresource of its own.
+    The status of a custom resource counts if it has no subresource of its own, and of deployments
+    the annotations.
     """
     is_plain = resource.list_shape == "custom" and not resource.has_status
     apart = ("metadata",) if is_plain else ("metadata", "status")
     old = {name: value for name, value in before.items() if name not in apart}
     new = {name: value for name, value in after.items() if name not in apart}
+    if resource.qualified_name == "deployments.apps":
+        old["annotations"] = before["metadata"].get("annotations")
+        new["annotations"] = after["metadata"].get("annotations")
     if "generation" in before["metadata"] and old != new:
         metadata = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
         after["metadata"] = metadata
