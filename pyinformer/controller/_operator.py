@@ -26,6 +26,7 @@ from pyinformer.controller._operator_run import OperatorRun
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._predicates import PredicateFunction
 from pyinformer.controller._reconciler import (
+    DecodedObjects,
     Owned,
     Reconciler,
     Watched,
@@ -82,6 +83,7 @@ class Operator:
         self.name: str = name
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
+        self._decoded: DecodedObjects = {}
 
     @overload
     def reconcile(
@@ -182,10 +184,32 @@ class Operator:
                 predicate=predicate,
                 workers=workers,
                 options=options or ControllerOptions(),
+                decoded=self._decoded,
             )
             return function
 
         return register
+
+    def object_of(self, model: object) -> KubeObject:
+        """Return the cached object that a model was decoded from.
+
+        Models do not know all of an object. What identifies or changes one starts from here:
+
+            pyinformer.set_controller_reference(app.object_of(database), child)
+            await cluster.status(app.object_of(database), DatabaseStatus(ready=3))
+            await cluster.patch(app.object_of(database), database)  # after changing the model
+
+        Args:
+            model: what the reconcile that calls was given, the very object.
+
+        Raises:
+            InvalidArgumentError: no reconcile that runs right now was given it.
+        """
+        found, obj = self._decoded.get(id(model), (None, None))
+        if obj is None or found is not model:
+            reason = f"no running reconcile of {self.name} was given this {type(model).__name__}"
+            raise InvalidArgumentError("model", reason)
+        return obj
 
     def custom_resource_definitions(self) -> list[JSONObject]:
         """Return the CustomResourceDefinition of each custom resource that has a model here.

@@ -144,6 +144,8 @@ class OperatorRun:
         resources = dict.fromkeys(one for each in self._reconcilers for one in each.resources)
         scopes = {resource: await self._namespaces_of(resource) for resource in resources}
         self._controllers = tuple(self._controller(each, scopes) for each in self._reconcilers)
+        if self.health_url is not None:
+            _log.info("health is answered at %s/healthz and /readyz", self.health_url)
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
         return self._group
 

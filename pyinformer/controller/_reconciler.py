@@ -7,7 +7,8 @@ out comes a frozen record, and the function as a Controller calls it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
 
@@ -42,6 +43,11 @@ Watched: TypeAlias = tuple[str, str, MappingFunction[None]]
 """A watched resource, and which keys one of it concerns: `("v1", "secrets", users_of)`."""
 
 
+DecodedObjects: TypeAlias = dict[int, tuple[object, KubeObject]]
+"""The models that reconciles hold right now, by id since they cannot be hashed, and the cached
+objects that they were decoded from. Reconciles in threads write to it, too: one step at a time."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
@@ -58,6 +64,7 @@ class Reconciler:
     predicate: PredicateFunction[None] | None
     workers: int
     options: ControllerOptions
+    decoded: DecodedObjects
 
     @property
     def resources(self) -> tuple[GroupVersionResource, ...]:
@@ -78,25 +85,36 @@ class Reconciler:
 
     def bound_to(self, cluster: Cluster) -> Reconcile[None]:
         """Return the function as a Controller calls it, of the same kind: async or plain."""
-        function, model = self.function, self.model
-
-        def given(obj: KubeObject | None) -> object:
-            return obj if obj is None or model is None else decode(obj, model)
+        function = self.function
 
         async def reconcile_async(request: Request, obj: KubeObject | None) -> Result | None:
-            awaitable = cast("Awaitable[Result | None]", function(request, given(obj), cluster))
-            return await awaitable
+            with self._given(obj) as given:
+                return await cast("Awaitable[Result | None]", function(request, given, cluster))
 
         def reconcile(
             request: Request, obj: KubeObject | None
         ) -> Awaitable[Result | None] | Result | None:
-            return function(request, given(obj), cluster)
+            with self._given(obj) as given:
+                return function(request, given, cluster)
 
         chosen: Any = reconcile_async if _is_async(function) else reconcile
         for attribute in ("__module__", "__qualname__"):  # it is what logs name
             if hasattr(function, attribute):
                 setattr(chosen, attribute, getattr(function, attribute))
         return cast("Reconcile[None]", chosen)
+
+    @contextmanager
+    def _given(self, obj: KubeObject | None) -> Iterator[object]:
+        """Decode for one call, and remember meanwhile what was decoded."""
+        if obj is None or self.model is None:
+            yield obj
+            return
+        given: object = decode(obj, self.model)
+        self.decoded[id(given)] = (given, obj)
+        try:
+            yield given
+        finally:
+            del self.decoded[id(given)]
 
 
 def _is_async(function: object) -> bool:

@@ -104,6 +104,32 @@ async def test_a_reconcile_gets_a_model_of_its_own_and_none_when_it_is_gone(
     assert seen.calls[-1] == ("default/a", None)
 
 
+async def test_the_object_behind_a_model_is_there_while_the_reconcile_runs(
+    api: APIServer,
+) -> None:
+    app = Operator("test")
+    seen: list[Database] = []
+
+    @app.reconcile("acme.io/v1", "databases", model=Database)
+    async def reconcile(
+        request: Request, given: Database | None, cluster: pyinformer.Cluster
+    ) -> None:
+        if given is not None and not seen:
+            given.spec.replicas = 9
+            await cluster.patch(app.object_of(given), given)
+            seen.append(given)
+
+    api.create({**database(), "extra": "kept"})
+    async with connected(api) as cluster, app.running(cluster):
+        await until(lambda: seen)
+
+    stored = api.get("acme.io/v1", "databases", "a")
+    assert (stored["spec"], stored["extra"]) == ({"replicas": 9}, "kept")
+    for gone in (seen[0], Database(spec=Spec())):
+        with pytest.raises(InvalidArgumentError, match="no running reconcile of test"):
+            app.object_of(gone)
+
+
 async def test_without_a_model_a_reconcile_gets_the_cached_object(api: APIServer) -> None:
     app, seen = Operator("test"), _Seen()
     app.reconcile("v1", "configmaps")(seen)

@@ -1,0 +1,68 @@
+"""An operator: a Database becomes a StatefulSet, and its status says how much of it is ready.
+
+    pyinformer serve                              # a server to play with, or use your own
+    cd docs/examples
+    pyinformer crd database_operator:Database | kubectl apply -f -
+    python database_operator.py
+
+It runs until Ctrl-C.
+"""
+
+import logging
+from typing import Any
+
+import msgspec
+
+import pyinformer
+
+
+class DatabaseSpec(msgspec.Struct):
+    image: str = "postgres:17"
+    replicas: int = 1
+
+
+class DatabaseStatus(msgspec.Struct, frozen=True, rename="camel"):
+    ready_replicas: int = 0
+
+
+@pyinformer.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.readyReplicas"})
+class Database(msgspec.Struct):
+    spec: DatabaseSpec
+    status: DatabaseStatus = DatabaseStatus()
+
+
+app = pyinformer.Operator("database-operator")
+
+
+@app.reconcile("acme.io/v1", "databases", model=Database, owns=[("apps/v1", "statefulsets")])
+async def reconcile(
+    request: pyinformer.Request, database: Database | None, cluster: pyinformer.Cluster
+) -> None:
+    if database is None:
+        return  # the cluster deletes what it owned
+    owner = app.object_of(database)
+    child = pyinformer.set_controller_reference(owner, stateful_set(request, database.spec))
+    applied = await cluster.apply(child, field_manager=app.name)
+    ready = applied.at("status.readyReplicas", int, default=0)
+    await cluster.status(owner, DatabaseStatus(ready_replicas=ready))
+
+
+def stateful_set(request: pyinformer.Request, spec: DatabaseSpec) -> dict[str, Any]:
+    labels = {"app": request.name}
+    containers = [{"name": "database", "image": spec.image}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"namespace": request.namespace, "name": request.name},
+        "spec": {
+            "serviceName": request.name,
+            "replicas": spec.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+    }
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    app.run()
