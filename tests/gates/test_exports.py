@@ -126,6 +126,7 @@ PUBLIC: dict[str, list[str]] = {
         "InvalidViewError",
         "ItemExponentialFailureRateLimiter",
         "ItemFastSlowRateLimiter",
+        "JSONObject",
         "KubeAPIServerError",
         "KubeAPIServerNotFoundError",
         "KubeObject",

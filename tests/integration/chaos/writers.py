@@ -1,0 +1,131 @@
+"""Those who disturb: threads that write at random, whether the server lives or not.
+
+In go a server, a seed and a moment to stop; out come creates, updates, moves between groups,
+deletions, and vandalism on what the controllers keep. A write that fails is not repeated: what
+became of it is nobody's knowledge, as with any other program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import TYPE_CHECKING
+
+from pyinformer import InformerError
+from tests.integration.chaos.controllers import GROUPS, WIDGETS, config_map
+
+if TYPE_CHECKING:
+    import threading
+
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer, KubeAPIServer
+
+
+class Writer:
+    """Writes to the objects whose number leaves its remainder; one thread runs it."""
+
+    def __init__(
+        self,
+        api: APIServer | KubeAPIServer,
+        namespace: str,
+        names: range,
+        *,
+        seed: int,
+        is_up: threading.Event,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._names = names
+        self._rng = random.Random(seed)
+        self._is_up = is_up
+        self.writes = 0
+        self.failures = 0
+
+    def fill(self) -> None:
+        """Create all of its objects."""
+        for number in self._names:
+            self._api.create(self._source(number))
+            self._api.create(self._widget(number))
+
+    def run(self, stop: threading.Event, pause_seconds: float) -> None:
+        """Write until told to stop."""
+        steps = (
+            self._change_source,
+            self._change_widget,
+            self._delete_source,
+            self._delete_widget,
+            self._vandalise_copy,
+            self._vandalise_group,
+        )
+        weights = (6, 6, 2, 2, 2, 1)
+        while not stop.wait(pause_seconds):
+            (step,) = self._rng.choices(steps, weights)
+            try:
+                step(self._rng.choice(self._names))
+                self.writes += 1
+            except (InformerError, OSError):  # refused, gone, or no server
+                self.failures += 1
+                self._is_up.wait(5.0)
+
+    def _source(self, number: int) -> JSONObject:
+        data: JSONObject = {
+            "group": f"group-{self._rng.randrange(GROUPS)}",
+            "value": str(self._rng.random()),
+        }
+        return config_map(self._namespace, f"source-{number}", "source", data)
+
+    def _widget(self, number: int) -> JSONObject:
+        metadata: JSONObject = {"namespace": self._namespace, "name": f"widget-{number}"}
+        spec: JSONObject = {"value": str(self._rng.random())}
+        return {"apiVersion": WIDGETS, "kind": "Widget", "metadata": metadata, "spec": spec}
+
+    def _change_source(self, number: int) -> None:
+        new = self._source(number)
+        try:
+            self._patch("v1", "configmaps", f"source-{number}", {"data": new["data"]})
+        except InformerError:
+            self._api.create(new)
+
+    def _change_widget(self, number: int) -> None:
+        new = self._widget(number)
+        try:
+            self._patch(WIDGETS, "widgets", f"widget-{number}", {"spec": new["spec"]})
+        except InformerError:
+            self._api.create(new)
+
+    def _delete_source(self, number: int) -> None:
+        self._api.delete("v1", "configmaps", f"source-{number}", self._namespace)
+        if self._rng.random() < 0.5:  # at once, under the same name
+            self._api.create(self._source(number))
+
+    def _delete_widget(self, number: int) -> None:
+        self._api.delete(WIDGETS, "widgets", f"widget-{number}", self._namespace)
+
+    def _vandalise_copy(self, number: int) -> None:
+        name = f"copy-of-source-{number}"
+        if self._rng.random() < 0.5:
+            self._api.delete("v1", "configmaps", name, self._namespace)
+        else:
+            self._patch("v1", "configmaps", name, {"data": {"value": "vandalised"}})
+
+    def _vandalise_group(self, number: int) -> None:
+        name = f"group-{number % GROUPS}"
+        if self._rng.random() < 0.5:
+            self._api.delete("v1", "configmaps", name, self._namespace)
+        else:
+            self._patch("v1", "configmaps", name, {"data": {"members": "vandalised"}})
+
+    def _patch(self, api_version: str, plural: str, name: str, changes: JSONObject) -> None:
+        self._api.patch(api_version, plural, name, changes, self._namespace)
+
+
+def all_written(
+    api: APIServer | KubeAPIServer, namespace: str
+) -> tuple[list[JSONObject], list[JSONObject]]:
+    """Read everything back; config maps, then widgets."""
+    with contextlib.suppress(ConnectionError):
+        return (
+            api.list("v1", "configmaps", namespace),
+            api.list(WIDGETS, "widgets", namespace),
+        )
+    raise AssertionError("the server is down at the end")
