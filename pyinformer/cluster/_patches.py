@@ -170,25 +170,44 @@ def _origins(
     if field is not None:
         places = {element[field]: place for place, element in enumerate(seen)}
         return [places.get(element[field]) for element in edited]
-    origins: list[int | None] = [None] * len(edited)
     before, after = list(map(_canonical, seen)), list(map(_canonical, edited))
-    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    for kind, start, _, first, end in steps:
-        if kind == "equal":
-            origins[first:end] = range(start, start + end - first)
+    blocks = _blocks(before, after)
+    origins: list[int | None] = [None] * len(edited)
+    for old, new in blocks:
+        if before[old.start : old.stop] == after[new.start : new.stop]:
+            origins[new.start : new.stop] = old
     _find_moved(origins, before, after)
-    for kind, start, stop, first, end in steps:
-        if kind == "replace":
-            used = set(origins)
-            old = [place for place in range(start, stop) if place not in used]
-            new = [place for place in range(first, end) if origins[place] is None]
-            if len(old) == len(new):
-                for place, origin in zip(new, old, strict=True):
-                    origins[place] = origin
-            elif new:
-                lost = [whole[place] for place in old]
-                _check_nothing_lost(lost, [seen[place] for place in old], path)
+    for old, new in blocks:
+        used = set(origins)
+        left = [place for place in old if place not in used]
+        open_places = [place for place in new if origins[place] is None]
+        if len(left) == len(open_places):
+            for place, origin in zip(open_places, left, strict=True):
+                origins[place] = origin
+    kept = {origin for origin in origins if origin is not None}
+    lost = [place for place in range(len(seen)) if place not in kept]
+    if None in origins or _are_alike(lost, origins, before, whole):
+        images = [seen[place] for place in lost]
+        _check_nothing_lost([whole[place] for place in lost], images, path)
     return origins
+
+
+def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]]:
+    """Return which stretches of two lists correspond: each place to itself if none came or went."""
+    if len(before) == len(after):
+        return [(range(place, place + 1),) * 2 for place in range(len(before))]
+    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [(range(*step[1:3]), range(*step[3:])) for step in steps]
+
+
+def _are_alike(
+    lost: list[int], origins: list[int | None], before: list[bytes], whole: list[JSONValue]
+) -> bool:
+    """Return whether one that is lost looks to the model like one that is kept, and is not."""
+    kept = {before[origin]: whole[origin] for origin in origins if origin is not None}
+    return any(
+        before[place] in kept and not same(kept[before[place]], whole[place]) for place in lost
+    )
 
 
 def _find_moved(origins: list[int | None], before: list[bytes], after: list[bytes]) -> None:

@@ -1,0 +1,239 @@
+"""Merge patches: they lead to exactly what was edited, and lose nothing a model does not know."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.cluster._patches import carry_over, merge_patch, object_patch, same
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject, JSONValue
+
+NAMES = st.sampled_from(["a", "b", "c", "name", "metadata", "uid"])
+SCALARS = st.one_of(st.booleans(), st.integers(-2, 2), st.floats(0, 2), st.sampled_from(["", "x"]))
+
+
+def trees(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)
+        ),
+        max_leaves=12,
+    )
+
+
+OBJECTS = st.dictionaries(NAMES, trees(SCALARS), max_size=4)
+OBJECTS_WITH_NULLS = st.dictionaries(NAMES, trees(SCALARS | st.none()), max_size=4)
+
+
+def patched(target: JSONValue, patch: JSONValue) -> JSONValue:
+    """Apply a merge patch as RFC 7386 says it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        result.pop(name, None) if value is None else result.update(
+            {name: patched(result.get(name), value)}
+        )
+    return result
+
+
+def without_nulls(value: JSONValue) -> JSONValue:
+    """Take a null in an object for nothing; in a list it counts."""
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    return value
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_patch_leads_from_one_object_to_the_other(before: JSONObject, after: JSONObject) -> None:
+    copies = deepcopy((before, after))
+
+    assert same(patched(before, merge_patch(before, after)), after)
+    assert (before, after) == copies
+
+
+@given(OBJECTS_WITH_NULLS, OBJECTS_WITH_NULLS)
+def test_a_null_is_the_same_as_nothing(before: JSONObject, after: JSONObject) -> None:
+    found = patched(before, merge_patch(before, after))
+
+    assert same(without_nulls(found), without_nulls(after))
+
+
+@given(OBJECTS_WITH_NULLS)
+def test_what_was_not_edited_needs_no_patch(obj: JSONObject) -> None:
+    assert merge_patch(obj, deepcopy(obj)) == {}
+
+
+def test_a_patch_names_nothing_but_the_difference() -> None:
+    before = {"spec": {"a": 1, "b": [1, {"c": None}], "gone": {}}, "kind": "X", "on": True}
+    after = {"spec": {"a": 1, "b": [1, {"c": None}], "new": {}}, "kind": "X", "on": 1}
+
+    assert merge_patch(before, after) == {"spec": {"gone": None, "new": {}}, "on": 1}
+
+
+def test_what_the_server_writes_is_no_edit() -> None:
+    before: JSONObject = {"metadata": {"uid": "1", "resourceVersion": "1", "name": "a"}}
+    after: JSONObject = {"metadata": {"name": "a", "managedFields": [], "labels": {"a": "b"}}}
+
+    assert object_patch(before, after) == {"metadata": {"labels": {"a": "b"}}}
+    assert object_patch(before, {"metadata": {"name": "a", "uid": "2"}}) == {}
+
+
+# What follows edits a narrow image of an object: of each element only name, image and ports.
+
+UNKNOWN = st.dictionaries(st.sampled_from(["x", "y", "z"]), trees(SCALARS), max_size=2)
+IMAGES = st.sampled_from(["i", "j", "k"])
+
+
+@st.composite
+def elements(draw: st.DrawFn, *, named: bool = True) -> JSONObject:
+    ports = [
+        {"hostPort": draw(st.integers(1, 3)), **draw(UNKNOWN)}
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    name = {"name": draw(st.sampled_from(["a", "b", "c", "d"]))} if named else {}
+    return {**name, "image": draw(IMAGES), "ports": ports, **draw(UNKNOWN)}
+
+
+def image_of(element: JSONObject) -> JSONObject:
+    """Return what the model shows of an element."""
+    ports = [{"hostPort": port["hostPort"]} for port in element["ports"]]
+    known: JSONObject = {name: element[name] for name in ("name", "image") if name in element}
+    return {**known, "ports": ports}
+
+
+def object_with(containers: list[JSONObject], unknown: JSONObject) -> JSONObject:
+    return {"spec": {"containers": containers, **unknown}, **unknown}
+
+
+def seen(containers: list[JSONObject]) -> JSONObject:
+    return {"spec": {"containers": [image_of(one) for one in containers]}}
+
+
+NAMED_LISTS = st.lists(elements(), max_size=4, unique_by=lambda one: str(one["name"]))
+
+
+@given(NAMED_LISTS, NAMED_LISTS, UNKNOWN)
+def test_of_named_elements_each_keeps_what_the_model_does_not_know(
+    old: list[JSONObject], wanted: list[JSONObject], unknown: JSONObject
+) -> None:
+    before = object_with(old, unknown)
+    by_name = {one["name"]: one for one in old}
+    edited, expected = [], []
+    for new in wanted:  # in another order, some gone, some new, the others with another image
+        one = deepcopy(by_name.get(new["name"], image_of(new)))
+        one["image"] = new["image"]
+        expected.append(one)
+        edited.append(image_of(one))
+
+    after = carry_over(before, seen(old), {"spec": {"containers": edited}})
+
+    assert same(after, object_with(expected, unknown))
+    assert same(patched(before, merge_patch(before, after)), object_with(expected, unknown))
+
+
+@given(st.lists(elements(named=False), min_size=1, max_size=4), st.data(), UNKNOWN)
+def test_an_element_without_a_name_is_edited_in_its_place(
+    old: list[JSONObject], data: st.DataObject, unknown: JSONObject
+) -> None:
+    before = object_with(old, unknown)
+    place = data.draw(st.integers(0, len(old) - 1))
+    expected = deepcopy(old)
+    expected[place]["image"] = "another"
+
+    after = carry_over(before, seen(old), seen(expected))
+
+    assert same(after, object_with(expected, unknown))
+
+
+@given(
+    st.lists(
+        elements(named=False), min_size=1, max_size=4, unique_by=lambda one: str(image_of(one))
+    ),
+    st.data(),
+    UNKNOWN,
+)
+def test_an_element_without_a_name_may_be_moved_removed_or_added(
+    old: list[JSONObject], data: st.DataObject, unknown: JSONObject
+) -> None:
+    expected = list(data.draw(st.permutations(old)))
+    if data.draw(st.booleans()):
+        expected.pop(data.draw(st.integers(0, len(expected) - 1)))
+    else:
+        new = {"image": "new", "ports": []}
+        expected.insert(data.draw(st.integers(0, len(expected))), new)
+    before = object_with(old, unknown)
+
+    after = carry_over(before, seen(old), seen(expected))
+
+    assert same(after, object_with(expected, unknown))
+
+
+def test_which_of_two_alike_was_removed_and_which_edited_is_asked_and_not_guessed() -> None:
+    whole: JSONObject = {"rules": [{"image": "a", "secret": 1}, {"image": "b", "secret": 2}]}
+    image = {"rules": [{"image": "a"}, {"image": "b"}]}
+
+    with pytest.raises(InvalidArgumentError, match=r"elements of rules .* edit to_dict\(\)"):
+        carry_over(whole, image, {"rules": [{"image": "c"}]})
+    whole["rules"][1]["image"] = "a"
+    with pytest.raises(InvalidArgumentError, match="rules"):
+        carry_over(whole, {"rules": [{"image": "a"}, {"image": "a"}]}, {"rules": [{"image": "a"}]})
+    # Where nothing can be lost there is nothing to ask.
+    assert carry_over(image, image, {"rules": [{"image": "c"}]}) == {"rules": [{"image": "c"}]}
+
+
+def test_a_list_that_the_model_shows_otherwise_is_not_cut_down_to_it() -> None:
+    whole = {"rules": [{"image": "a", "secret": 1}, {"image": "b"}]}
+
+    with pytest.raises(InvalidArgumentError, match="rules"):
+        carry_over(whole, {"rules": [{"image": "a"}]}, {"rules": []})
+    assert carry_over({"tags": ["b", "a", "b"]}, {"tags": ["a", "b"]}, {"tags": ["a"]}) == {
+        "tags": ["a"]
+    }
+
+
+def test_a_sorted_set_of_names_loses_the_right_one() -> None:
+    whole = {"finalizers": ["b", "a"]}
+
+    after = carry_over(whole, {"finalizers": ["a", "b"]}, {"finalizers": ["a"]})
+
+    assert after == {"finalizers": ["a"]}
+
+
+def test_a_models_own_defaults_are_not_written() -> None:
+    whole = {"spec": {"unknown": 1}}
+    image = {"spec": {"replicas": 1, "strategy": {"kind": "Rolling", "surge": 1}}, "tags": []}
+    edited = {"spec": {"replicas": 1, "strategy": {"kind": "Rolling", "surge": 2}}, "tags": ["a"]}
+
+    assert carry_over(whole, image, edited) == {
+        "spec": {"unknown": 1, "strategy": {"surge": 2}},
+        "tags": ["a"],
+    }
+
+
+def test_what_a_model_gives_up_is_removed() -> None:
+    whole = {"spec": {"unknown": 1, "backup": {"at": "noon", "unknown": 2}}}
+
+    after = carry_over(whole, {"spec": {"backup": {"at": "noon"}}}, {"spec": {}})
+
+    assert after == {"spec": {"unknown": 1}}
+
+
+def test_a_value_in_a_servers_own_spelling_stays_while_it_is_not_edited() -> None:
+    whole = {"limits": {"cpu": "1000m", "memory": "1Gi"}}
+
+    after = carry_over(
+        whole,
+        {"limits": {"cpu": "1", "memory": "1024Mi"}},
+        {"limits": {"cpu": "2", "memory": "1024Mi"}},
+    )
+
+    assert after == {"limits": {"cpu": "2", "memory": "1Gi"}}
