@@ -54,13 +54,14 @@ def owner_keys(
         for reference in obj.metadata.owner_references
         if _is_of(reference, owner) and (reference.controller or not controller_only)
     ]
-    return tuple(dict.fromkeys(keys))
+    return tuple(keys) if len(keys) < 2 else tuple(dict.fromkeys(keys))  # noqa: PLR2004 - each once
 
 
 def _is_of(reference: OwnerReference, owner: OwnerKind) -> bool:
     if reference.kind != owner.kind or not reference.name:
         return False
-    return reference.api_version.rpartition("/")[0] == owner.group
+    group, slash, _ = reference.api_version.partition("/")
+    return group == owner.group if slash else not owner.group
 
 
 def owner_index_name(owner: OwnerKind, *, controller_only: bool) -> str:

@@ -37,7 +37,6 @@ from pyinformer.controller._reasons import (
 )
 from pyinformer.controller._source_fence import SourceFence
 from pyinformer.controller._sources import SourceStatus
-from pyinformer.informer._backlog import Backlog
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.workqueue import LOW_PRIORITY
 
@@ -115,7 +114,8 @@ class InformerSource(ABC, Generic[V]):
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False
-        self._initial: Backlog[V] = Backlog(())
+        self._initial: list[KubeObject[V]] = []  # the last leaves first
+        self._looked_at: set[str] = set()  # while there is an initial list: the keys that are done
         self._list_complete = anyio.Event()
         self._synced = anyio.Event()
         self._events = self._filtered = self._unchanged = self._enqueued = self._resyncs = 0
@@ -167,7 +167,7 @@ class InformerSource(ABC, Generic[V]):
         """Feed nothing any more, from this moment. A second call does nothing."""
         if self._enqueue is not None:
             self._enqueue = None
-            self._initial = Backlog(())
+            self._initial = []
             self.informer.detach_receiver(self)
 
     def put_nowait(self, event: Event[V]) -> None:
@@ -175,9 +175,7 @@ class InformerSource(ABC, Generic[V]):
         if self._enqueue is None:  # in the middle of a list's differences
             return
         if self._initial:
-            earlier = self._initial.by_key().pop(event.key, None)
-            if earlier is not None:
-                self._put_initial(earlier)
+            self._look_first(event)
         self._events += 1
         change = self._change_of(event)
         if change is None:
@@ -194,7 +192,7 @@ class InformerSource(ABC, Generic[V]):
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what the cache holds already, to be worked off by `run`."""
         if self._enqueue is not None:
-            self._initial = Backlog(objects)
+            self._initial = list(objects)[::-1]
 
     def initial_list_complete_nowait(self) -> None:
         """Take note that all that existed has been put in."""
@@ -260,10 +258,26 @@ class InformerSource(ABC, Generic[V]):
             self._enqueue(request, reason, priority=priority)
         self._enqueued += len(requests)
 
+    def _look_first(self, event: Event[V]) -> None:
+        """Work off a key's object of the initial list before its first event.
+
+        The state that the event replaces is that object: no table by key has to be built.
+        """
+        key = event.key
+        if key in self._looked_at:
+            return
+        self._looked_at.add(key)
+        if not isinstance(event, Added):
+            self._put_initial(event.old if isinstance(event, Updated) else event.last_known)
+
     def _step_initial(self, _now: float) -> bool:
         if not self._initial:
+            self._looked_at = set()
             return False
-        self._put_initial(self._initial.pop())
+        obj = self._initial.pop()
+        if obj._key not in self._looked_at:
+            self._looked_at.add(obj._key)
+            self._put_initial(obj)
         return True
 
     def _put_initial(self, obj: KubeObject[V]) -> None:

@@ -61,7 +61,7 @@ class SourceStatus:
     has_synced: bool
     """Every request of the initial list was enqueued."""
     waiting: int
-    """Objects of the initial list whose requests are not enqueued yet."""
+    """Objects of the initial list that `run` has not come to yet."""
     events: int
     """Events of real changes that arrived."""
     filtered: int
