@@ -1,7 +1,7 @@
 """A TCP proxy between client and server that breaks connections as a network does.
 
 In go bytes, which it passes on and never reads, TLS included; out comes the same, until it is told
-to cut: after a number of bytes of each connection, or all at once, with RST.
+to cut: after a number of bytes of each connection, or all at once, with RST; or to hold back.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class _Link:
     server: asyncio.StreamWriter
     left: int | None
     """How many bytes of the server may still pass; None is all."""
+    flows: asyncio.Event
+    """What the server sends passes while this is set."""
 
     def cut(self) -> None:
         """Break both halves at once."""
@@ -71,6 +73,16 @@ class Proxy:
         """Let connections through again."""
         self._refuses = False
 
+    def hold_back(self) -> None:
+        """Keep from the client what the server sends on the connections that are open now."""
+        for link in self._open:
+            link.flows.clear()
+
+    def let_flow(self) -> None:
+        """Pass on everything that was held back."""
+        for link in self._open:
+            link.flows.set()
+
     def cut_open_after(self, size: int) -> None:
         """Break each open connection after so many more bytes of the server."""
         for link in self._open:
@@ -87,7 +99,9 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
-        link = _Link(writer, to_server, self.cut_after() if self.cut_after else None)
+        flows = asyncio.Event()
+        flows.set()
+        link = _Link(writer, to_server, self.cut_after() if self.cut_after else None, flows)
         self._open.add(link)
         ways = [
             asyncio.create_task(_pass_on(reader, to_server)),
@@ -105,6 +119,7 @@ class Proxy:
     async def _pass_back(self, link: _Link, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK_BYTES):
+                await link.flows.wait()
                 passed = data if link.left is None else data[: link.left]
                 link.client.write(passed)
                 await link.client.drain()

@@ -168,6 +168,21 @@ def test_another_uid_under_a_deleted_name_is_seen_at_once(cache: Cache) -> None:
     assert version_of(cache.lister.get(A)) == 104
 
 
+def test_a_successor_ends_the_wait_for_a_deletion(cache: Cache) -> None:
+    cache.overlay.bury(B, "2", "102")
+    cache.hear(Added(record(B, "0", 101)))
+    assert B not in cache.lister
+    cache.hear(Updated(record(B, "0", 101), record(B, "3", 104)))
+    assert version_of(cache.lister.get(B)) == 104
+    assert not cache.overlay.entries
+
+
+def test_an_answer_that_comes_after_the_end_of_its_object_shows_nothing(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    cache.overlay.put(record(A, "1", 105))
+    assert A not in cache.lister
+
+
 def test_a_recreated_object_is_seen_and_its_predecessor_never_again(cache: Cache) -> None:
     cache.overlay.bury(A, "1")
     cache.overlay.put(record(A, "2", 105))
