@@ -12,6 +12,8 @@ from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Self, final
 
+import anyio
+
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     ForbiddenError,
@@ -24,6 +26,7 @@ from pyinformer.controller._controller import Controller
 from pyinformer.controller._group import ControllerGroup
 from pyinformer.controller._health import HealthServer
 from pyinformer.controller._reconciler import Reconciler
+from pyinformer.controller._signals import StopSignals
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.informer._scope import Scope
 from pyinformer.metrics import Metrics
@@ -85,9 +88,12 @@ class OperatorRun:
             Stops it in order.
         """
         async with self._health or nullcontext():
-            group = await self._assemble()
-            with self._explained():
-                await group.run()
+            asking = anyio.CancelScope()
+            with StopSignals(lambda _: asking.cancel()), asking:
+                group = await self._assemble()
+            if not asking.cancel_called:
+                with self._explained():
+                    await group.run()
 
     async def start(self) -> None:
         """Start the caches, wait until they have synced, and let the workers begin.

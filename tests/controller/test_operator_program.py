@@ -1,0 +1,108 @@
+"""An operator as a program: how it ends, and what it says to a shell."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.testing import APIServer
+from tests.programs import running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WAIT_SECONDS = 30.0
+_PROGRAM = """
+import logging, sys
+import pyinformer
+
+logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+app = pyinformer.Operator("db-operator")
+options = pyinformer.ControllerOptions(sync_timeout_seconds={sync_seconds})
+
+
+@app.reconcile("acme.io/v1", "{plural}", options=options)
+async def reconcile(request, obj, cluster):
+    print(f"reconciled {{request}}", flush=True)
+
+
+app.run(server="{url}", health_port={port})
+print("ended", flush=True)
+"""
+
+
+@pytest.fixture
+def api() -> Iterator[APIServer]:
+    """A server with one database."""
+    with APIServer() as server:
+        server.register("acme.io/v1", "Database", "databases")
+        metadata = {"namespace": "default", "name": "a"}
+        server.create({"apiVersion": "acme.io/v1", "kind": "Database", "metadata": metadata})
+        yield server
+
+
+def command(api: APIServer, **parts: object) -> list[str]:
+    """Return the command line of an operator."""
+    chosen = {"sync_seconds": 60, "plural": "databases", "port": 0, "url": api.url, **parts}
+    return [sys.executable, "-c", _PROGRAM.format(**chosen)]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_status_0(api: APIServer, sent: signal.Signals) -> None:
+    with running(command(api), errors=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "reconciled default/a\n"
+        program.send_signal(sent)
+        output, errors = program.communicate(timeout=_WAIT_SECONDS)
+
+    assert (program.returncode, output) == (0, "ended\n")
+    assert "health is answered at http://127.0.0.1:" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_signal_ends_it_while_it_waits_for_its_caches(api: APIServer) -> None:
+    with running(command(api, plural="backups"), errors=subprocess.PIPE) as program:
+        assert program.stderr is not None
+        while "the server serves no backups" not in program.stderr.readline():
+            pass
+        program.send_signal(signal.SIGTERM)
+        program.communicate(timeout=_WAIT_SECONDS)
+
+    assert program.returncode == 0
+
+
+def test_what_is_not_served_ends_it_with_status_1_and_what_to_do(api: APIServer) -> None:
+    done = subprocess.run(
+        command(api, plural="backups", sync_seconds=0.5),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_WAIT_SECONDS,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    last = done.stderr.splitlines()[-2:]
+    assert last[0].startswith("db-operator: not synced after 0.5 s: backups")
+    assert "pyinformer crd module:Model | kubectl apply -f -" in last[1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_health_port_that_is_taken_ends_it_with_status_1(api: APIServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            command(api, port=port),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_WAIT_SECONDS,
+        )
+
+    assert done.returncode == 1
+    assert f"db-operator: the health endpoint 127.0.0.1:{port}: " in done.stderr
+    assert "Traceback" not in done.stderr
