@@ -12,7 +12,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, final
 
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject, LifecycleError, V
+from pyinformer.apimachinery import InvalidArgumentError, KubeObject, LifecycleError, V, View
 from pyinformer.controller._owners import OwnerKind, owner_index, owner_index_name, owner_keys
 from pyinformer.controller._request import Request
 from pyinformer.controller._source_informer import InformerSource, SourceOptions
@@ -94,18 +94,21 @@ class OwnedSource(InformerSource[V], Generic[V]):
             self.informer.add_index(self._index_of(owner), index)
         self._owner = owner
 
-    def owned_by(self, owner: str | Request | KubeObject) -> list[KubeObject[V]]:
+    def owned_by(self, owner: str | Request | KubeObject[View | None]) -> list[KubeObject[V]]:
         """Return what an owner owns now, in no particular order; from any thread.
 
         Args:
-            owner: its key, a request for it, or the object itself.
+            owner: its key, a request for it, or the object itself. What is requested in another
+                cluster owns nothing in this one.
 
         Raises:
             CacheNotSyncedError: the informer's first sync is not done.
             LifecycleError: the kind of owner is not known yet.
         """
-        key = owner if isinstance(owner, str) else owner.key
         index = self._index_of(self._known_owner())
+        if isinstance(owner, Request) and owner.cluster != self.cluster:
+            return []
+        key = owner if isinstance(owner, str) else owner.key
         return self.informer.lister.by_index(index, str.__str__(key))
 
     def _index_of(self, owner: OwnerKind) -> str:

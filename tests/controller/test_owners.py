@@ -125,6 +125,7 @@ def test_what_is_owned_is_found_by_key_by_request_and_by_object() -> None:
     for who in ("default/a", Request("default/a"), made("a")):
         assert [obj.key for obj in source.owned_by(who)] == ["default/x"]
     assert source.owned_by("other/a") == []
+    assert source.owned_by(Request("default/a", "elsewhere")) == []
 
 
 _NAMES = ["a", "b", "c"]
