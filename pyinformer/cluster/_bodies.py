@@ -43,8 +43,15 @@ class PydanticModel(Protocol):
 class ClientModel(Protocol):
     """A model of the kubernetes_asyncio or the kubernetes client."""
 
-    openapi_types: ClassVar[dict[str, str]]
-    attribute_map: ClassVar[dict[str, str]]
+    @property
+    def openapi_types(self) -> Mapping[str, str]:
+        """The types of its fields, by their names in Python."""
+        ...
+
+    @property
+    def attribute_map(self) -> Mapping[str, str]:
+        """The names of its fields in JSON, by those in Python."""
+        ...
 
 
 Model: TypeAlias = Struct | DataclassModel | PydanticModel | ClientModel

@@ -1,0 +1,342 @@
+"""What users hand over: dicts, objects and models of every sort become the same JSON, or an error.
+
+An edit through any sort of model leads to the same patch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import math
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pydantic
+import pytest
+from pydantic.alias_generators import to_camel
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidObjectError,
+    InvalidTypeError,
+    KubeObject,
+    ObjectCodec,
+)
+from pyinformer.cluster._bodies import body_of, whole_body_of
+from pyinformer.cluster._edits import patch_of, status_patch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import JSONObject
+
+DEPLOYMENT: JSONObject = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+    "spec": {
+        "replicas": 3,
+        "paused": None,
+        "selector": {"matchLabels": {"app": "a"}},
+        "containers": [
+            {"name": "main", "image": "app:1", "resources": {"limits": {"cpu": "1"}}},
+            {"name": "side", "image": "side:1", "args": ["--quiet"]},
+        ],
+    },
+    "status": {
+        "phase": "New",
+        "observedGeneration": 1,
+        "conditions": [{"type": "Ready", "status": "False", "unknown": 1}],
+    },
+}
+
+
+class Strategy(enum.Enum):
+    """How."""
+
+    ROLLING = "Rolling"
+
+
+class StructContainer(msgspec.Struct):
+    """A container as a Struct."""
+
+    name: str
+    image: str
+
+
+class StructSpec(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A spec as a Struct."""
+
+    containers: list[StructContainer]
+    replicas: int | None = 1
+    paused: bool | None = False
+
+
+class StructModel(msgspec.Struct):
+    """A deployment as a Struct."""
+
+    spec: StructSpec
+
+
+@dataclasses.dataclass
+class DataContainer:
+    """A container as a dataclass."""
+
+    name: str
+    image: str
+
+
+@dataclasses.dataclass
+class DataSpec:
+    """A spec as a dataclass."""
+
+    containers: list[DataContainer]
+    replicas: int | None = 1
+
+
+@dataclasses.dataclass
+class DataModel:
+    """A deployment as a dataclass."""
+
+    spec: DataSpec
+
+
+class PydanticContainer(pydantic.BaseModel):
+    """A container in pydantic."""
+
+    name: str
+    image: str
+
+
+class PydanticSpec(pydantic.BaseModel):
+    """A spec in pydantic."""
+
+    model_config = pydantic.ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    containers: list[PydanticContainer]
+    replicas: int | None = 1
+
+
+class PydanticModel(pydantic.BaseModel):
+    """A deployment in pydantic."""
+
+    spec: PydanticSpec
+
+
+class Condition(msgspec.Struct):
+    """The little that is known of a condition."""
+
+    type: str
+    status: str
+
+
+class Status(msgspec.Struct, rename="camel"):
+    """The little that is known of a status."""
+
+    observed_generation: int
+    conditions: list[Condition] = []
+    phase: str | None = None
+
+
+def deployment() -> KubeObject:
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
+    raw = msgspec.json.encode(DEPLOYMENT)
+    return codec.decode(raw, 0, len(raw))
+
+
+each_model = pytest.mark.parametrize(
+    ("model", "container"),
+    [
+        pytest.param(StructModel, StructContainer, id="struct"),
+        pytest.param(DataModel, DataContainer, id="dataclass"),
+        pytest.param(PydanticModel, PydanticContainer, id="pydantic"),
+    ],
+)
+
+
+@each_model
+def test_an_unedited_model_needs_no_patch(
+    model: type[Any], container: Callable[..., object]
+) -> None:
+    obj = deployment()
+
+    assert patch_of(obj, obj.as_type(model)) == {}
+
+
+@each_model
+def test_an_edit_in_a_model_keeps_what_it_does_not_know(
+    model: type[Any], container: Callable[..., object]
+) -> None:
+    obj = deployment()
+    edited = obj.as_type(model)
+    edited.spec.replicas = 1  # its default: an edit nevertheless
+    edited.spec.containers[1].image = "side:2"
+    edited.spec.containers.insert(0, container(name="new", image="new:1"))
+
+    assert patch_of(obj, edited) == {
+        "spec": {
+            "replicas": 1,
+            "containers": [
+                {"name": "new", "image": "new:1"},
+                DEPLOYMENT["spec"]["containers"][0],
+                {"name": "side", "image": "side:2", "args": ["--quiet"]},
+            ],
+        }
+    }
+
+
+@each_model
+def test_a_field_that_becomes_none_is_removed(
+    model: type[Any], container: Callable[..., object]
+) -> None:
+    obj = deployment()
+    edited = obj.as_type(model)
+    edited.spec.replicas = None
+
+    assert patch_of(obj, edited) == {"spec": {"replicas": None}}
+
+
+def test_an_edited_dict_needs_no_model() -> None:
+    obj = deployment()
+    edited = obj.to_dict()
+    edited["spec"]["replicas"] = 4
+    edited["metadata"]["resourceVersion"] = "1"
+    edited["metadata"]["labels"] = {"app": "b"}
+
+    assert patch_of(obj, edited) == {
+        "metadata": {"labels": {"app": "b"}},
+        "spec": {"replicas": 4},
+    }
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "namespace"])
+def test_another_object_is_no_edit(field: str) -> None:
+    obj = deployment()
+    edited = obj.to_dict()
+    (edited if field in edited else edited["metadata"])[field] = "other"
+
+    with pytest.raises(InvalidArgumentError, match=f"{field} cannot be changed"):
+        patch_of(obj, edited)
+
+
+def test_an_object_that_does_not_fit_the_model_says_so() -> None:
+    with pytest.raises(InvalidObjectError, match="does not fit Status"):
+        patch_of(deployment(), Status(1))
+
+
+def test_a_status_in_a_model_keeps_what_it_does_not_know() -> None:
+    status = Status(2, [Condition("Ready", "True"), Condition("New", "True")], "New")
+
+    assert status_patch_of(deployment(), status) == {
+        "status": {
+            "observedGeneration": 2,
+            "conditions": [
+                {"type": "Ready", "status": "True", "unknown": 1},
+                {"type": "New", "status": "True"},
+            ],
+        }
+    }
+
+
+def test_a_status_in_a_dict_is_the_whole_status() -> None:
+    status = {"phase": "New", "conditions": DEPLOYMENT["status"]["conditions"]}
+
+    assert status_patch_of(deployment(), status) == {"status": {"observedGeneration": None}}
+    assert status_patch_of(deployment(), DEPLOYMENT["status"]) == {}
+
+
+def test_a_first_status_may_have_a_model_that_nothing_fits_yet() -> None:
+    body = {**DEPLOYMENT, "status": {"phase": "New", "older": True}}
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
+    raw = msgspec.json.encode(body)
+
+    found = status_patch_of(codec.decode(raw, 0, len(raw)), Status(2))
+
+    assert found == {"status": {"observedGeneration": 2, "conditions": []}}
+
+
+@dataclasses.dataclass
+class Everything:
+    """Values that JSON spells in its own way."""
+
+    when: dt.datetime
+    how: Strategy
+    tags: set[str]
+    pair: tuple[int, float]
+    inner: StructSpec
+    nothing: None = None
+    unset: msgspec.UnsetType = msgspec.UNSET
+
+
+def test_a_model_says_in_json_what_it_is() -> None:
+    model = Everything(
+        when=dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+        how=Strategy.ROLLING,
+        tags={"b", "a"},
+        pair=(1, 0.5),
+        inner=StructSpec([StructContainer("a", "b")]),
+    )
+    expected: JSONObject = {
+        "when": "2026-01-02T00:00:00Z",
+        "how": "Rolling",
+        "tags": ["a", "b"],
+        "pair": [1, 0.5],
+        "inner": {"containers": [{"name": "a", "image": "b"}]},
+    }
+
+    assert body_of(model) == expected
+    expected["inner"] |= {"replicas": 1, "paused": False}
+    assert whole_body_of(model, "edited") == expected
+
+
+def test_a_tagged_struct_keeps_its_tag() -> None:
+    class Tagged(msgspec.Struct, tag="one", tag_field="kind"):
+        """A Struct with a kind."""
+
+        size: int = 1
+
+    assert body_of(Tagged()) == whole_body_of(Tagged(), "x") == {"kind": "one", "size": 1}
+
+
+def test_a_model_of_the_kubernetes_client_is_one_too() -> None:
+    from kubernetes_asyncio.client import V1ConfigMap, V1ObjectMeta
+
+    model = V1ConfigMap(metadata=V1ObjectMeta(name="a", owner_references=[]), data={"a": "b"})
+
+    assert body_of(model) == {"metadata": {"name": "a", "ownerReferences": []}, "data": {"a": "b"}}
+
+
+def test_a_dict_is_copied_and_keeps_its_nulls() -> None:
+    given = OrderedDict(a=None, b=[{"c": None}])
+
+    found = body_of(given)
+
+    assert found == {"a": None, "b": [{"c": None}]}
+    found["b"][0]["c"] = 1
+    assert given["b"] == [{"c": None}]
+
+
+_LOOP: JSONObject = {}
+_LOOP["self"] = _LOOP
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "words"),
+    [
+        pytest.param({"a": math.nan}, InvalidArgumentError, "NaN", id="nan"),
+        pytest.param({"a": [math.inf]}, InvalidArgumentError, "infinity", id="infinity"),
+        pytest.param({"a": object()}, InvalidTypeError, "JSON cannot express", id="object"),
+        pytest.param(_LOOP, InvalidArgumentError, "contains itself", id="loop"),
+        pytest.param([], InvalidTypeError, "not list", id="list"),
+        pytest.param("a", InvalidTypeError, "not str", id="text"),
+        pytest.param(StructModel, InvalidTypeError, "StructMeta", id="class"),
+        pytest.param(None, InvalidTypeError, "not NoneType", id="nothing"),
+    ],
+)
+def test_what_is_no_object_is_refused(body: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as raised:
+        body_of(body)
+
+    assert str(raised.value).startswith("obj: ")
