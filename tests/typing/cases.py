@@ -13,7 +13,7 @@ from pyinformer import SharedInformer
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
 
 if TYPE_CHECKING:
-    from pyinformer import Cluster, SharedInformerFactory
+    from pyinformer import Cluster, Operator, Request, Result, SharedInformerFactory
     from pyinformer.apimachinery import Event, GroupVersionResource, ObjectKey
     from pyinformer.store import Indexer, Lister
 
@@ -146,3 +146,29 @@ async def streams(viewed: SharedInformer[PodView]) -> None:
     async with viewed.events(max_events=10) as events:
         async for event in events:
             reveal_type(event)  # Added[PodView] | Updated[PodView] | Deleted[PodView]
+
+
+async def operators(app: Operator, cluster: Cluster, model: Model, request: Request) -> None:
+    """A reconcile gets its model, or None; the function stays what it was."""
+
+    @app.reconcile("acme.io/v1", "models", model=Model)
+    async def typed(request: Request, found: Model | None, cluster: Cluster) -> Result | None:
+        return None
+
+    @app.reconcile("v1", "pods")  # a plain one, in a thread
+    def untyped(request: Request, found: KubeObject | None, cluster: Cluster) -> None:
+        return None
+
+    @app.reconcile("acme.io/v1", "models", model=Model)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    async def never_gone(request: Request, found: Model, cluster: Cluster) -> None:
+        return None
+
+    @app.reconcile("acme.io/v1", "models", model=Model)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    async def of_another(request: Request, found: PodView | None, cluster: Cluster) -> None:
+        return None
+
+    reveal_type(app.reconcile("acme.io/v1", "models", model=Model))  # Register[Model]
+    reveal_type(app.reconcile("v1", "pods"))  # Register[KubeObject[None]]
+    reveal_type(await typed(request, model, cluster))  # Result | None
+    reveal_type(app.object_of(model))  # KubeObject[None]
+    reveal_type(app.running(cluster).controllers)  # tuple[Controller[None], ...]
