@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pyinformer.controller")
 
-_LOOK_SECONDS: Final = 0.005  # at sources that pump their initial keys, for the length of the start
 _METRIC_RESULTS: Final = {
     "success": "success",
     "requeue": "requeue_after",
@@ -170,8 +169,8 @@ class Engine(Generic[V]):
             for source in self.sources:
                 source.attach(self.intake.put_nowait)
                 group.start_soon(source.run, name=f"{source.name} of controller {self.name}")
-            while not all(source.has_synced for source in self.sources):  # noqa: ASYNC110 - pumps
-                await anyio.sleep(_LOOK_SECONDS)
+            for source in self.sources:
+                await source.wait_synced()
         if scope.cancelled_caught:
             pending = tuple(
                 f"{source.name} of controller {self.name}: initial keys are not enqueued yet"

@@ -48,7 +48,7 @@ class Life:
         self._engines = tuple(engines)
         self._factories = tuple(factories)
         self._own_informers: list[SharedInformer[Any]] = []
-        self._opening = anyio.CancelScope()
+        self._opening: anyio.CancelScope | None = None
         self._ended = anyio.Event()
         self._broken = anyio.Event()
         self._breakage: BaseException | None = None
@@ -125,11 +125,15 @@ class Life:
             The way to stop it from inside the program: closes as aclose() does.
         """
         with StopSignals(self._signalled):
+            was_closed = self._is_closed
             try:
                 await self.start()
                 if not self._is_asked:
                     task_status.started()
                 await self._ended.wait()
+            except LifecycleError:
+                if was_closed or not self._is_closed:
+                    raise  # closed while it started is an end like any other
             finally:
                 await self.aclose()
 
@@ -137,7 +141,8 @@ class Life:
         """Ask for the end: run() stops in order, also in the middle of the start."""
         self._is_asked = True
         self._ended.set()
-        self._opening.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
 
     def force_nowait(self) -> None:
         """Wait for no reconcile any more."""
@@ -162,7 +167,7 @@ class Life:
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         try:
-            with self._opening:
+            with anyio.CancelScope() as self._opening:
                 await self._open(group)
             if self._is_asked:
                 return

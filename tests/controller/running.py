@@ -1,0 +1,136 @@
+"""A controller whose events come from the test itself.
+
+In goes a reconcile function and options; out come a running controller and a source that says what
+happened. Nothing here needs a server, so time can be virtual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from pyinformer import Controller, ControllerOptions, Reason, Request
+from pyinformer.controller._sources import SourceStatus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer import Event, Reconcile, Result, View
+    from pyinformer.controller._sources import Enqueue
+
+
+class Said:
+    """A source that notices what the test says."""
+
+    informer = None
+
+    def __init__(self, name: str = "said", *, has_synced: bool = True) -> None:
+        self.name = name
+        self.synced = anyio.Event()
+        if has_synced:
+            self.synced.set()
+        self.enqueue: Enqueue | None = None
+        self.is_running = False
+        self.was_detached = False
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the test has said so."""
+        return self.synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until the test says so.
+
+        Cancellation:
+            Safe.
+        """
+        await self.synced.wait()
+
+    def say(self, key: str, *, priority: int = 0, resource_version: str = "") -> None:
+        """Have an event of this key."""
+        assert self.enqueue is not None
+        reason = Reason(self.name, "updated", key, resource_version)
+        self.enqueue(Request(key), reason, priority=priority)
+
+    def attach(self, enqueue: Enqueue) -> None:
+        self.enqueue = enqueue
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Cancellation:
+            Ends it.
+        """
+        self.is_running = True
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.is_running = False
+
+    def detach(self) -> None:
+        self.was_detached = True
+
+    def requests_for(self, event: Event[View | None]) -> list[Request]:
+        return [Request(event.key)]
+
+    def status(self) -> SourceStatus:
+        return SourceStatus(
+            name=self.name,
+            has_synced=self.has_synced,
+            waiting=0,
+            events=0,
+            filtered=0,
+            unchanged=0,
+            enqueued=0,
+            resyncs=0,
+            failures=0,
+            last_failure=None,
+        )
+
+
+class Calls:
+    """A reconcile that notes when it was called and does what the test wants."""
+
+    def __init__(self, *script: Result | BaseException | None) -> None:
+        self.script = list(script)
+        self.seen: list[tuple[float, str]] = []
+
+    async def __call__(self, request: Request, obj: object) -> Result | None:
+        """Note the call and follow the script; afterwards succeed.
+
+        Cancellation:
+            Never waits.
+        """
+        self.seen.append((round(asyncio.get_running_loop().time(), 6), str(request)))
+        step = self.script.pop(0) if self.script else None
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+    @property
+    def times(self) -> list[float]:
+        """When it was called."""
+        return [at for at, _ in self.seen]
+
+
+def options(**changes: object) -> ControllerOptions:
+    """Make options without chance."""
+    settings: dict[str, object] = {"backoff_jitter_ratio": 0.0, "rng": random.Random(1)}
+    return ControllerOptions(**(settings | changes))  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def running(
+    reconcile: Reconcile[None], **changes: Any
+) -> AsyncIterator[tuple[Controller[None], Said]]:
+    """Run a controller that hears what the test says; `workers` are one unless given."""
+    workers = changes.pop("workers", 1)
+    controller = Controller("c", reconcile, workers=workers, options=options(**changes))
+    source = Said()
+    controller.add_source(source)
+    async with controller:
+        yield controller, source

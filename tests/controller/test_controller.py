@@ -1,0 +1,728 @@
+"""The controller engine on virtual time: outcomes in the queue, deadlines, slots, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from pyinformer import (
+    Controller,
+    InvalidArgumentError,
+    InvalidHandlerError,
+    InvalidTypeError,
+    LifecycleError,
+    Request,
+    Result,
+    RetryAfter,
+    TerminalError,
+)
+from tests.controller.running import Calls, Said, options, running
+from tests.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
+
+_ERROR = ValueError("secret")
+
+
+async def never(request: Request, obj: object) -> None:
+    await asyncio.Event().wait()
+
+
+# fmt: off
+@pytest.mark.parametrize(
+    ("script", "times"),
+    [
+        pytest.param([None], [0.0], id="success"),
+        pytest.param([_ERROR, _ERROR, None], [0.0, 1.0, 3.0], id="errors"),
+        pytest.param([Result(60.0), None], [0.0, 60.0], id="requeue"),
+        pytest.param([_ERROR, Result(60.0), _ERROR], [0.0, 1.0, 61.0, 62.0],
+                     id="requeue-forgets-backoff"),
+        pytest.param([RetryAfter(30), None], [0.0, 30.0], id="retry-after"),
+        pytest.param([_ERROR, RetryAfter(30), _ERROR], [0.0, 1.0, 31.0, 33.0],
+                     id="retry-after-keeps-the-count"),
+        pytest.param([TerminalError("no"), None], [0.0], id="terminal"),
+        pytest.param([asyncio.CancelledError(), None], [0.0, 1.0], id="cancelled-by-itself"),
+        pytest.param([BaseException("odd"), None], [0.0, 1.0], id="base-exception"),
+        pytest.param([Result(0.0), None], [0.0, 0.0], id="requeue-at-once"),
+    ],
+)
+async def test_a_key_comes_back_exactly_when_its_outcome_says(
+    script: list[Result | BaseException | None], times: list[float]
+) -> None:
+    calls = Calls(*script)
+    async with running(calls, initial_backoff_seconds=1.0) as (_, said):
+        said.say("default/a")
+        await elapse(500.0)
+    assert calls.times == times
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        pytest.param(5, id="number"),
+        pytest.param({"requeue": True}, id="dict"),
+        pytest.param(ValueError("returned, not raised"), id="error"),
+        pytest.param(Result, id="class"),
+    ],
+)
+async def test_nonsense_is_an_error_that_is_retried_and_delays_no_other_key(
+    nonsense: object,
+) -> None:
+    seen = list[tuple[str, float]]()
+
+    async def reconcile(request: Request, obj: object) -> object:
+        seen.append((request.name, asyncio.get_running_loop().time()))
+        return nonsense if request.name == "bad" else None
+
+    async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):  # type: ignore[arg-type]
+        said.say("default/bad")
+        said.say("default/good")
+        await elapse(1.5)
+        status = controller.status()
+    assert seen == [("bad", 0.0), ("good", 0.0), ("bad", 1.0)]
+    assert status.outcomes["error"] == 2
+    assert status.failing == 1
+    assert status.last_error is not None
+    assert status.last_error.startswith("InvalidTypeError")
+
+
+async def test_an_event_during_a_pending_retry_runs_at_once_and_does_not_shorten_it() -> None:
+    calls = Calls(_ERROR, _ERROR, _ERROR)
+    async with running(calls, initial_backoff_seconds=10.0) as (_, said):
+        said.say("default/a")
+        await elapse(4.0)
+        said.say("default/a")
+        await elapse(100.0)
+    assert calls.times == [0.0, 4.0, 10.0, 30.0]
+
+
+async def test_a_success_during_a_pending_retry_ends_it() -> None:
+    calls = Calls(_ERROR, None)
+    async with running(calls, initial_backoff_seconds=10.0) as (controller, said):
+        said.say("default/a")
+        await elapse(4.0)
+        said.say("default/a")
+        await elapse(100.0)
+        assert controller.status().failing == 0
+    assert calls.times == [0.0, 4.0]
+
+
+async def test_an_event_during_a_failing_reconcile_runs_next_and_keeps_the_retry() -> None:
+    times = list[float]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        times.append(asyncio.get_running_loop().time())
+        await elapse(1.0)
+        if len(times) < 3:
+            raise _ERROR
+
+    async with running(reconcile, initial_backoff_seconds=10.0) as (_, said):
+        said.say("default/a")
+        await elapse(0.5)
+        said.say("default/a")
+        await elapse(100.0)
+    assert times == [0.0, 1.0, 11.0]
+
+
+async def test_priority_survives_a_retry_and_a_result_may_change_it() -> None:
+    script: dict[str, list[Result | Exception]] = {
+        "low": [_ERROR],
+        "mid": [Result(1.0)],
+        "up": [Result(1.0, priority=50)],
+    }
+    seen = list[str]()
+
+    async def reconcile(request: Request, obj: object) -> Result | None:
+        seen.append(request.name)
+        if request.name == "block":
+            await elapse(2.0)
+        step = script.get(request.name)
+        if not step:
+            return None
+        ended = step.pop()
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
+
+    async with running(reconcile, initial_backoff_seconds=1.0) as (_, said):
+        said.say("default/low", priority=-100)
+        said.say("default/up", priority=-50)
+        said.say("default/mid", priority=10)
+        await elapse(0.5)
+        said.say("default/block")
+        await elapse(0.25)
+        said.say("default/event")
+        await elapse(10.0)
+    assert seen == ["mid", "up", "low", "block", "up", "mid", "event", "low"]
+
+
+async def test_a_deadline_cancels_once_awaits_and_retries() -> None:
+    story = list[tuple[float, str]]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        now = asyncio.get_running_loop().time
+        story.append((now(), "begin"))
+        if len(story) > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await elapse(3.0)  # a second cancellation would cut it short
+            story.append((now(), "end"))
+
+    limits = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 1.0}
+    async with running(reconcile, workers=2, **limits) as (controller, said):
+        said.say("default/a")
+        await elapse(50.0)
+        status = controller.status()
+    assert story == [(0.0, "begin"), (13.0, "end"), (14.0, "begin")]
+    assert (status.outcomes["timeout"], status.poisoned) == (1, ())
+
+
+async def test_a_result_after_the_deadline_is_an_error_that_wins_over_the_requeue() -> None:
+    times = list[float]()
+
+    async def reconcile(request: Request, obj: object) -> Result | None:
+        times.append(asyncio.get_running_loop().time())
+        try:
+            await elapse(20.0 if len(times) == 1 else 0.0)
+        except asyncio.CancelledError:
+            return Result(requeue_after_seconds=500.0)
+        return None
+
+    limits = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 1.0}
+    async with running(reconcile, **limits) as (controller, said):
+        said.say("default/a")
+        await elapse(50.0)
+        assert controller.status().outcomes["requeue"] == 0
+    assert times == [0.0, 11.0]
+
+
+async def test_deadlines_are_exact_for_reconciles_that_overlap() -> None:
+    ended = dict[str, float]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.setdefault(request.name, asyncio.get_running_loop().time())
+
+    limits = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 900.0}
+    async with running(reconcile, workers=3, **limits) as (_, said):
+        for name in ("a", "b", "c"):
+            said.say(f"default/{name}")
+            await elapse(2.5)
+        await elapse(50.0)
+    assert ended == {"a": 10.0, "b": 12.5, "c": 15.0}
+
+
+async def test_without_a_deadline_a_reconcile_may_take_a_day() -> None:
+    ended = list[float]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        await elapse(86_400.0)
+        ended.append(asyncio.get_running_loop().time())
+
+    async with running(reconcile, reconcile_timeout_seconds=None) as (_, said):
+        said.say("default/a")
+        await elapse(90_000.0)
+    assert ended == [86_400.0]
+
+
+class Stubborn:
+    """A reconcile that ignores cancellation for one key until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+        self.running = Counter[str]()
+        self.most = Counter[str]()
+        self.seen: list[tuple[float, str]] = []
+
+    async def __call__(self, request: Request, obj: object) -> None:
+        """Be stubborn.
+
+        Cancellation:
+            Is ignored by keys that are called stuck.
+        """
+        name = request.name
+        self.running[name] += 1
+        self.most[name] = max(self.most[name], self.running[name])
+        self.seen.append((asyncio.get_running_loop().time(), name))
+        while name.startswith("stuck") and not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                continue
+        self.running[name] -= 1
+
+
+_STUBBORN = {
+    "reconcile_timeout_seconds": 10.0,
+    "grace_seconds": 5.0,
+    "initial_backoff_seconds": 1.0,
+}
+
+
+async def test_a_reconcile_that_ignores_cancellation_is_named_replaced_and_never_runs_twice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stubborn = Stubborn()
+    async with running(stubborn, **_STUBBORN) as (controller, said):
+        said.say("default/stuck")
+        await elapse(1.0)
+        said.say("default/stuck")  # again while it is processed: it has to wait
+        said.say("default/fine")
+        await elapse(13.0)
+        assert not controller.status().poisoned
+        await elapse(1.5)
+        status = controller.status()
+        assert list(status.poisoned) == ["default/stuck"]
+        assert [slot.is_poisoned for slot in status.slots] == [True, False]
+        assert stubborn.seen == [(0.0, "stuck"), (15.0, "fine")]
+        stubborn.let_go.set()
+        await elapse(10.0)
+        status = controller.status()
+        assert (status.late_results, len(status.slots), list(status.poisoned)) == (1, 1, [])
+    assert stubborn.seen == [(0.0, "stuck"), (15.0, "fine"), (15.5, "stuck")]
+    assert stubborn.most["stuck"] == 1
+    assert "the reconcile of default/stuck ignores its cancellation" in caplog.text
+    assert "the reconcile of default/stuck has ended after all" in caplog.text
+
+
+async def test_poisoned_slots_are_replaced_up_to_a_limit_and_take_up_work_again() -> None:
+    stubborn = Stubborn()
+    async with running(stubborn, max_poisoned_slots=2, **_STUBBORN) as (controller, said):
+        for number in range(4):
+            said.say(f"default/stuck-{number}")
+        said.say("default/fine")
+        await elapse(200.0)
+        status = controller.status()
+        assert len(status.poisoned) == len(status.slots) == 3
+        assert [name for _, name in stubborn.seen] == ["stuck-0", "stuck-1", "stuck-2"]
+        stubborn.let_go.set()
+        await elapse(20.0)
+        assert len(controller.status().slots) == 1
+    assert {name for _, name in stubborn.seen} >= {"stuck-3", "fine"}
+
+
+async def test_closing_abandons_a_poisoned_slot_at_once() -> None:
+    stubborn = Stubborn()
+    async with running(stubborn, drain_timeout_seconds=100.0, **_STUBBORN) as (controller, said):
+        said.say("default/stuck")
+        await elapse(20.0)
+        before = asyncio.get_running_loop().time()
+        await controller.aclose()
+        assert asyncio.get_running_loop().time() == before
+        assert len(controller.engine.abandoned) == 1
+    stubborn.let_go.set()
+    await elapse(0.1)
+    assert not controller.engine.abandoned
+
+
+async def test_a_key_that_enqueues_itself_is_named_and_slowed_and_delays_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Counter[str]()
+
+    async def reconcile(request: Request, obj: object) -> Result | None:
+        seen[request.name] += 1
+        return Result(requeue_after_seconds=0.0) if request.name == "hot" else None
+
+    limits = {"hot_loop_limit": 50, "hot_loop_delay_seconds": 2.0}
+    async with running(reconcile, **limits) as (controller, said):
+        said.say("default/hot")
+        await elapse(5.0)
+        said.say("default/other")
+        await elapse(5.0)
+        status = controller.status()
+        assert seen["other"] == 1
+        assert 51 <= seen["hot"] <= 56
+        assert status.hot == ("default/hot",)
+        await elapse(100.0)
+        assert seen["hot"] <= 56 + 52
+    named = [record for record in caplog.records if "may wake itself" in record.message]
+    assert len(named) == 1
+    assert "default/hot" in named[0].message
+    assert "reconcile requeue" in named[0].message
+
+
+async def test_the_limit_per_key_postpones_and_never_drops() -> None:
+    calls = Calls()
+    async with running(calls, rate_limit=2, rate_limit_period_seconds=10.0) as (controller, said):
+        for _ in range(5):
+            said.say("default/a")
+            await elapse(1.0)
+        said.say("default/b")
+        await elapse(50.0)
+        assert controller.status().postponed == 3
+    assert calls.seen == [
+        (0.0, "default/a"),
+        (1.0, "default/a"),
+        (5.0, "default/b"),
+        (10.0, "default/a"),
+    ]
+
+
+async def test_no_key_is_ever_reconciled_by_two_workers_and_none_is_lost() -> None:
+    rng = random.Random(7)
+    intervals = dict[str, list[tuple[float, float]]]()
+    said_at = dict[str, float]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        now = asyncio.get_running_loop().time
+        began_at = now()
+        try:
+            await elapse(rng.uniform(0.0, 3.0))
+            if rng.random() < 0.3:
+                raise _ERROR
+        finally:
+            intervals.setdefault(str(request), []).append((began_at, now()))
+
+    async with running(reconcile, workers=5, max_backoff_seconds=1.0) as (_, said):
+        for _ in range(400):
+            key = f"default/{rng.randrange(12)}"
+            said_at[key] = asyncio.get_running_loop().time()
+            said.say(key, priority=rng.choice([-100, 0, 5]))
+            await elapse(rng.uniform(0.0, 0.5))
+        await elapse(120.0)
+    assert intervals.keys() == said_at.keys()
+    for key, spans in intervals.items():
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+        assert spans[-1][0] >= said_at[key]
+
+
+async def test_closing_lets_what_is_in_flight_finish_and_counts_what_it_drops() -> None:
+    story = list[str]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        story.append(f"begin {request.name}")
+        await elapse(8.0)
+        story.append(f"end {request.name}")
+
+    async with running(reconcile, drain_timeout_seconds=10.0) as (controller, said):
+        for name in ("a", "b", "c"):
+            said.say(f"default/{name}")
+        controller.enqueue("default/later", after_seconds=60.0)
+        await elapse(1.0)
+    status = controller.status()
+    assert story == ["begin a", "end a"]
+    assert said.was_detached
+    assert not said.is_running
+    assert (status.dropped, status.is_running) == (3, False)
+    assert asyncio.get_running_loop().time() == 8.0
+    controller.enqueue("default/d")
+    assert controller.status().dropped == 4
+
+
+async def test_after_the_drain_what_is_in_flight_is_cancelled_once_and_awaited() -> None:
+    story = list[str]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            story.append("cancelled")
+            await elapse(2.0)
+            story.append("cleaned up")
+
+    async with running(reconcile, drain_timeout_seconds=10.0) as (controller, said):
+        said.say("default/a")
+        await elapse(1.0)
+    assert story == ["cancelled", "cleaned up"]
+    assert asyncio.get_running_loop().time() == 13.0
+    assert controller.status().outcomes["cancelled"] == 1
+
+
+async def test_a_deadline_during_the_drain_does_not_lead_to_a_second_cancellation() -> None:
+    cancellations = list[float]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancellations.append(asyncio.get_running_loop().time())
+            try:
+                await elapse(4.0)
+            except asyncio.CancelledError:
+                cancellations.append(asyncio.get_running_loop().time())
+
+    limits = {"reconcile_timeout_seconds": 10.0, "drain_timeout_seconds": 10.5}
+    async with running(reconcile, **limits) as (_, said):
+        said.say("default/a")
+        await elapse(1.0)
+    assert cancellations == [10.0]
+    assert asyncio.get_running_loop().time() == 14.0
+
+
+async def test_closing_in_the_middle_of_a_reconcile_waits_for_everything_but_that() -> None:
+    story = list[str]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        await controller.aclose()
+        story.append(f"closed, {controller.is_running=}")
+
+    async with running(reconcile) as (controller, said):
+        said.say("default/a")
+        await controller.wait_ended()
+        await elapse(1.0)
+    assert story == ["closed, controller.is_running=False"]
+    assert asyncio.get_running_loop().time() == 1.0
+
+
+async def test_a_controller_is_started_once_and_closed_once() -> None:
+    async with running(Calls()) as (controller, _):
+        assert controller.is_running
+        with pytest.raises(LifecycleError, match="was started before"):
+            await controller.start()
+        with pytest.raises(LifecycleError, match="add its sources before"):
+            controller.add_source(Said())
+        with pytest.raises(LifecycleError, match="enqueue the request instead"):
+            await controller.reconcile_once("default/a")
+        await controller.aclose()
+    with pytest.raises(LifecycleError, match="is closed"):
+        await controller.start()
+
+
+async def test_closing_before_the_start_is_no_error_and_final() -> None:
+    controller = Controller("c", Calls())
+    await controller.aclose()
+    await controller.wait_ended()
+    with pytest.raises(LifecycleError, match="is closed"):
+        await controller.start()
+
+
+async def test_requests_from_before_the_start_and_from_other_threads_are_reconciled() -> None:
+    calls = Calls()
+    controller = Controller("c", calls, options=options())
+    controller.enqueue("default/early", reason="because")
+    thread = threading.Thread(target=controller.enqueue, args=("default/thread",))
+    thread.start()
+    thread.join()
+    async with controller:
+        await elapse(1.0)
+        thread = threading.Thread(target=controller.enqueue, args=(Request("b/now", "prod"),))
+        thread.start()
+        thread.join()
+        controller.enqueue("default/later", after_seconds=5.0)
+        await elapse(10.0)
+    assert [key for _, key in calls.seen] == [
+        "default/early",
+        "default/thread",
+        "prod:b/now",
+        "default/later",
+    ]
+    assert calls.times[-1] == 6.0
+
+
+async def test_reasons_travel_with_the_request_and_are_the_newest_few() -> None:
+    seen = list[list[str]]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        seen.append([str(reason) for reason in request.reasons])
+        if len(seen) == 1:
+            raise _ERROR
+
+    async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):
+        controller.enqueue("default/a", reason="a person")
+        said.say("default/a", resource_version="7")
+        await elapse(0.5)
+        said.say("default/b")
+        await elapse(5.0)
+        for version in range(20):
+            said.say("default/c", resource_version=str(version))
+        await elapse(5.0)
+    assert seen[:3] == [
+        ["a person enqueued default/a", "said updated default/a@7"],
+        ["said updated default/b"],
+        ["reconcile retry"],
+    ]
+    assert len(seen[3]) == 8
+    assert seen[3][-1] == "said updated default/c@19"
+
+
+async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="pyinformer.controller")
+    calls = Calls(_ERROR, None, TerminalError("no such zone"))
+    async with running(calls, initial_backoff_seconds=1.0) as (_, said):
+        said.say("default/a", resource_version="7")
+        await elapse(5.0)
+        said.say("default/b")
+        await elapse(5.0)
+    text = caplog.text
+    assert "secret" not in text
+    assert "the reconcile of default/a failed: ValueError at" in text
+    assert "failure 1, again in 1.000 s; reasons: said updated default/a@7" in text
+    assert "reconciled default/a: success; reasons: reconcile retry" in text
+    assert "no such zone; not tried again until something changes; it is not retried" in text
+
+
+class Counted:
+    """Metrics that are looked at."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[tuple[str, ...]]()
+
+    def increment(self, name: str, labels: dict[str, str]) -> None:
+        self.counts[name, *labels.values()] += 1
+
+    def observe(self, name: str, value: float, labels: dict[str, str]) -> None: ...
+
+    def set(self, name: str, value: float, labels: dict[str, str]) -> None: ...
+
+
+async def test_metrics_are_named_as_controller_runtimes() -> None:
+    metrics = Counted()
+    calls = Calls(_ERROR, Result(1.0), None, TerminalError("no"))
+    controller = Controller("c", calls, options=options(), metrics=metrics)  # type: ignore[arg-type]
+    async with controller:
+        controller.enqueue("default/a")
+        await elapse(5.0)
+        controller.enqueue("default/a")
+        await elapse(5.0)
+    found = {name: n for name, n in metrics.counts.items() if name[0].startswith("controller")}
+    assert found == {
+        ("controller_runtime_reconcile_total", "c", "success"): 1,
+        ("controller_runtime_reconcile_total", "c", "requeue_after"): 1,
+        ("controller_runtime_reconcile_total", "c", "error"): 2,
+        ("controller_runtime_reconcile_errors_total", "c"): 2,
+        ("controller_runtime_terminal_reconcile_errors_total", "c"): 1,
+    }
+
+
+async def test_the_status_shows_what_is_in_flight_and_since_when() -> None:
+    async with running(never, workers=2, drain_timeout_seconds=0.0) as (controller, said):
+        said.say("default/a")
+        await elapse(7.0)
+        status = controller.status()
+    assert [(slot.request, slot.seconds) for slot in status.slots] == [
+        ("default/a", 7.0),
+        (None, 0.0),
+    ]
+    assert (status.name, status.is_running, status.has_synced) == ("c", True, True)
+    assert status.queue.processing == 1
+    assert [source.name for source in status.sources] == ["said"]
+
+
+async def test_a_slot_that_somebody_else_cancels_is_replaced_and_its_key_retried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    calls = list[str]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        calls.append(request.name)
+        if len(calls) == 1:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await elapse(1.0)
+
+    async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):
+        said.say("default/a")
+        await elapse(5.0)
+        assert len(controller.status().slots) == 1
+    assert calls == ["a", "a"]
+    assert "was cancelled by others; another takes its place" in caplog.text
+
+
+async def test_workers_begin_when_every_source_has_enqueued_its_initial_keys() -> None:
+    calls = Calls()
+    controller = Controller("c", calls, options=options())
+    early, late = Said("early"), Said("late", has_synced=False)
+    controller.add_source(early)
+    controller.add_source(late)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(controller.start())
+        await elapse(1.0)
+        early.say("default/a")
+        await elapse(30.0)
+        assert calls.seen == []
+        assert not controller.has_synced
+        late.synced.set()
+    await elapse(1.0)
+    assert calls.seen == [(31.0, "default/a")]
+    await controller.aclose()
+
+
+@pytest.mark.parametrize(
+    ("reconcile", "error"),
+    [
+        pytest.param(None, InvalidHandlerError, id="none"),
+        pytest.param(lambda request: None, InvalidHandlerError, id="one-argument"),
+        pytest.param(Request, InvalidHandlerError, id="class"),
+    ],
+)
+def test_a_function_that_cannot_reconcile_is_refused(
+    reconcile: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        Controller("c", reconcile)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        pytest.param({"name": ""}, "name", id="name"),
+        pytest.param({"workers": 0}, "workers", id="no-workers"),
+        pytest.param({"workers": 1.5}, "workers", id="half-a-worker"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_refused(arguments: dict[str, object], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        Controller(**({"name": "c", "reconcile": never} | arguments))  # type: ignore[arg-type]
+
+
+def test_a_primary_that_is_no_informer_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="primary: must be a SharedInformer, not str"):
+        Controller("c", never, ["pods"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        pytest.param({"request": ["default/a"]}, InvalidTypeError, id="unhashable"),
+        pytest.param({"request": None}, InvalidTypeError, id="none"),
+        pytest.param(
+            {"request": "a", "after_seconds": -1.0}, InvalidArgumentError, id="negative-delay"
+        ),
+        pytest.param(
+            {"request": "a", "after_seconds": float("nan")}, InvalidArgumentError, id="nan"
+        ),
+        pytest.param({"request": "a", "priority": "high"}, InvalidTypeError, id="priority"),
+    ],
+)
+async def test_a_request_that_cannot_be_is_refused_and_nothing_enqueued(
+    arguments: dict[str, object], error: type[Exception]
+) -> None:
+    controller = Controller("c", never)
+    with pytest.raises(error):
+        controller.enqueue(**arguments)  # type: ignore[arg-type]
+    assert controller.status().queue.depth == 0
+
+
+async def test_reconcile_once_decides_as_the_workers_do_and_does_nothing_about_it() -> None:
+    calls = Calls(_ERROR, _ERROR, Result(60.0, priority=5), TerminalError("x"))
+    controller = Controller("c", calls, options=options(initial_backoff_seconds=1.0))
+    first = await controller.reconcile_once("default/a")
+    assert (first.kind, first.error, first.failures, first.after_seconds) == (
+        "error",
+        _ERROR,
+        1,
+        1.0,
+    )
+    await elapse(1.0)
+    assert (await controller.reconcile_once("default/a")).after_seconds == 2.0
+    requeued = await controller.reconcile_once(Request("default/a"))
+    assert (requeued.kind, requeued.after_seconds, requeued.priority) == ("requeue", 60.0, 5)
+    assert (await controller.reconcile_once("default/a")).kind == "terminal"
+    last = await controller.reconcile_once("default/a")
+    assert (last.kind, last.result, str(last.request)) == ("success", None, "default/a")
+    assert controller.status().queue.delayed == 0

@@ -1,0 +1,219 @@
+"""What virtual time cannot show: threads, signals, and a blocked event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import threading
+
+import anyio
+import pytest
+
+from pyinformer import Controller, ControllerGroup, Request, Result
+from tests.controller.running import Calls, Said, options, running
+from tests.waiting import until
+
+
+async def test_a_plain_function_runs_in_a_thread_and_blocks_nobody() -> None:
+    let_go = threading.Event()
+    threads = list[str]()
+
+    def reconcile(request: Request, obj: object) -> Result | None:
+        threads.append(threading.current_thread().name)
+        if request.name == "slow":
+            let_go.wait(30)
+        return None
+
+    async with running(reconcile, workers=2) as (controller, said):
+        said.say("default/slow")
+        said.say("default/fast")
+        await until(lambda: controller.status().outcomes["success"] == 1)
+        let_go.set()
+        await until(lambda: controller.status().outcomes["success"] == 2)
+    assert all("reconcile" in name for name in threads)
+
+
+async def test_a_plain_function_that_returns_a_coroutine_has_it_awaited() -> None:
+    seen = list[bool]()
+
+    async def inner(request: Request) -> None:
+        seen.append(threading.current_thread() is threading.main_thread())
+
+    async with running(lambda request, obj: inner(request)) as (_, said):
+        said.say("default/a")
+        await until(lambda: seen)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("shape", ["partial", "object"])
+async def test_asynchronous_functions_of_every_shape_run_on_the_loop(shape: str) -> None:
+    seen = list[threading.Thread]()
+
+    class Reconciler:
+        async def __call__(self, request: Request, obj: object) -> None:
+            seen.append(threading.current_thread())
+
+    whole = Reconciler()
+    chosen = whole if shape == "object" else functools.partial(Reconciler.__call__, whole)
+    async with running(chosen) as (_, said):
+        said.say("default/a")
+        await until(lambda: seen)
+    assert seen == [threading.current_thread()]
+
+
+async def test_a_thread_that_ignores_its_deadline_keeps_its_key_and_no_other() -> None:
+    let_go = threading.Event()
+    running_now = list[str]()
+    seen = list[str]()
+
+    def reconcile(request: Request, obj: object) -> None:
+        assert str(request) not in running_now
+        running_now.append(str(request))
+        seen.append(request.name)
+        if request.name == "stuck":
+            let_go.wait(30)
+        running_now.remove(str(request))
+
+    limits = {"reconcile_timeout_seconds": 0.05, "grace_seconds": 0.05}
+    async with running(reconcile, **limits) as (controller, said):
+        said.say("default/stuck")
+        await until(lambda: controller.status().poisoned == ("default/stuck",))
+        said.say("default/stuck")
+        said.say("default/fine")
+        await until(lambda: "fine" in seen)
+        assert seen.count("stuck") == 1
+        let_go.set()
+        await until(lambda: seen.count("stuck") == 2)
+        assert controller.status().late_results == 1
+
+
+async def test_a_reconcile_that_blocks_the_loop_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def reconcile(request: Request, obj: object) -> None:
+        threading.Event().wait(1.6)  # what a forgotten time.sleep does
+
+    controller = Controller("blocker", reconcile)
+    async with ControllerGroup(controller) as group:
+        controller.enqueue("default/a")
+        await until(lambda: controller.status().outcomes["success"] == 1)
+        await until(lambda: group.status().watchdog.blocked)
+    culprit = group.status().watchdog.last_culprit
+    assert culprit == "reconcile of default/a by controller blocker"
+    assert "make a reconcile that does a plain function" in caplog.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_signal_stops_in_order(number: signal.Signals, whole: bool) -> None:
+    before = signal.getsignal(number)
+    begun, let_go, ended = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        begun.set()
+        await let_go.wait()
+        ended.append(request.name)
+
+    controller = Controller("c", reconcile)
+    controller.enqueue("default/a")
+    controller.enqueue("default/b")
+    running_one = ControllerGroup(controller) if whole else controller
+    task = asyncio.create_task(running_one.run())
+    await begun.wait()
+    os.kill(os.getpid(), number)
+    await until(lambda: not controller.is_running)
+    let_go.set()
+    await task
+    assert ended == ["a"]
+    assert controller.status().dropped == 1
+    assert signal.getsignal(number) is before
+
+
+async def test_a_second_signal_forces(caplog: pytest.LogCaptureFixture) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        begun.set()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    settings = options(drain_timeout_seconds=1_000.0, grace_seconds=1_000.0)
+    controller = Controller("c", reconcile, options=settings)
+    controller.enqueue("default/a")
+    task = asyncio.create_task(controller.run())
+    await begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await until(lambda: not controller.is_running)
+    os.kill(os.getpid(), signal.SIGINT)
+    async with asyncio.timeout(10):
+        await task
+    assert len(controller.engine.abandoned) == 1
+    assert "SIGINT again" in caplog.text
+    let_go.set()
+    await until(lambda: not controller.engine.abandoned)
+
+
+async def test_a_signal_during_the_start_ends_it() -> None:
+    controller = Controller("c", Calls())
+    source = Said(has_synced=False)
+    controller.add_source(source)
+    task = asyncio.create_task(controller.run())
+    await until(lambda: source.is_running)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await task
+    assert not source.is_running
+
+
+async def test_run_says_when_it_works() -> None:
+    calls = Calls()
+    async with anyio.create_task_group() as group:
+        controller = Controller("c", calls)
+        await group.start(controller.run)
+        assert controller.is_running
+        group.cancel_scope.cancel()
+
+
+def test_a_program_in_another_thread_hears_no_signals_and_runs() -> None:
+    ran = list[str]()
+
+    async def program() -> None:
+        async def reconcile(request: Request, obj: object) -> None:
+            ran.append(request.name)
+            done.set()
+
+        done = asyncio.Event()
+        controller = Controller("c", reconcile)
+        controller.enqueue("default/a")
+        task = asyncio.create_task(controller.run())
+        await done.wait()
+        await controller.aclose()
+        await task
+
+    thread = threading.Thread(target=asyncio.run, args=(program(),))
+    thread.start()
+    thread.join(20)
+    assert ran == ["a"]
+
+
+async def test_reconcile_once_reports_a_reconcile_that_ignores_its_deadline() -> None:
+    let_go = asyncio.Event()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    settings = options(reconcile_timeout_seconds=0.05, grace_seconds=0.05)
+    controller = Controller("c", reconcile, options=settings)
+    outcome = await controller.reconcile_once("default/a")
+    assert outcome.kind == "error"
+    assert isinstance(outcome.error, TimeoutError)
+    let_go.set()
+    await until(lambda: not controller.status().slots)

@@ -1,0 +1,114 @@
+"""Keys that are reconciled again and again, and the limit per key: decided without a loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyinformer import Request
+from pyinformer.controller._hot_loop import HotLoops
+from pyinformer.controller._key_limit import KeyLimit
+
+_KEY = Request("default/a")
+
+
+def hot_loops(limit: int = 3) -> HotLoops:
+    return HotLoops(limit=limit, window_seconds=10.0, delay_seconds=1.0)
+
+
+def _heat(loops: HotLoops, now: float) -> None:
+    for _ in range(4):
+        loops.started(_KEY, now)
+
+
+def test_the_start_beyond_the_limit_is_noticed_once() -> None:
+    loops = hot_loops()
+    assert [loops.started(_KEY, 0.1 * n) for n in range(6)] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_hot_key_has_to_wait_and_no_other_does() -> None:
+    loops = hot_loops()
+    _heat(loops, 2.0)
+    assert loops.wait_seconds(_KEY, 2.25) == 0.75
+    assert loops.wait_seconds(_KEY, 3.0) == 0.0
+    assert loops.wait_seconds(Request("default/b"), 2.25) == 0.0
+    assert loops.hot(2.25) == (_KEY,)
+
+
+def test_starts_in_different_windows_do_not_add_up() -> None:
+    loops = hot_loops()
+    assert not any(loops.started(_KEY, 5.0 * n) for n in range(100))
+
+
+def test_a_key_that_goes_on_stays_slowed() -> None:
+    loops = hot_loops()
+    _heat(loops, 0.0)
+    found = [loops.started(_KEY, float(second)) for second in range(1, 60)]
+    assert not any(found)
+    assert loops.wait_seconds(_KEY, 59.5) == 0.5
+
+
+def test_a_key_that_comes_to_rest_is_forgotten() -> None:
+    loops = hot_loops()
+    _heat(loops, 0.0)
+    loops.started(Request("default/b"), 11.0)
+    loops.started(Request("default/b"), 22.0)
+    assert loops.hot(22.0) == ()
+    assert loops.wait_seconds(_KEY, 22.0) == 0.0
+
+
+def test_a_controller_at_rest_names_no_hot_key() -> None:
+    loops = hot_loops()
+    _heat(loops, 0.0)
+    assert loops.hot(100.0) == ()
+
+
+def test_a_limit_of_zero_notices_nothing() -> None:
+    loops = hot_loops(limit=0)
+    assert not any(loops.started(_KEY, 0.0) for _ in range(1_000))
+
+
+def test_a_window_forgets_the_keys_of_the_one_before() -> None:
+    loops = hot_loops()
+    for number in range(1_000):
+        loops.started(Request(f"default/{number}"), 0.0)
+    loops.started(_KEY, 10.0)
+    assert len(loops._counts) == 1
+
+
+def test_a_key_has_so_many_starts_per_period() -> None:
+    limit = KeyLimit(limit=2, period_seconds=10.0)
+    for now in (0.0, 4.0):
+        assert limit.wait_seconds(_KEY, now) == 0.0
+        limit.started(_KEY, now)
+    assert limit.wait_seconds(_KEY, 4.0) == 6.0
+    assert limit.wait_seconds(Request("default/b"), 4.0) == 0.0
+    assert limit.wait_seconds(_KEY, 10.0) == 0.0
+
+
+def test_the_period_begins_with_its_first_start() -> None:
+    limit = KeyLimit(limit=1, period_seconds=10.0)
+    limit.started(_KEY, 7.0)
+    limit.started(_KEY, 17.0)
+    assert limit.wait_seconds(_KEY, 18.0) == 9.0
+
+
+def test_the_limit_remembers_only_keys_whose_period_lasts() -> None:
+    limit = KeyLimit(limit=1, period_seconds=1.0)
+    for number in range(1_000):
+        limit.started(Request(f"default/{number}"), float(number))
+    assert len(limit) == 1
+
+
+@pytest.mark.parametrize("starts", [1, 100])
+def test_without_a_limit_nothing_waits_and_nothing_is_remembered(starts: int) -> None:
+    limit = KeyLimit(limit=0, period_seconds=1.0)
+    for _ in range(starts):
+        limit.started(_KEY, 0.0)
+    assert (limit.wait_seconds(_KEY, 0.0), len(limit)) == (0.0, 0)

@@ -1,0 +1,198 @@
+"""What follows from the end of a reconcile, rule by rule, and against a model of all rules."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from pyinformer import Request, Result, RetryAfter, TerminalError
+from pyinformer.controller._outcomes import Outcome, Outcomes
+
+_KEY = Request("default/a")
+_ERROR = ValueError("secret")
+
+
+def outcomes(jitter: float = 0.0) -> Outcomes:
+    return Outcomes(initial_seconds=1.0, max_seconds=100.0, jitter=jitter, rng=random.Random(1))
+
+
+def _after(outcome: Outcome) -> float:
+    assert outcome.after_seconds is not None
+    return outcome.after_seconds
+
+
+def test_success_does_not_come_back() -> None:
+    outcome = outcomes().succeeded(_KEY, None)
+    assert (outcome.kind, outcome.after_seconds, outcome.is_failure) == ("success", None, False)
+
+
+def test_a_result_without_a_time_is_a_success() -> None:
+    assert outcomes().succeeded(_KEY, Result(priority=5)).kind == "success"
+
+
+def test_a_requeue_comes_back_at_its_time_and_priority() -> None:
+    outcome = outcomes().succeeded(_KEY, Result(requeue_after_seconds=0.0, priority=7))
+    assert (outcome.kind, outcome.after_seconds, outcome.priority) == ("requeue", 0.0, 7)
+
+
+def test_errors_come_back_ever_later_up_to_the_maximum() -> None:
+    deciding, now, delays = outcomes(), 0.0, []
+    for _ in range(9):
+        delay = _after(deciding.failed(_KEY, _ERROR, now))
+        delays.append(delay)
+        now += delay
+    assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0]
+
+
+def test_a_thousand_failures_overflow_nothing() -> None:
+    deciding, now = outcomes(), 0.0
+    for _ in range(1_100):
+        now += _after(deciding.failed(_KEY, _ERROR, now))
+    assert _after(deciding.failed(_KEY, _ERROR, now)) == 100.0
+
+
+def test_jitter_takes_off_at_most_its_share() -> None:
+    deciding = outcomes(jitter=0.5)
+    delays = [_after(deciding.failed(Request(f"a/{n}"), _ERROR, 0.0)) for n in range(100)]
+    assert all(0.5 <= delay <= 1.0 for delay in delays)
+    assert len(set(delays)) > 90
+
+
+@pytest.mark.parametrize(
+    "forgetting",
+    [
+        pytest.param(lambda deciding: deciding.succeeded(_KEY, None), id="success"),
+        pytest.param(lambda deciding: deciding.succeeded(_KEY, Result(9.0)), id="requeue"),
+        pytest.param(lambda deciding: deciding.failed(_KEY, TerminalError("no"), 0), id="terminal"),
+    ],
+)
+def test_what_ends_a_series_of_failures_forgets_the_backoff(forgetting: object) -> None:
+    deciding = outcomes()
+    deciding.failed(_KEY, _ERROR, 0.0)
+    deciding.failed(_KEY, _ERROR, 5.0)
+    assert callable(forgetting)
+    forgetting(deciding)
+    assert (len(deciding), deciding.failures_of(_KEY)) == (0, 0)
+    assert _after(deciding.failed(_KEY, _ERROR, 6.0)) == 1.0
+
+
+def test_a_terminal_error_is_not_retried() -> None:
+    outcome = outcomes().failed(_KEY, TerminalError("no such zone"), 0.0)
+    assert (outcome.kind, outcome.after_seconds, outcome.is_failure) == ("terminal", None, True)
+
+
+def test_retry_after_names_its_time_and_counts_no_failure() -> None:
+    deciding = outcomes()
+    deciding.failed(_KEY, _ERROR, 0.0)
+    outcome = deciding.failed(_KEY, RetryAfter(30), 1.0)
+    assert (outcome.kind, outcome.after_seconds, outcome.failures) == ("retry_after", 30.0, 1)
+    assert _after(deciding.failed(_KEY, _ERROR, 31.0)) == 2.0
+
+
+def test_a_failure_during_a_pending_retry_keeps_its_deadline_and_does_not_count() -> None:
+    deciding = outcomes()
+    deciding.failed(_KEY, _ERROR, 0.0)
+    deciding.failed(_KEY, _ERROR, 1.0)  # the retry is due at 3
+    outcome = deciding.failed(_KEY, _ERROR, 1.5)
+    assert (outcome.after_seconds, outcome.failures) == (1.5, 2)
+    outcome = deciding.failed(_KEY, _ERROR, 3.0)
+    assert (outcome.after_seconds, outcome.failures) == (4.0, 3)
+
+
+def test_retry_after_does_not_shorten_a_pending_retry_but_may_put_it_off() -> None:
+    deciding = outcomes()
+    deciding.failed(_KEY, RetryAfter(60), 0.0)
+    assert _after(deciding.failed(_KEY, RetryAfter(1), 10.0)) == 50.0
+    assert _after(deciding.failed(_KEY, RetryAfter(100), 10.0)) == 100.0
+
+
+def test_keys_do_not_share_backoff() -> None:
+    deciding = outcomes()
+    deciding.failed(_KEY, _ERROR, 0.0)
+    assert _after(deciding.failed(Request("default/a", "prod"), _ERROR, 1.0)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        pytest.param(ExceptionGroup("g", [TerminalError("no")]), "terminal", id="one"),
+        pytest.param(
+            ExceptionGroup("g", [ExceptionGroup("h", [RetryAfter(1)])]), "retry_after", id="nested"
+        ),
+        pytest.param(ExceptionGroup("g", [TerminalError("no"), _ERROR]), "error", id="several"),
+    ],
+)
+def test_a_task_group_hides_not_what_its_only_task_meant(error: Exception, kind: str) -> None:
+    outcome = outcomes().failed(_KEY, error, 0.0)
+    assert (outcome.kind, outcome.error) == (kind, error)
+
+
+class OutcomesAgainstAModel(RuleBasedStateMachine):
+    """Whatever happens in whatever order, the rules hold for each key by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.deciding = outcomes()
+        self.failures: dict[Request, int] = {}
+        self.retry_at: dict[Request, float] = {}
+
+    keys = st.sampled_from([Request("a/x"), Request("a/y"), Request("a/x", "prod")])
+
+    @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 3.0, 1_000.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(key=keys)
+    def reach_the_retry(self, key: Request) -> None:
+        self.now = max(self.now, self.retry_at.get(key, 0.0))
+
+    @rule(key=keys, after=st.sampled_from([None, 0.0, 5.0]))
+    def succeed(self, key: Request, after: float | None) -> None:
+        outcome = self.deciding.succeeded(key, Result(after))
+        assert outcome.after_seconds == after
+        self._forget(key)
+
+    @rule(key=keys)
+    def end_for_good(self, key: Request) -> None:
+        assert self.deciding.failed(key, TerminalError("no"), self.now).after_seconds is None
+        self._forget(key)
+
+    @rule(key=keys)
+    def fail(self, key: Request) -> None:
+        pending = self.retry_at.get(key, self.now)
+        outcome = self.deciding.failed(key, _ERROR, self.now)
+        if pending <= self.now:
+            failures = self.failures.get(key, 0)
+            self.failures[key] = failures + 1
+            pending = self.now + min(100.0, 2.0**failures)
+        self._expect(key, outcome, pending)
+
+    @rule(key=keys, seconds=st.sampled_from([0.0, 2.0, 500.0]))
+    def fail_with_a_time(self, key: Request, seconds: float) -> None:
+        pending = max(self.retry_at.get(key, self.now), self.now + seconds)
+        self.failures.setdefault(key, 0)
+        self._expect(key, self.deciding.failed(key, RetryAfter(seconds), self.now), pending)
+
+    @invariant()
+    def nothing_else_is_remembered(self) -> None:
+        assert len(self.deciding) == len(self.retry_at)
+        assert all(self.deciding.failures_of(key) == n for key, n in self.failures.items())
+
+    def _expect(self, key: Request, outcome: Outcome, retry_at: float) -> None:
+        assert outcome.after_seconds == pytest.approx(retry_at - self.now)
+        assert retry_at >= self.retry_at.get(key, 0.0) or self.retry_at[key] <= self.now
+        assert outcome.failures == self.failures[key]
+        self.retry_at[key] = self.now + _after(outcome)
+
+    def _forget(self, key: Request) -> None:
+        self.failures.pop(key, None)
+        self.retry_at.pop(key, None)
+
+
+TestOutcomesAgainstAModel = OutcomesAgainstAModel.TestCase
+TestOutcomesAgainstAModel.settings = settings(deadline=None, max_examples=100)

@@ -1,0 +1,113 @@
+"""Requests, results and options: what they are equal to, and what they refuse."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from pyinformer import (
+    ControllerOptions,
+    InvalidArgumentError,
+    InvalidTypeError,
+    ObjectKey,
+    Reason,
+    Request,
+    Result,
+    RetryAfter,
+)
+
+_REASON = Reason("pods", "updated", "default/a", "7")
+
+
+def test_a_request_is_its_cluster_and_key_whatever_the_reasons() -> None:
+    plain, reasoned = Request("default/a"), Request("default/a", reasons=(_REASON,))
+    assert plain == reasoned
+    assert hash(plain) == hash(reasoned)
+    assert plain != Request("default/a", "prod")
+    assert plain != Request("default/b")
+    assert plain != "default/a"
+    assert len({plain, reasoned, Request("default/a", "prod")}) == 2
+
+
+def test_a_request_knows_its_parts() -> None:
+    request = Request("default/a", "prod", reasons=[_REASON])
+    assert (request.namespace, request.name, request.cluster) == ("default", "a", "prod")
+    assert isinstance(request.key, ObjectKey)
+    assert request.reasons == (_REASON,)
+    assert Request("node-1").namespace == ""
+
+
+def test_a_request_prints_short() -> None:
+    assert str(Request("default/a")) == "default/a"
+    assert str(Request("default/a", "prod")) == "prod:default/a"
+    assert repr(Request("default/a", "prod")) == "<Request prod:default/a>"
+
+
+def test_a_reason_prints_what_happened() -> None:
+    assert str(_REASON) == "pods updated default/a@7"
+    assert str(Reason("every 5 s", "timer")) == "every 5 s timer"
+
+
+@pytest.mark.parametrize("name", ["key", "cluster", "reasons", "anything"])
+def test_a_request_is_frozen(name: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(Request("default/a"), name, "x")
+
+
+def _pickled(request: Request) -> object:
+    return pickle.loads(pickle.dumps(request))  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, _pickled])
+def test_a_request_survives_copying(again: object) -> None:
+    request = Request("default/a", "prod", reasons=(_REASON,))
+    assert callable(again)
+    other = again(request)
+    assert (other, other.reasons) == (request, request.reasons)
+
+
+@pytest.mark.parametrize("key", [None, 5, ["default/a"], b"default/a"])
+def test_a_key_that_is_no_text_is_refused(key: object) -> None:
+    with pytest.raises(InvalidTypeError, match="key: must be text"):
+        Request(key)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), "5"])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(InvalidArgumentError, match="requeue_after_seconds"):
+        Result(requeue_after_seconds=seconds)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_retry_after_refuses_a_time_that_is_none(seconds: float) -> None:
+    with pytest.raises(InvalidArgumentError, match="retry_after_seconds"):
+        RetryAfter(seconds)
+
+
+def test_a_priority_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="priority"):
+        Result(1.0, priority="high")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reconcile_timeout_seconds", 0),
+        ("grace_seconds", -1),
+        ("drain_timeout_seconds", float("inf")),
+        ("initial_backoff_seconds", 0),
+        ("max_backoff_seconds", 0.001),
+        ("backoff_jitter_ratio", 1.5),
+        ("max_poisoned_slots", -1),
+        ("rate_limit", -1),
+        ("rate_limit_period_seconds", 0),
+        ("hot_loop_limit", -1),
+        ("hot_loop_window_seconds", 0),
+        ("resync_period_seconds", -5),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_by_name(name: str, value: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        ControllerOptions(**{name: value})  # type: ignore[arg-type]
