@@ -70,8 +70,9 @@ _ATOMIC_MAPS = frozenset(
     )
 )
 """Maps and items of built-in types that are one value, by the end of their path."""
-_MERGED_LISTS = frozenset(("status.hostIPs",))
-_NOT_MERGED_LISTS = frozenset(("resources.claims",))
+_OTHER_MERGE_KEYS = {"status.hostIPs": "ip", "resources.claims": None}
+"""Where strategic merge does not follow the first of the keys."""
+_KEPT_FIELDS = 128  # more than any type has
 _WITHOUT_OWNER = frozenset(
     ("metadata", "spec", "status", "template", "jobTemplate", "containers", "resources", "strategy")
 )
@@ -111,45 +112,33 @@ class Shape(Protocol):
 
 
 @final
-@dataclass(frozen=True, slots=True)
 class BuiltInShape:
-    """A place in an object of a built-in type; `names` are the fields that lead to it."""
+    """A place in an object of a built-in type.
 
-    resource: str
-    names: tuple[str, ...] = ()
+    Each write asks for the same places again, so they are kept, but for the keys of free maps.
 
-    @property
-    def is_atomic_map(self) -> bool:
-        """See Shape."""
-        return self.names[-1:] != () and (
-            self.names[-1] in _ATOMIC_MAPS or ".".join(self.names[-2:]) in _ATOMIC_MAPS
-        )
+    Args:
+        resource: `pods` or `deployments.apps`; "" if it makes no difference.
+        names: the fields that lead here.
 
-    @property
-    def list_keys(self) -> tuple[str, ...] | None:
-        """See Shape."""
-        if not self.names or self._end in _ATOMIC_LISTS.get(self.resource, ()):
-            return None
-        return _LIST_KEYS.get(self._end, _LIST_KEYS.get(self.names[-1]))
+    Attributes:
+        merge_key: what a strategic merge tells items apart by; "" for plain values; None: the list
+            is replaced.
+    """
 
-    @property
-    def merge_key(self) -> str | None:
-        """What a strategic merge tells items apart by; "" for plain values; None: replace all."""
-        if not self.names or self._end in _NOT_MERGED_LISTS:
-            return None
-        keys = _LIST_KEYS.get(self._end, _LIST_KEYS.get(self.names[-1]))
-        if self._end in _MERGED_LISTS:
-            keys = ("ip",)
-        return None if keys is None else (*keys, "")[0]
-
-    @property
-    def is_implied(self) -> bool:
-        """See Shape."""
-        return not self.names or self.names[-1] in _WITHOUT_OWNER
-
-    @property
-    def _end(self) -> str:
-        return ".".join(self.names[-2:])
+    def __init__(self, resource: str, names: tuple[str, ...] = ()) -> None:
+        self._resource = resource
+        self._names = names
+        self._fields: dict[str, BuiltInShape] = {}
+        last, end = names[-1] if names else "", ".".join(names[-2:])
+        keys = _LIST_KEYS.get(end, _LIST_KEYS.get(last))
+        is_atomic_list = end in _ATOMIC_LISTS.get(resource, ())
+        self.is_atomic_map: bool = last in _ATOMIC_MAPS or end in _ATOMIC_MAPS
+        self.list_keys: tuple[str, ...] | None = None if is_atomic_list else keys
+        self.is_implied: bool = not names or last in _WITHOUT_OWNER
+        self.merge_key: str | None = None if keys is None else (*keys, "")[0]
+        if end in _OTHER_MERGE_KEYS:
+            self.merge_key = _OTHER_MERGE_KEYS[end]
 
     def declares(self, name: str) -> bool:
         """See Shape."""
@@ -157,7 +146,12 @@ class BuiltInShape:
 
     def field(self, name: str) -> BuiltInShape:
         """See Shape."""
-        return BuiltInShape(self.resource, (*self.names, name))
+        found = self._fields.get(name)
+        if found is None:
+            found = BuiltInShape(self._resource, (*self._names, name))
+            if len(self._fields) < _KEPT_FIELDS:
+                self._fields[name] = found
+        return found
 
     def item(self) -> BuiltInShape:
         """See Shape; the names say nothing of items."""
