@@ -124,9 +124,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         self._known_owner()
 
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
-        owner = self._owner
-        if owner is None:
-            return ()
+        owner = self._known_owner()  # which was checked before any event could come
         keys: dict[str, None] = {}
         for state in (old, new):
             if state is not None and state.metadata.owner_references:

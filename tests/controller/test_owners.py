@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import KubeObject, LifecycleError
+from pyinformer.apimachinery import Added, KubeObject, LifecycleError
 from pyinformer.controller._owners import OwnerKind, owner_keys
 from pyinformer.controller._request import Request
 from pyinformer.controller._source_owned import OwnedSource
@@ -91,6 +91,8 @@ def test_a_source_that_does_not_know_its_kind_of_owner_is_not_attached() -> None
         source.attach(Noted())
     with pytest.raises(LifecycleError, match="not known yet"):
         source.owned_by("default/a")
+    with pytest.raises(LifecycleError, match="not known yet"):
+        source.requests_for(Added(made("x", owners=[owner("a")])))
 
 
 def test_the_kind_of_owner_is_set_once() -> None:

@@ -24,8 +24,8 @@ def _drive(rounds: PacedRounds[str], until: float) -> list[tuple[float, str]]:
 
 @given(
     st.integers(min_value=0, max_value=300),
-    st.floats(min_value=0.001, max_value=1e6),
-    st.floats(min_value=0, max_value=1e6),
+    st.floats(min_value=0.01, max_value=1e6),
+    st.floats(min_value=0, max_value=1e4),
 )
 def test_each_key_is_taken_once_per_round_within_it(
     count: int, period_seconds: float, first_at: float
@@ -33,13 +33,12 @@ def test_each_key_is_taken_once_per_round_within_it(
     keys = [str(number) for number in range(count)]
     rounds = PacedRounds(period_seconds, first_at=first_at, keys=lambda: list(keys))
 
-    taken = _drive(rounds, first_at + 2 * period_seconds * (1 - 1e-9))
+    taken = _drive(rounds, first_at + 1.96 * period_seconds)
 
     assert [key for _, key in taken] == keys + keys
     for number, (at, _) in enumerate(taken):
         round_at = first_at + (number >= count) * period_seconds
-        assert round_at <= at * (1 + 1e-9)
-        assert at <= round_at + period_seconds * (1 + 1e-9)
+        assert round_at <= at <= round_at + 0.96 * period_seconds
 
 
 def test_keys_are_spread_evenly() -> None:

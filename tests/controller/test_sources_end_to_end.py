@@ -11,7 +11,7 @@ import pytest
 import pyinformer
 from pyinformer.apimachinery import LifecycleError, View
 from pyinformer.controller._owners import OwnerKind
-from pyinformer.controller._predicates import labels_changed
+from pyinformer.controller._predicates import labels_changed, matches
 from pyinformer.controller._source_informer import SourceOptions
 from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
 from pyinformer.controller._source_owned import OwnedSource
@@ -93,11 +93,14 @@ async def test_each_source_requests_what_a_server_says(apiserver: APIServer) -> 
         def of_node(obj: KubeObject[NodeView]) -> str:
             return obj.view.spec.node_name
 
+        def is_scheduled(obj: KubeObject[NodeView]) -> bool:
+            return bool(obj.view.spec.node_name)
+
         kind = await cluster.discovery.resource(maps.scope.resource)
         primary = PrimarySource(maps)
         owned = OwnedSource(pods)
         owned.set_owner(OwnerKind(kind.resource.group, kind.kind, kind.namespaced))
-        watched = WatchedSource(pods, of_node, predicate=labels_changed)
+        watched = WatchedSource(pods, of_node, predicate=labels_changed | matches(is_scheduled))
         timer = TimerSource(0.05, "default/timed")
         for informer in (maps, pods):
             await stack.enter_async_context(informer)
