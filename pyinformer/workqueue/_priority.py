@@ -118,7 +118,7 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
                 nothing was added.
         """
-        if priority or self._wanted:
+        if priority != 0 or self._wanted:
             self._want(item, priority)
         DelayingQueue.add_nowait(self, item)
 
@@ -162,7 +162,7 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             InvalidArgumentError: the delay is not a finite number.
         """
         check_delay(delay_seconds)
-        if priority or self._wanted:
+        if priority != 0 or self._wanted:
             self._want(item, priority)
         DelayingQueue.add_after_nowait(self, item, delay_seconds)
 

@@ -126,6 +126,8 @@ class Queue(QueueCore[T], Generic[T]):
         while True:
             item = self.get_nowait()
             if item is not None:
+                if self._closed:
+                    self._settle()
                 return item
             if self._closed and not self._again:
                 raise QueueClosedError("the queue is shut down and empty: nothing more will come")
@@ -246,7 +248,7 @@ class Queue(QueueCore[T], Generic[T]):
 
     async def _give_way(self) -> None:
         now = self._clock()
-        if now - self._turn_began > _TURN_SECONDS:
+        if self._ready and now - self._turn_began > _TURN_SECONDS:
             self._turn_began = now
             await asyncio.sleep(0)
 

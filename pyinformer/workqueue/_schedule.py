@@ -3,13 +3,14 @@
 What enters are keys with the moment at which they are due; what leaves are the due ones, by time
 and then in the order in which they came. A heap of bare numbers says when, a dict says who: less
 memory than a heap of tuples, and faster. What was withdrawn or moved leaves a stale moment behind;
-stale moments never outnumber the live ones for long, so that memory follows the keys.
+it goes when it comes to the head, or when the stale ones outnumber the live ones.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Hashable, Iterator
 from typing import Generic, final
 
@@ -21,7 +22,7 @@ _SPARE = 64  # so many stale moments are kept before anybody counts
 
 
 @final
-class _Together(list[T]):
+class _Together(deque[T]):
     """Keys that came for the same moment, in order. Not hashable, so no key can be one."""
 
     __slots__ = ()
@@ -37,7 +38,7 @@ class Schedule(Generic[T]):
         self._due_at: dict[T, float] = {}
         self._keys_at: dict[float, T | _Together[T]] = {}
         self.moments: list[float] = []
-        """A heap of when somebody may be due; empty if nobody is. Always this list."""
+        """A heap of when somebody is due, the head never stale. Always this list."""
 
     def __len__(self) -> int:
         return len(self._due_at)
@@ -47,11 +48,6 @@ class Schedule(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._due_at)
-
-    @property
-    def next_at(self) -> float:
-        """When the next key may be due; never too late, infinite if there is none."""
-        return self.moments[0] if self.moments else math.inf
 
     def put(self, item: T, due_at: float) -> None:
         """Note a key; if it is here already, the earlier moment stands."""
@@ -79,10 +75,7 @@ class Schedule(Generic[T]):
     def pop_due(self, now: float) -> Iterator[T]:
         """Take one due key after the other; what has not been asked for stays."""
         while self.moments and self.moments[0] <= now:
-            there = self._keys_at.get(self.moments[0])
-            if there is None:
-                heapq.heappop(self.moments)
-                continue
+            there = self._keys_at[self.moments[0]]
             item = there[0] if isinstance(there, _Together) else there
             self.discard(item)
             yield item
@@ -108,5 +101,7 @@ class Schedule(Generic[T]):
             self._keys_at[due_at] = _Together((there, item))
 
     def _drop_stale(self) -> None:
+        while self.moments and self.moments[0] not in self._keys_at:
+            heapq.heappop(self.moments)
         if len(self.moments) > 2 * len(self._keys_at) + _SPARE:
             self.moments[:] = sorted(self._keys_at)  # a sorted list is a heap

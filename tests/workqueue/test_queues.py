@@ -1,0 +1,334 @@
+"""What the queues promise beyond client-go: bad keys, delays, priorities, memory, figures."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
+from pyinformer.workqueue import (
+    LOW_PRIORITY,
+    DelayingQueue,
+    PriorityQueue,
+    Queue,
+    RateLimitingQueue,
+)
+
+QUEUES = [
+    pytest.param(Queue, id="plain"),
+    pytest.param(DelayingQueue, id="delaying"),
+    pytest.param(RateLimitingQueue, id="rate-limiting"),
+    pytest.param(PriorityQueue, id="priority"),
+]
+
+
+class Clock:
+    """A clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def taken(queue: Queue[str]) -> list[str]:
+    """Take everything that waits, and be done with it."""
+    found = []
+    while (item := queue.get_nowait()) is not None:
+        queue.done(item)
+        found.append(item)
+    return found
+
+
+@pytest.mark.parametrize("kind", QUEUES)
+@pytest.mark.parametrize("key", [[], {}, None])
+def test_a_key_that_cannot_be_one_is_refused_and_nothing_is_added(
+    kind: type[Queue[object]], key: object
+) -> None:
+    queue = kind()
+    calls: list[Callable[[], None]] = [lambda: queue.add_nowait(key), lambda: queue.add(key)]
+    if isinstance(queue, DelayingQueue):
+        delaying = queue
+        calls.append(lambda: delaying.add_after_nowait(key, 5.0))
+        calls.append(lambda: delaying.add_after(key, 5.0))
+    if isinstance(queue, RateLimitingQueue):
+        limiting = queue
+        calls.append(lambda: limiting.add_rate_limited_nowait(key))
+    if isinstance(queue, PriorityQueue):
+        by_priority = queue
+        calls.append(lambda: by_priority.add_nowait(key, priority=1))
+        calls.append(lambda: by_priority.add_after_nowait(key, 5.0, priority=1))
+        calls.append(lambda: by_priority.add_rate_limited_nowait(key, priority=1))
+    for call in calls:
+        with pytest.raises(InvalidTypeError, match="item"):
+            call()
+    said = queue.statistics()
+    assert (said.depth, said.delayed, said.processing, said.failures) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf"), "5"])
+def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
+    queue = PriorityQueue[str]()
+    for add in (queue.add_after, queue.add_after_nowait):
+        with pytest.raises(InvalidArgumentError, match="delay_seconds"):
+            add("a", delay)
+    assert queue.statistics().delayed == 0
+
+
+def test_a_negative_delay_is_none() -> None:
+    queue = DelayingQueue[str]()
+    queue.add_after_nowait("a", -5.0)
+    assert queue.get_nowait() == "a"
+
+
+def test_an_absurd_delay_only_waits() -> None:
+    queue = DelayingQueue[str]()
+    queue.add_after_nowait("a", 1e300)
+    queue.add_after_nowait("b", 1e-9)
+    assert queue.statistics().delayed >= 1
+    assert queue.forget_delayed("a")
+
+
+def test_a_choice_at_shutdown_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="on_shutdown"):
+        DelayingQueue[str](on_shutdown="keep")  # type: ignore[arg-type]  # what is tested
+
+
+def test_an_immediate_add_takes_the_place_of_a_delayed_one() -> None:
+    """kubernetes#110642: AddAfter of five hours and Add gave two runs."""
+    clock = Clock()
+    queue = DelayingQueue[str](clock=clock)
+    queue.add_after_nowait("a", 5 * 3600.0)
+    queue.add_nowait("a")
+    assert taken(queue) == ["a"]
+    clock.now += 6 * 3600.0
+    assert taken(queue) == []
+
+
+def test_a_delayed_add_of_a_key_that_is_to_be_taken_anyway_adds_nothing() -> None:
+    clock = Clock()
+    queue = DelayingQueue[str](clock=clock)
+    queue.add_nowait("a")
+    queue.add_after_nowait("a", 10.0)
+    assert taken(queue) == ["a"]
+    clock.now += 11.0
+    assert taken(queue) == []
+
+
+def test_a_delayed_add_of_a_key_that_is_being_processed_waits_for_its_time() -> None:
+    clock = Clock()
+    queue = DelayingQueue[str](clock=clock)
+    queue.add_nowait("a")
+    assert queue.get_nowait() == "a"
+    queue.add_after_nowait("a", 10.0)
+    queue.done("a")
+    assert taken(queue) == []
+    clock.now += 11.0
+    assert taken(queue) == ["a"]
+
+
+def test_what_fell_due_comes_before_what_is_added_later() -> None:
+    clock = Clock()
+    queue = DelayingQueue[str](clock=clock)
+    queue.add_after_nowait("due", 1.0)
+    clock.now += 2.0
+    queue.add_nowait("new")
+    assert taken(queue) == ["due", "new"]
+
+
+def test_after_shutdown_adds_of_every_kind_are_ignored() -> None:
+    queue = PriorityQueue[str]()
+    queue.shut_down()
+    queue.add_nowait("a")
+    queue.add("b", priority=3)
+    queue.add_after("c", 1.0)
+    queue.add_rate_limited("d")
+    said = queue.statistics()
+    assert (said.depth, said.delayed, said.failures, said.handed_over) == (0, 0, 0, 0)
+    assert queue.shut_down() == []
+
+
+def test_what_another_thread_added_before_shutdown_is_not_lost() -> None:
+    queue = Queue[str]()
+    queue.add("a")  # no loop yet: it stands in the inbox
+    queue.shut_down()
+    assert taken(queue) == ["a"]
+
+
+def test_done_of_a_key_that_waits_changes_nothing() -> None:
+    """Upstream puts it into the queue a second time."""
+    queue = Queue[str]()
+    queue.add_nowait("a")
+    queue.done("a")
+    queue.done("stranger")
+    assert len(queue) == 1
+    assert taken(queue) == ["a"]
+
+
+def test_a_key_says_where_it_is() -> None:
+    clock = Clock()
+    queue = PriorityQueue[str](clock=clock)
+    queue.add_after_nowait("a", 1.0)
+    assert (queue.is_waiting("a"), queue.is_processing("a")) == (True, False)
+    clock.now += 1.0
+    assert queue.get_nowait() == "a"
+    assert (queue.is_waiting("a"), queue.is_processing("a")) == (False, True)
+    queue.add_nowait("a")
+    assert (queue.is_waiting("a"), queue.is_processing("a")) == (True, True)
+    assert queue.remove("a")
+    queue.done("a")
+    assert (queue.is_waiting("a"), queue.is_processing("a")) == (False, False)
+
+
+def test_higher_priorities_go_first_and_equals_in_order() -> None:
+    queue = PriorityQueue[str]()
+    for item, priority in (
+        ("l1", LOW_PRIORITY),
+        ("a", 0),
+        ("h", 5),
+        ("l2", LOW_PRIORITY),
+        ("b", 0),
+    ):
+        queue.add_nowait(item, priority=priority)
+    assert queue.statistics().depth_by_priority == ((5, 1), (0, 2), (LOW_PRIORITY, 2))
+    assert taken(queue) == ["h", "a", "b", "l1", "l2"]
+
+
+def test_a_key_keeps_the_priority_with_which_it_was_taken_until_done() -> None:
+    queue = PriorityQueue[str]()
+    queue.add_nowait("a", priority=3)
+    assert queue.get_nowait() == "a"
+    queue.add_nowait("a", priority=-1)
+    assert queue.priority_of("a") == 3
+    queue.done("a")
+    assert queue.priority_of("a") == -1
+
+
+def test_thirteen_thousand_old_keys_let_the_urgent_pass() -> None:
+    clock = Clock()
+    queue = PriorityQueue[str](clock=clock)
+    for number in range(13_000):
+        queue.add_nowait(f"resync-{number}", priority=LOW_PRIORITY)
+    clock.now += 3600.0
+    for number in range(9):
+        queue.add_nowait(f"event-{number}")
+    first = [queue.get_nowait() for _ in range(12)]
+    assert [item for item in first if str(item).startswith("event")] == [
+        f"event-{number}" for number in range(9)
+    ]
+
+
+def test_nothing_starves_under_a_flood_of_urgent_keys() -> None:
+    clock = Clock()
+    queue = PriorityQueue[str](clock=clock, ageing_seconds=60.0)
+    for number in range(1_000):
+        queue.add_nowait(f"low-{number}", priority=LOW_PRIORITY)
+    seen: set[str] = set()
+    for turn in range(4 * 1_000 + 6_000):  # 100 turns a second, and a fresh urgent key for each
+        clock.now += 0.01
+        queue.add_nowait(f"urgent-{turn}")
+        item = queue.get_nowait()
+        assert item is not None
+        queue.done(item)
+        seen.add(item)
+    assert sum(item.startswith("low") for item in seen) == 1_000
+
+
+@pytest.mark.parametrize("priority", [0.5, "high", None])
+def test_a_priority_that_is_no_integer_is_refused(priority: int) -> None:
+    queue = PriorityQueue[str]()
+    with pytest.raises(InvalidTypeError, match="priority"):
+        queue.add_nowait("a", priority=priority)
+    with pytest.raises(InvalidTypeError, match="priority"):
+        queue.add_after_nowait("a", 1.0, priority=priority)
+    with pytest.raises(InvalidTypeError, match="priority"):
+        queue.add_rate_limited_nowait("a", priority=priority)
+    assert queue.statistics().failures == 0
+
+
+def test_dropping_what_waits_names_it_and_keeps_what_is_processed() -> None:
+    queue = PriorityQueue[str]()
+    queue.add_nowait("processing")
+    queue.get_nowait()
+    queue.add_nowait("processing")
+    queue.add_nowait("ready", priority=2)
+    queue.add_after_nowait("delayed", 60.0, priority=1)
+    assert sorted(queue.drop_waiting()) == ["delayed", "processing", "ready"]
+    assert queue.statistics().dropped == 3
+    assert queue.processing() == ["processing"]
+    queue.done("processing")
+    assert taken(queue) == []
+
+
+def assert_holds_nothing(queue: PriorityQueue[str]) -> None:
+    """Look into every container of a queue."""
+    buckets, schedule = queue._buckets, queue._schedule
+    assert not queue._states
+    assert not queue._again
+    assert not queue._taken
+    assert not buckets.wanted
+    assert sum(len(bucket.items) for bucket in buckets._buckets.values()) == 0
+    assert not any(bucket.stale for bucket in buckets._buckets.values())
+    assert (len(schedule), len(schedule._keys_at), len(schedule.moments)) == (0, 0, 0)
+    assert not queue._handover
+    assert not queue._waiters
+
+
+def test_keys_that_passed_through_leave_nothing_behind() -> None:
+    clock = Clock()
+    queue = PriorityQueue[str](clock=clock)
+    for number in range(20_000):
+        clock.now += 0.01
+        key = f"default/{number}"
+        queue.add_after_nowait(key, 1.0, priority=number % 3)
+        queue.add_nowait(key, priority=-(number % 2))
+        queue.add_nowait(key, priority=9)
+        queue.add_rate_limited_nowait(f"failed/{number}")
+        queue.forget(f"failed/{number}")
+        taken(queue)
+    clock.now += 10_000.0
+    taken(queue)
+    assert_holds_nothing(queue)
+    assert queue.statistics().failures == 0
+
+
+def test_memory_stays_flat_however_many_keys_pass() -> None:
+    queue = PriorityQueue[str]()
+
+    def pass_through(start: int, count: int) -> None:
+        for number in range(start, start + count):
+            queue.add_nowait(f"default/{number}", priority=number % 2)
+            taken(queue)
+
+    pass_through(0, 2_000)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    pass_through(2_000, 20_000)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 10_000
+
+
+def test_stale_moments_and_places_are_bounded() -> None:
+    """A key that is added for later and then at once, again and again, leaves no heap behind."""
+    clock = Clock()
+    queue = PriorityQueue[str](clock=clock)
+    queue.add_nowait("low", priority=-5)
+    queue.add_after_nowait("head", 1.0)
+    for _ in range(5_000):
+        clock.now += 1e-5
+        queue.add_after_nowait("a", 5 * 3600.0, priority=-5)
+        queue.add_nowait("a", priority=-5)
+        queue.add_nowait("a", priority=5)
+        assert queue.get_nowait() == "a"
+        queue.done("a")
+    assert len(queue._schedule.moments) < 200
+    assert len(queue._buckets._buckets[-5].items) < 200
+    assert queue._buckets._buckets[-5].stale.get("a", 0) < 200
+    assert taken(queue) == ["low"]

@@ -1,0 +1,306 @@
+"""Those who wait for keys: woken in turn, cancelled without loss, told when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, QueueClosedError
+from pyinformer.workqueue import DelayingQueue, Queue
+from tests.virtual_time import elapse
+
+
+async def settled() -> None:
+    """Let every task that can run do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_those_who_wait_are_served_in_turn() -> None:
+    queue = Queue[str]()
+    gets = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await settled()
+    assert queue.statistics().waiters == 3
+    for item in "abc":
+        queue.add(item)
+    assert [await get for get in gets] == ["a", "b", "c"]
+
+
+async def test_a_cancelled_get_takes_nothing() -> None:
+    queue = Queue[str]()
+    get = asyncio.create_task(queue.get())
+    await settled()
+    get.cancel()
+    await settled()
+    queue.add("a")
+    assert queue.statistics().waiters == 0
+    assert await queue.get() == "a"
+
+
+async def test_a_get_that_is_cancelled_as_it_is_woken_hands_the_key_on() -> None:
+    queue = Queue[str]()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await settled()
+    queue.add("a")
+    first.cancel()
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_a_get_that_is_cancelled_before_its_wake_up_leaves_no_hole() -> None:
+    queue = Queue[str]()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await settled()
+    first.cancel()
+    queue.add("a")
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_a_worker_that_never_waits_gives_way_to_the_loop() -> None:
+    queue = Queue[int]()
+    for number in range(100_000):
+        queue.add(number)
+    others_turn = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.01, others_turn.set)
+    taken = 0
+    while not others_turn.is_set():
+        queue.done(await queue.get())
+        taken += 1
+    assert 0 < taken < 100_000
+
+
+async def test_a_block_ends_with_done_however_it_ends() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    with pytest.raises(ZeroDivisionError):
+        async with queue.item() as item:
+            queue.add(item)
+            raise ZeroDivisionError
+    assert queue.statistics().processing == 0
+    assert await queue.get() == "a"
+
+
+async def test_a_cancelled_block_that_waits_takes_nothing() -> None:
+    queue = Queue[str]()
+
+    async def work() -> None:
+        async with queue.item():
+            pytest.fail("nothing was there to be taken")
+
+    task = asyncio.create_task(work())
+    await settled()
+    task.cancel()
+    await settled()
+    assert task.cancelled()
+    assert queue.statistics().waiters == 0
+
+
+async def test_shutdown_wakes_everybody() -> None:
+    queue = Queue[str]()
+    gets = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await settled()
+    queue.shut_down()
+    for get in gets:
+        with pytest.raises(QueueClosedError):
+            await get
+
+
+async def test_after_shutdown_what_waits_is_still_given() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    queue.shut_down()
+    assert await queue.get() == "a"
+    with pytest.raises(QueueClosedError):
+        await queue.get()
+
+
+async def test_after_shutdown_a_get_waits_for_the_key_that_will_come_again() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.shut_down()
+    two = [asyncio.create_task(queue.get()) for _ in range(2)]
+    await settled()
+    assert not any(get.done() for get in two)
+    queue.done("a")
+    assert await two[0] == "a"
+    with pytest.raises(QueueClosedError):
+        await two[1]
+
+
+@pytest.mark.virtual_time
+async def test_a_drain_waits_for_what_is_queued_although_nobody_works() -> None:
+    """Kubernetes' own drain looks at what is being processed alone, and returns at once."""
+    queue = Queue[str]()
+    queue.add("a")
+    drain = asyncio.create_task(queue.shut_down_with_drain(timeout_seconds=60.0))
+    await settled()
+    assert not drain.done()
+    queue.done(await queue.get())
+    assert await drain == []
+
+
+@pytest.mark.virtual_time
+async def test_a_drain_ends_at_its_deadline_and_names_what_is_left() -> None:
+    queue = Queue[str]()
+    for item in "ab":
+        queue.add(item)
+    stuck = await queue.get()
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    assert await queue.shut_down_with_drain(timeout_seconds=60.0) == [stuck, "b"]
+    assert loop.time() == before + 60.0
+
+
+async def test_every_concurrent_drain_hears_of_the_end() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    item = await queue.get()
+    drains = [
+        asyncio.create_task(queue.shut_down_with_drain(timeout_seconds=30.0)) for _ in range(2)
+    ]
+    await settled()
+    queue.done(item)
+    assert [await drain for drain in drains] == [[], []]
+
+
+async def test_dropping_what_waits_ends_a_drain() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    drain = asyncio.create_task(queue.shut_down_with_drain(timeout_seconds=30.0))
+    await settled()
+    assert queue.drop_waiting() == ["a"]
+    assert await drain == []
+
+
+async def test_a_cancelled_drain_leaves_the_queue_shut_down() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    drain = asyncio.create_task(queue.shut_down_with_drain(timeout_seconds=30.0))
+    await settled()
+    drain.cancel()
+    await settled()
+    assert drain.cancelled()
+    assert queue.is_shutting_down
+    assert queue._drainers == []
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+async def test_a_drain_needs_a_deadline(seconds: float) -> None:
+    with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
+        await Queue[str]().shut_down_with_drain(timeout_seconds=seconds)
+
+
+@pytest.mark.virtual_time
+async def test_a_get_wakes_at_exactly_the_time_of_a_delayed_key() -> None:
+    queue = DelayingQueue[str]()
+    queue.add_after("late", 3600.0)
+    get = asyncio.create_task(queue.get())
+    await settled()
+    queue.add_after("soon", 10.0)
+    loop = asyncio.get_running_loop()
+    assert await get == "soon"
+    assert loop.time() == 10.0
+    assert await queue.get() == "late"
+    assert loop.time() == 3600.0
+
+
+@pytest.mark.virtual_time
+async def test_as_many_wake_as_keys_fall_due() -> None:
+    queue = DelayingQueue[str]()
+    for item in "abc":
+        queue.add_after(item, 5.0)
+    gets = [asyncio.create_task(queue.get()) for _ in range(3)]
+    assert [await get for get in gets] == ["a", "b", "c"]
+    assert asyncio.get_running_loop().time() == 5.0
+
+
+@pytest.mark.virtual_time
+async def test_more_keys_than_one_step_takes_fall_due_at_once() -> None:
+    queue = DelayingQueue[int]()
+    for number in range(2_500):
+        queue.add_after(number, 5.0)
+    assert [await queue.get() for _ in range(2_500)] == list(range(2_500))
+    assert asyncio.get_running_loop().time() == 5.0
+
+
+@pytest.mark.virtual_time
+async def test_what_came_before_the_loop_keeps_its_delay_and_its_age() -> None:
+    queue = DelayingQueue[str]()
+    queue.add_after_nowait("later", 30.0)  # by the clock of threads, long after second 0
+    queue.add_nowait("now")
+    assert await queue.get() == "now"
+    assert queue.statistics().oldest_seconds == 0.0
+    assert await queue.get() == "later"
+    assert asyncio.get_running_loop().time() == pytest.approx(30.0, abs=0.5)
+
+
+@pytest.mark.virtual_time
+async def test_shutdown_drops_or_flushes_what_waits_for_its_time() -> None:
+    dropping = DelayingQueue[str]()
+    flushing = DelayingQueue[str](on_shutdown="flush")
+    for queue in (dropping, flushing):
+        queue.add_after("a", 10.0)
+        queue.add_after("b", 5.0)
+    assert dropping.shut_down() == ["b", "a"]
+    assert dropping.statistics().dropped == 2
+    with pytest.raises(QueueClosedError):
+        await dropping.get()
+    assert flushing.shut_down() == []
+    assert flushing.statistics().dropped == 0
+    assert [await flushing.get(), await flushing.get()] == ["b", "a"]
+
+
+@pytest.mark.virtual_time
+async def test_shutdown_leaves_no_timer() -> None:
+    queue = DelayingQueue[str]()
+    queue.add_after("a", 3600.0)
+    get = asyncio.create_task(queue.get())
+    await settled()
+    timer = queue._timer
+    assert timer is not None
+    queue.shut_down()
+    assert timer.cancelled()
+    with pytest.raises(QueueClosedError):
+        await get
+
+
+@pytest.mark.virtual_time
+async def test_an_own_clock_is_kept_when_a_loop_comes() -> None:
+    times = [100.0]
+    queue = DelayingQueue[str](clock=lambda: times[0])
+    queue.add_after("a", 10.0)
+    get = asyncio.create_task(queue.get())
+    await elapse(9.0)
+    times[0] = 109.0
+    assert not get.done()
+    times[0] = 110.0
+    await elapse(2.0)
+    assert await get == "a"
+
+
+async def test_a_queue_belongs_to_one_loop_at_a_time() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+
+    async def elsewhere() -> str:
+        return await queue.get()
+
+    with pytest.raises(LifecycleError, match="another event loop"):
+        await asyncio.to_thread(asyncio.run, elsewhere())
+    assert await queue.get() == "a"
+
+
+def test_a_queue_goes_on_with_the_next_loop() -> None:
+    queue = Queue[str]()
+
+    async def take() -> str:
+        return await queue.get()
+
+    queue.add("a")
+    assert asyncio.run(take()) == "a"
+    queue.add("b")
+    assert asyncio.run(take()) == "b"
