@@ -8,12 +8,12 @@
 It runs until Ctrl-C.
 """
 
-import logging
 from typing import Any
 
 import msgspec
 
 import pyinformer
+from pyinformer import Cluster, Request
 
 
 class DatabaseSpec(msgspec.Struct):
@@ -21,11 +21,11 @@ class DatabaseSpec(msgspec.Struct):
     replicas: int = 1
 
 
-class DatabaseStatus(msgspec.Struct, frozen=True, rename="camel"):
-    ready_replicas: int = 0
+class DatabaseStatus(msgspec.Struct, frozen=True):
+    ready: int = 0
 
 
-@pyinformer.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.readyReplicas"})
+@pyinformer.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
 class Database(msgspec.Struct):
     spec: DatabaseSpec
     status: DatabaseStatus = DatabaseStatus()
@@ -35,34 +35,31 @@ app = pyinformer.Operator("database-operator")
 
 
 @app.reconcile("acme.io/v1", "databases", model=Database, owns=[("apps/v1", "statefulsets")])
-async def reconcile(
-    request: pyinformer.Request, database: Database | None, cluster: pyinformer.Cluster
-) -> None:
+async def reconcile(request: Request, database: Database | None, cluster: Cluster) -> None:
     if database is None:
         return  # the cluster deletes what it owned
     owner = app.object_of(database)
     child = pyinformer.set_controller_reference(owner, stateful_set(request, database.spec))
     applied = await cluster.apply(child, field_manager=app.name)
     ready = applied.at("status.readyReplicas", int, default=0)
-    await cluster.status(owner, DatabaseStatus(ready_replicas=ready))
+    await cluster.status(owner, DatabaseStatus(ready=ready))
 
 
-def stateful_set(request: pyinformer.Request, spec: DatabaseSpec) -> dict[str, Any]:
+def stateful_set(request: Request, spec: DatabaseSpec) -> dict[str, Any]:
     labels = {"app": request.name}
-    containers = [{"name": "database", "image": spec.image}]
+    pod = {"containers": [{"name": "database", "image": spec.image}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {"namespace": request.namespace, "name": request.name},
         "spec": {
-            "serviceName": request.name,
             "replicas": spec.replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+            "template": template,
         },
     }
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
     app.run()

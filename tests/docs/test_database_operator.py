@@ -100,7 +100,7 @@ def _is_created(api: APIServer | KubeAPIServer, body: JSONObject) -> bool:
 
 def _ready(api: APIServer | KubeAPIServer) -> object:
     found = api.get("acme.io/v1", "databases", "orders", _NAMESPACE)
-    return found.get("status", {}).get("readyReplicas")
+    return found.get("status", {}).get("ready")
 
 
 def _replicas(api: APIServer | KubeAPIServer) -> object:
