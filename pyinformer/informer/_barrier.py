@@ -116,12 +116,13 @@ class Followed(Protocol[_V]):
 class Waiter:
     """Somebody who waits."""
 
-    __slots__ = ("is_met", "let_go", "reason", "wanted")
+    __slots__ = ("is_lost", "is_met", "let_go", "reason", "wanted")
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.let_go = anyio.Event()
         self.is_met = False
+        self.is_lost = False
         self.reason = ""
 
 
@@ -175,6 +176,7 @@ class Barrier(Generic[_V]):
     def end_nowait(self, reason: str) -> None:
         """Let everybody go in vain."""
         for waiter in self.waiters:
+            waiter.is_lost = True  # a version of another epoch may look reached
             waiter.reason = reason
             waiter.let_go.set()
 
@@ -201,7 +203,7 @@ class Barrier(Generic[_V]):
                 await self._let_go_or_proven(waiter)
         finally:
             del self.waiters[waiter]
-        if waiter.is_met or self.is_met(wanted):
+        if waiter.is_met or (not waiter.is_lost and self.is_met(wanted)):
             return
         self._followed.check_running()
         raise self._stale(waiter, anyio.current_time() - began_at)

@@ -76,6 +76,7 @@ class Lister(Generic[V]):
         overlay: Overlay[V] | None = None,
     ) -> None:
         self._indexer = indexer
+        self._get = indexer.get
         # Nearly always empty, and then all that a read costs more is to look.
         self._written: Mapping[str, Entry[V]] = {} if overlay is None else overlay.entries
         self._resource = resource
@@ -100,7 +101,7 @@ class Lister(Generic[V]):
             self._readiness.check(key.rpartition("/")[0] or None)
         if self._written:
             return merged_get(self._indexer, self._written, key)
-        return self._indexer.get(key)
+        return self._get(key)
 
     def __getitem__(self, key: str) -> KubeObject[V]:
         """Return an object; otherwise as `get`.
