@@ -30,6 +30,7 @@ from pyinformer.controller._engine import Engine
 from pyinformer.controller._life import Life
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._owners import OwnerKind
+from pyinformer.controller._reasons import reason_of_event
 from pyinformer.controller._request import Reason, Request
 from pyinformer.controller._source_informer import SourceOptions
 from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
@@ -277,7 +278,7 @@ class Controller(Generic[V]):
     def requests_for(
         self, informer: SharedInformer[Any], event: Event[View | None]
     ) -> list[Request]:
-        """Return what an event of an informer would enqueue: for tests.
+        """Return what an event of an informer would enqueue, and why: for tests.
 
         Args:
             informer: whose event.
@@ -290,8 +291,12 @@ class Controller(Generic[V]):
         if not sources:
             reason = f"{informer!r} feeds no source of controller {self.name}"
             raise InvalidArgumentError("informer", reason)
-        found = [request for source in sources for request in source.requests_for(event)]
-        return list(dict.fromkeys(found))
+        found: dict[Request, list[Reason]] = {}
+        for source in sources:
+            reason = reason_of_event(source.name, event)
+            for request in source.requests_for(event):
+                found.setdefault(request, []).append(reason)
+        return [request.with_reasons(reasons) for request, reasons in found.items()]
 
     async def start(self) -> None:
         """Start the informers, wait until they have synced, and let the workers begin.
