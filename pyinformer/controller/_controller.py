@@ -293,9 +293,9 @@ class Controller(Generic[V]):
             raise InvalidArgumentError("informer", reason)
         found: dict[Request, list[Reason]] = {}
         for source in sources:
-            reason = reason_of_event(source.name, event)
+            because = reason_of_event(source.name, event)
             for request in source.requests_for(event):
-                found.setdefault(request, []).append(reason)
+                found.setdefault(request, []).append(because)
         return [request.with_reasons(reasons) for request, reasons in found.items()]
 
     async def start(self) -> None:

@@ -178,6 +178,11 @@ class SharedInformerFactory:
             self._shared[scope] = (informer, site)
         return informer
 
+    @property
+    def informers(self) -> tuple[SharedInformer[Any], ...]:
+        """The informers that it has made and that are not closed."""
+        return tuple(self._open_informers())
+
     def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
         projection: Any = settings.projection
         informer: SharedInformer[Any] = SharedInformer(

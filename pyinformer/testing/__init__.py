@@ -1,4 +1,4 @@
-"""The public test kit: an embedded Kubernetes API server, and a real one.
+"""The public test kit: an embedded Kubernetes API server, a real one, and a World without any.
 
 Nothing here is loaded by `import pyinformer`, and each name loads its own modules when it is first
 used, so that a test of the embedded server needs none of what builds the real one.
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyinformer.testing._journal import RequestRecord
     from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
     from pyinformer.testing._storage import SavedState
+    from pyinformer.testing._world import World
+    from pyinformer.testing._write_log import WriteRecord
 
 _HOMES = {
     "APIServer": "_apiserver",
@@ -26,6 +28,8 @@ _HOMES = {
     "SavedState": "_storage",
     "StaticToken": "_kube_apiserver",
     "Token": "_access",
+    "World": "_world",
+    "WriteRecord": "_write_log",
 }
 
 __all__ = [
@@ -37,6 +41,8 @@ __all__ = [
     "SavedState",
     "StaticToken",
     "Token",
+    "World",
+    "WriteRecord",
 ]
 
 

@@ -393,6 +393,8 @@ PUBLIC: dict[str, list[str]] = {
         "SavedState",
         "StaticToken",
         "Token",
+        "World",
+        "WriteRecord",
     ],
     "pyinformer.transport": [
         "ADDED",

@@ -1,0 +1,190 @@
+"""The event loop of a World, in a thread of its own, and what runs in it.
+
+What enters are coroutine functions, called from any other thread and waited for there; what leaves
+are their results, once everything that followed from them has come to rest. It works beside
+whatever loop the test itself runs in, and needs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+from pyinformer.apimachinery import LifecycleError
+from pyinformer.informer import wait_for_cache_sync
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyinformer.apimachinery import Event, KubeObject
+    from pyinformer.informer import SharedInformer
+    from pyinformer.testing._memory import MemoryWire
+
+_T = TypeVar("_T")
+
+_SYNC_SECONDS: Final = 5.0  # nothing is far away: what takes longer will never come
+_REST_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 10.0
+_CALM_TURNS: Final = 10  # of the loop; from a write to its reader's next wait it takes four
+
+
+@final
+class Stage:
+    """One loop for one World or for several; nothing runs before the first call."""
+
+    def __init__(self) -> None:
+        self.wires: list[MemoryWire] = []
+        """The wires of its worlds."""
+        self.seen: list[tuple[SharedInformer[Any], Event[Any]]] = []
+        """The events that caches have told, in order."""
+        self._informers: list[SharedInformer[Any]] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._is_closed = False
+        self._members = 0
+        self._lasts: list[Callable[[], Awaitable[None]]] = []
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its loop runs."""
+        return self._loop is not None
+
+    def join(self, wire: MemoryWire) -> None:
+        """Let one more World use this stage; each has to close it."""
+        self._members += 1
+        self.wires.append(wire)
+
+    def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
+        """Run a coroutine function in the loop and wait, blocking, for its end.
+
+        Raises:
+            LifecycleError: called from inside the loop, or closed.
+            Exception: whatever the function raised.
+        """
+        if threading.current_thread() is self._thread:
+            reason = "inside a reconcile or a handler, await the methods of its cluster instead"
+            raise LifecycleError(f"a World cannot wait for its own loop: {reason}")
+        if self._is_closed:
+            raise LifecycleError("the World is closed: make a new one")
+        loop = self._loop or self._begin()
+
+        async def run() -> _T:
+            return await function()
+
+        future = asyncio.run_coroutine_threadsafe(run(), loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C, say: what it interrupts shall not go on
+            future.cancel()
+            raise
+
+    async def prepare(self, informers: Iterable[SharedInformer[Any]]) -> None:
+        """Start informers that nobody has started, and wait until their caches are filled.
+
+        Raises:
+            CacheSyncTimeoutError: one cannot be filled; it says why.
+
+        Cancellation:
+            Safe; what was started goes on.
+        """
+        chosen = [informer for informer in dict.fromkeys(informers) if not informer.is_closed]
+        for informer in chosen:
+            if informer not in self._informers:
+                self._informers.append(informer)
+                informer.attach_receiver(_Witness(informer, self.seen))
+            await informer.start()
+        await wait_for_cache_sync(*chosen, timeout_seconds=_SYNC_SECONDS)
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Wait until every cache has taken what its watch has to tell.
+
+        Raises:
+            TimeoutError: that does not come; something writes all the time.
+
+        Cancellation:
+            Safe.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _REST_SECONDS
+        calm = 0
+        while calm < _CALM_TURNS:
+            calm = calm + 1 if self._is_calm() else 0
+            await asyncio.sleep(0)
+            if loop.time() > deadline:
+                message = f"after {_REST_SECONDS:g} s something still writes or watches anew"
+                raise TimeoutError(message)
+
+    def close(self, last: Callable[[], Awaitable[None]]) -> None:
+        """Let one World go; with the last, close the informers, run what is last, end the loop.
+
+        Called from inside the loop, by the garbage collector perhaps, it does not wait.
+        """
+        self._members -= 1
+        self._lasts.append(last)
+        if self._members:
+            return
+        self._is_closed = True
+        loop, thread, stopping = self._loop, self._thread, self._stopping
+        if loop is None or thread is None or stopping is None:
+            return
+
+        async def run() -> None:
+            try:
+                for informer in self._informers:
+                    await informer.aclose()
+                for one in self._lasts:
+                    await one()
+            finally:
+                stopping.set()
+
+        future = asyncio.run_coroutine_threadsafe(run(), loop)
+        if threading.current_thread() is not thread:
+            try:
+                future.result(_CLOSE_SECONDS)
+            finally:
+                thread.join(_CLOSE_SECONDS)
+
+    def _is_calm(self) -> bool:
+        expected = sum(informer.is_running for informer in self._informers)
+        watches = sum(wire.open_watches for wire in self.wires)
+        return watches >= expected and all(wire.is_idle for wire in self.wires)
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        begun: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main(begun)), name="pyinformer world", daemon=True
+        )
+        self._thread.start()
+        self._loop = begun.result()
+        return self._loop
+
+    async def _main(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+        self._stopping = asyncio.Event()
+        begun.set_result(asyncio.get_running_loop())
+        await self._stopping.wait()
+
+
+@final
+class _Witness:
+    """Notes what an informer tells; a Receiver."""
+
+    def __init__(
+        self, informer: SharedInformer[Any], seen: list[tuple[SharedInformer[Any], Event[Any]]]
+    ) -> None:
+        self._informer = informer
+        self._seen = seen
+
+    def put_nowait(self, event: Event[Any]) -> None:
+        """Note one event."""
+        self._seen.append((self._informer, event))
+
+    def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
+        """Note nothing: what existed before is no event."""
+
+    def initial_list_complete_nowait(self) -> None:
+        """Note nothing."""
