@@ -1,17 +1,26 @@
-"""The README shows the quickstart that the tests run, letter by letter."""
+"""The README shows the examples that the tests run, letter by letter."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 _ROOT = Path(__file__).parents[2]
 
 
-def test_readme_shows_the_quickstart_as_it_is() -> None:
+@pytest.mark.parametrize(
+    ("marker", "example", "first_line"),
+    [
+        pytest.param("quickstart", "quickstart.py", "import asyncio\n", id="quickstart"),
+        pytest.param("operator", "database_operator.py", "from typing import Any\n", id="operator"),
+    ],
+)
+def test_readme_shows_the_example_as_it_is(marker: str, example: str, first_line: str) -> None:
     readme = (_ROOT / "README.md").read_text(encoding="utf-8")
-    quickstart = (_ROOT / "docs/examples/quickstart.py").read_text(encoding="utf-8")
+    source = (_ROOT / "docs/examples" / example).read_text(encoding="utf-8")
 
-    shown = readme.partition("<!-- quickstart: begin -->\n```python\n")[2].partition("```")[0]
+    shown = readme.partition(f"<!-- {marker}: begin -->\n```python\n")[2].partition("```")[0]
 
     assert shown
-    assert shown == quickstart[quickstart.index("import asyncio\n") :]
+    assert shown == source[source.index(first_line) :]
