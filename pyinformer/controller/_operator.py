@@ -21,6 +21,8 @@ from pyinformer.apimachinery import (
     KubeObject,
 )
 from pyinformer.cluster import Cluster, connect
+from pyinformer.controller._assembly import Assembly
+from pyinformer.controller._controller import Controller
 from pyinformer.controller._custom_resource import definition_of
 from pyinformer.controller._operator_run import OperatorRun
 from pyinformer.controller._options import ControllerOptions
@@ -37,6 +39,7 @@ from pyinformer.controller._reconciler import (
 )
 from pyinformer.controller._request import Request
 from pyinformer.controller._result import Result
+from pyinformer.informer import SharedInformerFactory
 from pyinformer.informer._scope import Selector
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.transport import ClusterConfig
@@ -225,6 +228,29 @@ class Operator:
             if each.model is not None and declared is not None:
                 found.setdefault(declared.resource, definition_of(each.model, declared))
         return list(found.values())
+
+    def controllers(
+        self,
+        cluster: Cluster,
+        factory: SharedInformerFactory,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+    ) -> tuple[Controller[None], ...]:
+        """Return its controllers, not started: for tests, or to run them beside others.
+
+        Args:
+            cluster: the cluster.
+            factory: makes their informers, on the same cluster.
+            namespaces: what to follow; None for all namespaces.
+
+        Returns:
+            The controllers in the order of their registration.
+
+        Raises:
+            InvalidArgumentError: an argument cannot work.
+        """
+        assembly = Assembly(cluster, factory, namespaces=namespaces, metrics=self._metrics)
+        return tuple(map(assembly.controller, self._reconcilers.values()))
 
     def running(
         self,

@@ -7,7 +7,7 @@ probes. It starts in order (health, caches, sync with a deadline, workers) and s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Self, final
@@ -15,20 +15,21 @@ from typing import Self, final
 import anyio
 
 from pyinformer.apimachinery import (
+    APIStatusError,
     CacheSyncTimeoutError,
-    ForbiddenError,
     GroupVersionResource,
     LifecycleError,
     NotFoundError,
+    TransportError,
 )
 from pyinformer.cluster import Cluster
+from pyinformer.controller._assembly import Assembly
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._group import ControllerGroup
 from pyinformer.controller._health import HealthServer
 from pyinformer.controller._reconciler import Reconciler
 from pyinformer.controller._signals import StopSignals
-from pyinformer.informer import SharedInformer, SharedInformerFactory
-from pyinformer.informer._scope import Scope
+from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.tasks import close_behind
 
@@ -55,9 +56,8 @@ class OperatorRun:
     ) -> None:
         self.cluster: Cluster = cluster
         self._reconcilers = tuple(reconcilers)
-        self._namespaces = _checked_namespaces(namespaces)
-        self._metrics = metrics
         self._factory = SharedInformerFactory(cluster, metrics=metrics)
+        self._assembly = Assembly(cluster, self._factory, namespaces=namespaces, metrics=metrics)
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._hints: list[str] = []
@@ -147,61 +147,26 @@ class OperatorRun:
         """Make the informers and controllers, once it is known what lives in namespaces."""
         if self._group is not None:
             raise LifecycleError("this run was started before: ask the operator for a new one")
-        resources = dict.fromkeys(one for each in self._reconcilers for one in each.resources)
-        scopes = {resource: await self._namespaces_of(resource) for resource in resources}
-        self._controllers = tuple(self._controller(each, scopes) for each in self._reconcilers)
+        for resource in dict.fromkeys(one for each in self._reconcilers for one in each.resources):
+            await self._discover(resource)
+        self._controllers = tuple(map(self._assembly.controller, self._reconcilers))
         if self.health_url is not None:
             _log.info("health is answered at %s/healthz and /readyz", self.health_url)
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
         return self._group
 
-    async def _namespaces_of(self, resource: GroupVersionResource) -> Sequence[str | None]:
-        """Return what to follow of a resource, an informer each; None is all of it."""
-        namespaced = True
+    async def _discover(self, resource: GroupVersionResource) -> None:
+        """Let the cluster's discovery learn of a resource, and note what is not served."""
         try:
-            namespaced = (await self.cluster.discovery.resource(resource)).namespaced
+            await self.cluster.discovery.resource(resource)
         except NotFoundError:  # perhaps it comes while the caches wait for it
             api_version, plural = resource.api_version, resource.resource
             hint = f"the server serves no {plural} of {api_version}: {_HELP}"
             self._hints.append(hint)
             _log.warning("%s", hint)
-        except ForbiddenError:  # nearly everything lives in a namespace
-            _log.info("%s: may not ask the server for its scope", resource)
-        return self._namespaces if namespaced and self._namespaces else (None,)
-
-    def _controller(
-        self, each: Reconciler, scopes: Mapping[GroupVersionResource, Sequence[str | None]]
-    ) -> Controller[None]:
-        controller: Controller[None] = Controller(
-            each.name,
-            each.bound_to(self.cluster),
-            [self._informer(each.resource, one, each) for one in scopes[each.resource]],
-            workers=each.workers,
-            predicate=each.predicate,
-            options=each.options,
-            metrics=self._metrics,
-        )
-        for resource in each.owns:
-            for namespace in scopes[resource]:
-                controller.owns(self._informer(resource, namespace))
-        for resource, mapping in each.watches:
-            for namespace in scopes[resource]:
-                controller.watches(self._informer(resource, namespace), mapping)
-        return controller
-
-    def _informer(
-        self,
-        resource: GroupVersionResource,
-        namespace: str | None,
-        selected_by: Reconciler | None = None,
-    ) -> SharedInformer[None]:
-        return self._factory.informer(
-            resource.api_version,
-            resource.resource,
-            namespaces=namespace,
-            label_selector=selected_by.label_selector if selected_by else None,
-            field_selector=selected_by.field_selector if selected_by else None,
-        )
+        except (APIStatusError, TransportError) as error:
+            # The caches go on trying until their deadline; nearly everything is in a namespace.
+            _log.warning("the server does not tell about %s: %s", resource, error)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -226,18 +191,6 @@ class OperatorRun:
         found = self._factory.status().informers
         pending = [str(informer) for informer in found if not informer.has_synced]
         return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
-
-
-def _checked_namespaces(namespaces: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the namespaces to follow, each checked as its informer would; none stands for all."""
-    if not namespaces or isinstance(namespaces, str) or not isinstance(namespaces, Iterable):
-        return _namespaces_of_scope(namespaces)
-    return tuple(one for each in dict.fromkeys(namespaces) for one in _namespaces_of_scope((each,)))
-
-
-def _namespaces_of_scope(namespaces: str | Sequence[str] | None) -> tuple[str, ...]:
-    found = Scope.of("v1", "pods", namespaces, None, None).namespace
-    return () if found is None else (found,)
 
 
 _HELP = (

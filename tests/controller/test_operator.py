@@ -271,6 +271,21 @@ async def test_two_operators_know_nothing_of_each_other(api: APIServer) -> None:
     assert not other.calls
 
 
+async def test_its_controllers_can_be_had_without_running_it(api: APIServer) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", model=Database)(seen)
+    app.reconcile("v1", "configmaps")(seen)
+    api.create(database())
+
+    async with connected(api) as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        databases, config_maps = app.controllers(cluster, factory, namespaces="default")
+        async with databases:
+            await until(lambda: seen.calls)
+
+    assert seen.calls == [("default/a", Database(spec=Spec()))]
+    assert (databases.name, config_maps.name) == ("databases", "configmaps")
+
+
 async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
     api: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
