@@ -83,15 +83,6 @@ def pod(
             "labels": shape["metadata"]["labels"],
             "annotations": {"example.com/team": f"team-{app}"},
             "ownerReferences": [_owner(owner)] if owner else [],
-            "managedFields": [
-                {
-                    "manager": "kube-controller-manager",
-                    "operation": "Update",
-                    "apiVersion": "v1",
-                    "fieldsType": "FieldsV1",
-                    "fieldsV1": {"f:metadata": {"f:labels": {"f:app": {}, "f:version": {}}}},
-                }
-            ],
         },
         "spec": {
             **shape["spec"],

@@ -30,7 +30,9 @@ def _after(steps: int, seed: int) -> list[JSONObject]:
         world.step()
     found = [obj for resource in _RESOURCES for obj in server.list(*resource)]
     for obj in found:
-        del obj["metadata"]["creationTimestamp"]  # the only thing that a clock has written
+        del obj["metadata"]["creationTimestamp"]  # a clock has written it, and when who wrote what
+        for entry in obj["metadata"]["managedFields"]:
+            del entry["time"]
     return found
 
 

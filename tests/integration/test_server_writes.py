@@ -412,6 +412,16 @@ class TestApply:
         created = place.created(place.path("configmaps"), config_map({"x": "1"}))
         assert list(owners(created)) == [("wire", "Update", "")]
 
+    def test_what_the_kit_writes_is_its_own(self, server: Server, place: Place) -> None:
+        serve_custom(server)
+        body = custom("Shaped", {"size": 1}, status={"phase": "Ready"})
+        body["metadata"]["namespace"] = place.namespace
+        created = server.api.create(body)
+        assert owners(created) == {
+            ("pyinformer-testing", "Update", ""): {"f:spec": {".": {}, "f:size": {}}},
+            ("pyinformer-testing", "Update", "status"): {"f:status": {".": {}, "f:phase": {}}},
+        }
+
     def test_an_update_by_another_takes_the_field(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         applied = place.applied(path, config_map({"x": "1", "y": "1"}), "one")

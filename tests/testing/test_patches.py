@@ -1,0 +1,144 @@
+"""Patches by themselves: the cases that the common suite of both servers does not go through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._json_patch import PatchError, json_patch
+from pyinformer.testing._patches import parse_configuration
+from pyinformer.testing._shapes import BuiltInShape
+from pyinformer.testing._strategic import strategic_merge
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+
+SHAPE = BuiltInShape("deployments.apps")
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def containers(*listed: JSONObject) -> JSONObject:
+    return {"spec": {"template": {"spec": {"containers": list(listed)}}}}
+
+
+def merged(body: JSONObject, patch: JSONObject) -> Any:
+    return strategic_merge(body, patch, SHAPE)["spec"]["template"]["spec"]["containers"]
+
+
+@given(_json, _json)
+def test_a_whole_value_can_be_tested_and_replaced(one: Any, other: Any) -> None:
+    operations: list[JSONObject] = [
+        {"op": "test", "path": "", "value": one},
+        {"op": "replace", "path": "", "value": other},
+    ]
+    assert json_patch(one, operations) == other
+
+
+@given(st.dictionaries(st.text("ab/~", min_size=1, max_size=3), _json, min_size=1))
+def test_any_member_can_be_named(body: JSONObject) -> None:
+    for name in body:
+        pointer = "/" + name.replace("~", "~0").replace("/", "~1")
+        left = {key: value for key, value in body.items() if key != name}
+        assert json_patch(body, [{"op": "remove", "path": pointer}]) == left
+
+
+@pytest.mark.parametrize(
+    ("body", "operation"),
+    [
+        ({"a": 1}, {"op": "test", "path": "/a", "value": True}),
+        ({"a": [1, 2]}, {"op": "test", "path": "/a", "value": [1]}),
+        ({"a": {"b": 1}}, {"op": "test", "path": "/a", "value": {"c": 1}}),
+        ({"a": 1}, {"op": "add", "path": "/a/b", "value": 1}),
+        ({"a": 1}, {"op": "add", "path": "a", "value": 1}),
+        ({"a": [1]}, {"op": "replace", "path": "/a/1", "value": 1}),
+        ({"a": [1]}, {"op": "remove", "path": "/a/x"}),
+        ({"a": [1]}, {"op": "remove", "path": "/a/-3"}),
+        ({"a": [1]}, {"op": "move", "from": "/b", "path": "/a/0"}),
+    ],
+)
+def test_what_does_not_fit_is_refused(body: JSONObject, operation: JSONObject) -> None:
+    before = str(body)
+    with pytest.raises(PatchError):
+        json_patch(body, [{"op": "add", "path": "/new", "value": 1}, operation])
+    assert str(body) == before
+
+
+def test_values_of_a_json_patch_are_copied() -> None:
+    value: JSONObject = {"x": []}
+    operations: list[JSONObject] = [
+        {"op": "add", "path": "/a", "value": value},
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/b/x/-", "value": 1},
+    ]
+    assert json_patch({}, operations) == {"a": {"x": []}, "b": {"x": [1]}}
+    assert value == {"x": []}
+
+
+def test_a_partial_order_leaves_the_others_where_they_are() -> None:
+    """The expectation is kube-apiserver's own answer."""
+    body = containers(*({"name": name} for name in "nba"))
+    patch = containers({"name": "n", "image": "i"})
+    patch["spec"]["template"]["spec"]["$setElementOrder/containers"] = [
+        {"name": "a"},
+        {"name": "n"},
+    ]
+    assert [item["name"] for item in merged(body, patch)] == ["b", "a", "n"]
+
+
+def test_strategic_merge_deletes_maps_and_members() -> None:
+    body: JSONObject = {"metadata": {"labels": {"a": "1"}, "annotations": {"a": "1", "b": "2"}}}
+    patch: JSONObject = {
+        "metadata": {"labels": {"$patch": "delete"}, "annotations": {"a": None}, "finalizers": None}
+    }
+    assert strategic_merge(body, patch, SHAPE) == {"metadata": {"annotations": {"b": "2"}}}
+    assert strategic_merge(body, {"$patch": "delete"}, SHAPE) == {}
+
+
+def test_deleting_an_absent_item_changes_nothing() -> None:
+    body = containers({"name": "a"})
+    assert merged(body, containers({"name": "z", "$patch": "delete"})) == [{"name": "a"}]
+
+
+def test_an_unknown_directive_is_refused() -> None:
+    with pytest.raises(Failure, match="unknown patch type found: frob"):
+        strategic_merge({}, {"$patch": "frob"}, SHAPE)
+
+
+def test_a_strategic_merge_changes_nothing_that_it_is_given() -> None:
+    body = containers({"name": "a", "env": [{"name": "X", "value": "1"}]})
+    patch = containers({"name": "a", "env": [{"name": "X", "value": "2"}], "args": ["x"]})
+    before = str((body, patch))
+    merged(body, patch)
+    assert str((body, patch)) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", {}),
+        (b"{}", {}),
+        (b"at: 2026-01-01\n2: two\nyes: no", {"at": "2026-01-01", "2": "two", "true": False}),
+    ],
+)
+def test_yaml_is_read_as_kubernetes_reads_it(text: bytes, expected: JSONObject) -> None:
+    assert parse_configuration(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", [b"a: b: c", b"[1]", b"3", b"!!python/object:os.x {}", b"\xff", b"? [a]\n: 1"]
+)
+def test_yaml_that_is_no_object_is_400(text: bytes) -> None:
+    with pytest.raises(Failure) as raised:
+        parse_configuration(text)
+    assert raised.value.code == 400
