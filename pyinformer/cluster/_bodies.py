@@ -43,14 +43,8 @@ class PydanticModel(Protocol):
 class ClientModel(Protocol):
     """A model of the kubernetes_asyncio or the kubernetes client."""
 
-    @property
-    def openapi_types(self) -> Mapping[str, str]:
-        """The types of its fields, by their names in Python."""
-        ...
-
-    @property
-    def attribute_map(self) -> Mapping[str, str]:
-        """The names of its fields in JSON, by those in Python."""
+    def to_dict(self, serialize: bool = ...) -> dict[str, Any]:  # noqa: FBT001 - theirs
+        """Return the model as a dict."""
         ...
 
 

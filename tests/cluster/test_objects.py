@@ -1,0 +1,342 @@
+"""What the small client refuses at the call, and what observers of writes hear of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer import GroupVersionResource
+from pyinformer.cluster import create_or_update, retry_on_conflict
+from pyinformer.testing import APIServer
+from tests.cluster.observing import Heard
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pyinformer import Cluster
+    from pyinformer.apimachinery import JSONObject
+
+CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
+
+
+def config_map(name: str = "a", **data: str) -> JSONObject:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+@dataclasses.dataclass
+class Model:
+    """A config map as a dataclass."""
+
+    metadata: dict[str, Any]
+    data: dict[str, str]
+    apiVersion: str = "v1"  # noqa: N815 - as JSON has it
+    kind: str = "ConfigMap"
+
+
+class Broken:
+    """An observer that always raises, with the object in its error."""
+
+    def wrote(self, raw: bytes) -> None:
+        """Raise."""
+        raise ValueError(raw)
+
+    def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
+        """Raise."""
+        raise KeyError(key)
+
+
+async def test_a_cluster_has_a_name_that_its_repr_shows(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url, name="prod") as cluster:
+        assert cluster.name == "prod"
+        assert "prod" in repr(cluster)
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        assert cluster.name == ""
+
+
+async def test_dicts_objects_and_models_are_written_alike(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(Model({"name": "a", "namespace": "default"}, {"a": "1"}))
+        model = made.as_type(Model)
+        model.data["b"] = "2"
+        patched = await cluster.patch(made.to_dict(), model)
+        replaced = await cluster.replace(patched)
+
+        assert replaced.at("data", dict) == {"a": "1", "b": "2"}
+        assert await cluster.delete(model) is None
+
+
+async def test_a_model_is_no_original_to_patch(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        model = cast("JSONObject", Model({"name": "a"}, {}))
+        with pytest.raises(pyinformer.InvalidTypeError, match="may not know all fields"):
+            await cluster.patch(model, model)
+        with pytest.raises(pyinformer.InvalidTypeError, match="may not know all fields"):
+            await cluster.status(model, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        pytest.param({"kind": "ConfigMap"}, "needs apiVersion and kind", id="no-version"),
+        pytest.param({"apiVersion": "v1"}, "needs apiVersion and kind", id="no-kind"),
+        pytest.param({**config_map(), "metadata": None}, "without metadata", id="no-metadata"),
+        pytest.param(config_map(""), "without a name", id="no-name"),
+        pytest.param({**config_map(), "metadata": {"name": 3}}, "no text", id="number"),
+        pytest.param(
+            {**config_map(), "metadata": {"name": "a"}}, "namespace: .* needs one", id="nowhere"
+        ),
+        pytest.param(
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "namespace": "b"}},
+            "cluster-scoped",
+            id="cluster-scoped",
+        ),
+    ],
+)
+async def test_an_object_that_does_not_say_what_and_where_it_is_is_refused(
+    apiserver: APIServer, body: JSONObject, words: str
+) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.InvalidArgumentError, match=words):
+            await cluster.replace(body)
+
+
+async def test_a_namespace_is_named_once(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.InvalidArgumentError, match="names another one: 'default'"):
+            await cluster.create(config_map(), namespace="other")
+
+
+async def test_a_kind_that_is_not_served_is_not_found(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        for version in ("v1", "example.com/v1"):
+            with pytest.raises(pyinformer.NotFoundError, match=r"discover .*does not serve it"):
+                await cluster.create({**config_map(), "apiVersion": version, "kind": "Ghost"})
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.discovery.resource(GroupVersionResource.of("v1", "ghosts"))
+
+
+async def test_a_group_is_asked_for_once_and_again_for_what_is_new(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        assert cluster.discovery.known(CONFIG_MAPS) is None
+        await cluster.discovery.resource(CONFIG_MAPS)
+        await cluster.discovery.kind("v1", "Pod")
+        known = cluster.discovery.known(CONFIG_MAPS)
+        assert known is not None
+        assert (str(known.gvk), known.has_status) == ("v1/ConfigMap", False)
+        assert len([one for one in apiserver.requests if one.path == "/api/v1"]) == 1
+
+
+@pytest.mark.parametrize("key", ["", "a/", "/a", "a/b/c"])
+async def test_a_key_that_is_none_is_refused(apiserver: APIServer, key: str) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.InvalidArgumentError, match="'namespace/name' nor 'name'"):
+            await cluster.get("v1", "configmaps", key)
+
+
+async def test_an_apply_needs_a_manager_and_the_object_itself(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.InvalidArgumentError, match="field_manager"):
+            await cluster.apply(config_map(), field_manager="")
+        other = await cluster.create(config_map("b"))
+        with pytest.raises(pyinformer.InvalidArgumentError, match=r"current: .*is not 'default/a'"):
+            await cluster.apply_if_changed(config_map("a"), other, field_manager="me")
+
+
+async def test_a_version_can_only_be_checked_where_there_is_one(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        await cluster.create(config_map())
+        with pytest.raises(pyinformer.InvalidArgumentError, match="check_version"):
+            await cluster.patch(config_map(), config_map(a="1"), check_version=True)
+
+
+async def test_observers_hear_only_of_their_resource_and_while_they_want(
+    apiserver: APIServer,
+) -> None:
+    heard, others = Heard(), Heard()
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        cluster.observe_writes(GroupVersionResource.of("v1", "pods"), others)
+        made = await cluster.create(config_map())
+        with pytest.raises(pyinformer.ConflictError):
+            await cluster.create(config_map())
+        cluster.forget_observer(CONFIG_MAPS, heard)
+        cluster.forget_observer(CONFIG_MAPS, heard)
+        await cluster.delete(made)
+
+    assert heard.events == [("wrote", "default/a", made.metadata.resource_version)]
+    assert others.events == []
+
+
+async def test_an_observer_that_fails_fails_no_write_and_shows_no_content(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = Heard()
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, Broken())
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        made = await cluster.create(config_map(password="hunter2"))
+        await cluster.delete(made)
+        assert cluster.write_statistics().observer_failures == 2
+
+    assert len(heard.events) == 2
+    assert "write observer failed" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+async def test_writes_made_elsewhere_can_be_recorded(apiserver: APIServer) -> None:
+    heard = Heard()
+    held = apiserver.create(config_map("held") | {"data": {"a": "1"}})
+    held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    held["metadata"]["finalizers"] = ["example.com/a"]
+    gone = apiserver.create(config_map("gone"))
+    uid = gone["metadata"]["uid"]
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        cluster.record_write("v1", "configmaps", gone)
+        cluster.record_write("v1", "configmaps", msgspec.json.encode(held), deleting=True)
+        cluster.record_write("v1", "configmaps", gone, deleting=True)
+        cluster.record_delete("v1", "configmaps", "default/gone", uid=uid, resource_version="9")
+        with pytest.raises(pyinformer.InvalidArgumentError, match="uid"):
+            cluster.record_delete("v1", "configmaps", "default/gone", uid="")
+        with pytest.raises(pyinformer.InvalidObjectError):
+            cluster.record_write("v1", "configmaps", b"{}")
+
+    assert heard.events == [
+        ("wrote", "default/gone", gone["metadata"]["resourceVersion"]),
+        ("wrote", "default/held", held["metadata"]["resourceVersion"]),
+        ("deleted", "default/gone", uid),
+        ("deleted", "default/gone", uid),
+    ]
+
+
+async def test_a_conflict_on_every_write_ends(apiserver: APIServer) -> None:
+    attempts = 0
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise pyinformer.ConflictError(status=409, reason="Conflict")
+
+    with pytest.raises(pyinformer.ConflictError):
+        await retry_on_conflict(attempt, attempts=3, backoff_seconds=0.0)
+    assert attempts == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(
+            pyinformer.ConflictError(status=409, reason="AlreadyExists"), id="already-exists"
+        ),
+        pytest.param(pyinformer.ApplyConflictError(conflicts=[]), id="apply"),
+        pytest.param(pyinformer.NotFoundError(status=404), id="not-found"),
+    ],
+)
+async def test_what_no_attempt_would_cure_is_not_tried_again(error: Exception) -> None:
+    attempts = 0
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise error
+
+    with pytest.raises(type(error)):
+        await retry_on_conflict(attempt)
+    assert attempts == 1
+
+
+async def test_an_attempt_after_a_conflict_may_succeed() -> None:
+    outcomes: list[Callable[[], Awaitable[str]]] = []
+
+    async def conflict() -> str:
+        raise pyinformer.ConflictError(status=409, reason="Conflict")
+
+    async def success() -> str:
+        return "done"
+
+    outcomes += [conflict, conflict, success]
+
+    def attempt() -> Awaitable[str]:
+        return outcomes.pop(0)()
+
+    assert await retry_on_conflict(attempt) == "done"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"attempts": 0}, id="attempts"),
+        pytest.param({"backoff_seconds": -1.0}, id="backoff_seconds"),
+    ],
+)
+async def test_no_attempts_at_all_are_refused(options: dict[str, Any]) -> None:
+    async def attempt() -> None:
+        """Do nothing."""
+
+    with pytest.raises(pyinformer.InvalidArgumentError, match=next(iter(options))):
+        await retry_on_conflict(attempt, **options)
+
+
+async def test_who_loses_the_race_to_create_updates(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        asked: list[str] = []
+
+        def mutate(body: JSONObject) -> None:
+            asked.append(str(body["metadata"].get("uid", "")))
+            if len(asked) == 1:  # somebody is faster
+                apiserver.create(config_map(theirs="1"))
+            body["data"] = {**body["data"], "mine": "1"}
+
+        found = await create_or_update(cluster, config_map(), mutate)
+
+        assert found.operation == "updated"
+        assert found.object.at("data", dict) == {"mine": "1", "theirs": "1"}
+        assert asked == ["", found.object.metadata.uid]
+
+
+async def test_an_update_that_meets_another_begins_again(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        existing = apiserver.create(config_map())
+        calls = 0
+
+        def mutate(body: JSONObject) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                apiserver.patch("v1", "configmaps", "a", {"data": {"theirs": "1"}}, "default")
+            body["data"] = {**(body.get("data") or {}), "mine": "1"}
+
+        found = await create_or_update(cluster, existing, mutate)
+
+        assert found.object.at("data", dict) == {"mine": "1", "theirs": "1"}
+        assert calls == 2
+
+
+async def test_a_mutate_function_that_cannot_work_is_refused(apiserver: APIServer) -> None:
+    async def later(body: JSONObject) -> None:
+        """Do nothing, asynchronously."""
+
+    def rename(body: JSONObject) -> None:
+        body["metadata"]["name"] = "b"
+
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.InvalidTypeError, match="mutate: is asynchronous"):
+            await create_or_update(cluster, config_map(), later)  # type: ignore[arg-type] # wrong
+        with pytest.raises(pyinformer.InvalidArgumentError, match="another object"):
+            await create_or_update(cluster, config_map(), rename)
+        await create_or_update(cluster, config_map())
+        with pytest.raises(pyinformer.InvalidArgumentError, match="cannot be changed"):
+            await create_or_update(cluster, config_map(), rename)
+        assert (await keys(cluster)) == ["default/a"]
+
+
+async def keys(cluster: Cluster) -> list[str]:
+    async with pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer:
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        return informer.lister.keys()

@@ -1,0 +1,320 @@
+"""How writes leave: at their pace, once, with patience for a busy server, and cancellable anywhere.
+
+The server here is a script: it knows config maps, and answers writes as each test wants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer import GroupVersionResource, WriteOptions
+from pyinformer.cluster import create_or_update, retry_on_conflict
+from tests.cluster.observing import Heard
+from tests.transport.serving import response, serving
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer import Cluster, KubeObject
+    from pyinformer.apimachinery import JSONObject
+    from tests.transport.serving import Request, Server
+
+CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
+SERVED = response(
+    b'{"kind":"APIResourceList","resources":['
+    b'{"name":"configmaps","kind":"ConfigMap","namespaced":true},'
+    b'{"name":"configmaps/status","kind":"ConfigMap","namespaced":true}]}'
+)
+BODY: JSONObject = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"},
+    "data": {"a": "1"},
+}
+STORED = {**BODY, "metadata": {**BODY["metadata"], "resourceVersion": "2"}}
+EDITED = {**BODY, "data": {"a": "2"}}
+DELETED = {"kind": "Status", "status": "Success", "details": {"uid": "u"}}
+
+
+def busy(seconds: float | None = 0.0) -> bytes:
+    headers = {} if seconds is None else {"Retry-After": str(int(seconds))}
+    return response(b'{"kind":"Status"}', status=429, headers=headers)
+
+
+@dataclass
+class Script:
+    """Answers for everything but discovery; when they are used up, the object or its deletion."""
+
+    answers: list[bytes] = field(default_factory=list)
+    silent: bool = False
+
+    async def answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        if request.target == "/api/v1":
+            writer.write(SERVED)
+            return
+        if self.silent:
+            await asyncio.Event().wait()
+        usual = DELETED if request.method == "DELETE" else STORED
+        writer.write(self.answers.pop(0) if self.answers else response(msgspec.json.encode(usual)))
+
+
+@asynccontextmanager
+async def scripted(script: Script, **options: Any) -> AsyncIterator[tuple[Server, Cluster, Heard]]:
+    heard = Heard()
+    async with (
+        serving(script.answer) as server,
+        pyinformer.connect(server=server.url, write_options=WriteOptions(**options)) as cluster,
+    ):
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        yield server, cluster, heard
+
+
+def asked(server: Server) -> list[str]:
+    return [one.method for one in server.requests if one.target != "/api/v1"]
+
+
+async def existing(cluster: Cluster) -> KubeObject:
+    return await cluster.get("v1", "configmaps", "default/a")
+
+
+def append(body: JSONObject) -> None:
+    body["data"] = {"a": "3"}
+
+
+Call = Callable[["Cluster"], Awaitable[object]]
+CALLS: dict[str, Call] = {
+    "get": existing,
+    "create": lambda cluster: cluster.create(BODY),
+    "replace": lambda cluster: cluster.replace(BODY),
+    "patch": lambda cluster: cluster.patch(BODY, EDITED),
+    "status": lambda cluster: cluster.status(BODY, {"ready": True}),
+    "apply": lambda cluster: cluster.apply(BODY, field_manager="me"),
+    "apply_if_changed": lambda cluster: cluster.apply_if_changed(BODY, None, field_manager="me"),
+    "delete": lambda cluster: cluster.delete(BODY),
+    "delete_by_key": lambda cluster: cluster.delete("v1", "configmaps", "default/a"),
+    "create_or_update": lambda cluster: create_or_update(cluster, BODY, append),
+    "retry_on_conflict": lambda cluster: retry_on_conflict(lambda: cluster.replace(BODY)),
+}
+each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+WRITES = {name: CALLS[name] for name in CALLS if name not in {"get", "create_or_update"}}
+each_write = pytest.mark.parametrize("call", WRITES.values(), ids=WRITES)
+
+
+async def cancelled(task: asyncio.Task[object]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@each_call
+async def test_a_call_cancelled_while_its_answer_is_awaited_is_not_repeated(call: Call) -> None:
+    script = Script(silent=True)
+    async with scripted(script) as (server, cluster, heard):
+        task = asyncio.ensure_future(call(cluster))
+        await server.wait_until(lambda: bool(asked(server)))
+        await cancelled(task)
+        await server.wait_until(lambda: server.open_connections == 0)
+
+        assert len(asked(server)) == 1
+        assert heard.events == []
+        script.silent = False
+        await call(cluster)  # nothing is held
+
+
+@each_write
+async def test_a_write_cancelled_while_it_waits_for_its_turn_does_not_leave(call: Call) -> None:
+    async with scripted(Script(), writes_per_second=0.001, burst=1) as (server, cluster, heard):
+        await cluster.replace(BODY)
+        del heard.events[:]
+        task = asyncio.ensure_future(call(cluster))
+        await until(lambda: cluster.write_statistics().waiting == 1)
+        await cancelled(task)
+
+        assert asked(server) == ["PUT"]
+        assert heard.events == []
+        assert cluster.write_statistics().waiting == 0
+
+
+async def test_a_write_cancelled_while_the_server_is_busy_does_not_leave_again() -> None:
+    async with scripted(Script([busy(20)])) as (server, cluster, heard):
+        task = asyncio.ensure_future(cluster.replace(BODY))
+        await until(lambda: cluster.write_statistics().waiting == 1)
+        await cancelled(task)
+
+        assert asked(server) == ["PUT"]
+        assert heard.events == []
+
+
+async def test_a_discovery_cancelled_while_others_wait_for_it_is_asked_for_by_them() -> None:
+    arrived = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if not arrived.is_set():
+            arrived.set()
+            await asyncio.Event().wait()
+        writer.write(SERVED)
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        first = asyncio.ensure_future(cluster.discovery.resource(CONFIG_MAPS))
+        await arrived.wait()
+        others = [asyncio.ensure_future(cluster.discovery.kind("v1", "ConfigMap")) for _ in "abc"]
+        late = asyncio.ensure_future(cluster.discovery.resource(CONFIG_MAPS))
+        await asyncio.sleep(0)
+        await cancelled(late)
+        await cancelled(first)
+
+        assert {(await other).kind for other in others} == {"ConfigMap"}
+        assert len(server.requests) == 2
+
+
+async def test_a_retry_cancelled_between_two_attempts_makes_no_more() -> None:
+    attempts = 0
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise pyinformer.ConflictError(status=409, reason="Conflict")
+
+    task = asyncio.ensure_future(retry_on_conflict(attempt, backoff_seconds=60.0))
+    await until(lambda: attempts == 1)
+    await cancelled(task)
+
+    assert attempts == 1
+
+
+async def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
+    async with scripted(Script([busy(), busy(), busy(1)])) as (server, cluster, heard):
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        written = await cluster.replace(BODY)
+
+        assert loop.time() - start >= 1
+        assert asked(server) == ["PUT"] * 4
+        assert heard.events == [("wrote", "default/a", written.metadata.resource_version)]
+        assert cluster.write_statistics().retried == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "sent"),
+    [
+        pytest.param({}, busy(31), 1, id="longer-than-patience"),
+        pytest.param({"retry_limit": 2}, busy(), 3, id="too-often"),
+        pytest.param({"retry_limit": 0}, busy(), 1, id="never"),
+        pytest.param({"retry_timeout_seconds": 0.5}, busy(None), 1, id="no-time-named"),
+    ],
+)
+async def test_patience_with_a_busy_server_is_bounded(
+    options: dict[str, Any], answer: bytes, sent: int
+) -> None:
+    async with scripted(Script([answer] * 20), **options) as (server, cluster, heard):
+        with pytest.raises(pyinformer.TooManyRequestsError):
+            await cluster.replace(BODY)
+
+        assert len(asked(server)) == sent
+        assert heard.events == []
+
+
+async def test_writes_leave_no_faster_than_agreed() -> None:
+    async with scripted(Script(), writes_per_second=20.0, burst=2) as (server, cluster, _):
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(cluster.replace(BODY))
+
+        assert loop.time() - start >= 6 / 20
+        assert len(asked(server)) == 8
+
+
+async def test_without_a_limit_writes_leave_at_once() -> None:
+    async with scripted(Script(), writes_per_second=None, burst=1) as (_, cluster, heard):
+        for _ in range(5):
+            await cluster.replace(BODY)
+
+        assert len(heard.events) == 5
+
+
+async def test_an_apply_whose_outcome_is_unknown_is_made_again() -> None:
+    script = Script()
+    async with scripted(script) as (server, cluster, _):
+        first = await cluster.apply_if_changed(BODY, None, field_manager="me")
+        assert await cluster.apply_if_changed(BODY, first, field_manager="me") == first
+        assert asked(server) == ["PATCH"]
+        script.answers.append(response(b"{}", status=500))
+        with pytest.raises(pyinformer.ServerError):
+            await cluster.apply(EDITED, field_manager="me")
+
+        await cluster.apply_if_changed(BODY, first, field_manager="me")
+        assert asked(server) == ["PATCH"] * 3
+
+
+async def test_a_write_says_in_its_query_what_it_is() -> None:
+    async with scripted(Script()) as (server, cluster, _):
+        await cluster.replace(BODY, field_manager="me", dry_run=True)
+        await cluster.apply(BODY, field_manager="you & me", force=True)
+        await cluster.delete(
+            BODY, check_version=True, propagation="Foreground", grace_period_seconds=0, dry_run=True
+        )
+
+        replaced, applied, deleted = server.requests[1:]
+        assert replaced.target.endswith("/configmaps/a?fieldManager=me&dryRun=All")
+        assert applied.target.endswith("?fieldManager=you+%26+me&force=true")
+        assert applied.headers["content-type"] == "application/apply-patch+yaml"
+        assert msgspec.json.decode(deleted.body) == {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u", "resourceVersion": "1"},
+            "propagationPolicy": "Foreground",
+            "gracePeriodSeconds": 0,
+            "dryRun": ["All"],
+        }
+
+
+async def test_a_patch_holds_the_edits_and_the_checks_that_were_asked_for() -> None:
+    async with scripted(Script()) as (server, cluster, _):
+        await cluster.patch(BODY, EDITED, check_uid=False)
+        await cluster.patch(BODY, EDITED, check_version=True)
+        await cluster.status(BODY, {"ready": True}, check_uid=False)
+
+        bodies = [msgspec.json.decode(one.body) for one in server.requests[1:]]
+        assert bodies == [
+            {"data": {"a": "2"}},
+            {"data": {"a": "2"}, "metadata": {"uid": "u", "resourceVersion": "1"}},
+            {"status": {"ready": True}},
+        ]
+        assert server.requests[-1].target.endswith("/configmaps/a/status")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"[]", id="list"),
+        pytest.param(b"not json", id="text"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+async def test_an_answer_that_is_no_object_is_a_typed_error(answer: bytes) -> None:
+    for call in (CALLS["replace"], CALLS["delete"], CALLS["get"]):
+        async with scripted(Script([response(answer)])) as (_, cluster, heard):
+            with pytest.raises((pyinformer.InvalidObjectError, pyinformer.ProtocolError)):
+                await call(cluster)
+            assert heard.events == []
+
+
+async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b'{"resources":3}'))
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        with pytest.raises(pyinformer.ProtocolError, match="no list of resources"):
+            await cluster.create(BODY)
