@@ -51,13 +51,27 @@ class Intake:
     def put_after_nowait(
         self, request: Request, reason: Reason, *, priority: int, after_seconds: float
     ) -> None:
-        """Take a request that has to wait for its time; on the loop's thread."""
+        """Take a request that comes again; on the loop's thread.
+
+        Args:
+            request: what was reconciled; a retry keeps the reasons that it has.
+            reason: why it comes again.
+            priority: with which priority.
+            after_seconds: when.
+        """
+        if reason.event == "retry":
+            self._keep(request, reason)
         if self._note(request, reason):
             self._queue.add_after_nowait(request, after_seconds, priority=priority)
 
     def with_reasons(self, request: Request) -> Request:
         """Return a request that was just taken, with everything that led to it."""
         return request.with_reasons(self._reasons.pop(request, ()))
+
+    def _keep(self, request: Request, retry: Reason) -> None:
+        """Put the reasons of a failed reconcile before those that came meanwhile."""
+        before = tuple(reason for reason in request.reasons if reason != retry)
+        self._reasons[request] = (*before, *self._reasons.get(request, ()))
 
     def _note(self, request: Request, reason: Reason) -> bool:
         """Keep the newest reasons. Another thread may lose one of them, and never a request."""

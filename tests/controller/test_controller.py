@@ -541,7 +541,7 @@ async def test_reasons_travel_with_the_request_and_are_the_newest_few() -> None:
     assert seen[:3] == [
         ["a person enqueued default/a", "said updated default/a@7"],
         ["said updated default/b"],
-        ["reconcile retry"],
+        ["a person enqueued default/a", "said updated default/a@7", "reconcile retry"],
     ]
     assert len(seen[3]) == 8
     assert seen[3][-1] == "said updated default/c@19"
@@ -561,7 +561,7 @@ async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
     assert "secret" not in text
     assert "the reconcile of default/a failed: ValueError at" in text
     assert "failure 1, again in 1.000 s; reasons: said updated default/a@7" in text
-    assert "reconciled default/a: success; reasons: reconcile retry" in text
+    assert "default/a: success; reasons: said updated default/a@7; reconcile retry" in text
     assert "no such zone; not tried again until something changes; it is not retried" in text
 
 

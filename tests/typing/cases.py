@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, reveal_type
 
-from pyinformer import SharedInformer
+from pyinformer import Controller, SharedInformer
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
 
 if TYPE_CHECKING:
@@ -172,3 +172,42 @@ async def operators(app: Operator, cluster: Cluster, model: Model, request: Requ
     reveal_type(await typed(request, model, cluster))  # Result | None
     reveal_type(app.object_of(model))  # KubeObject[None]
     reveal_type(app.running(cluster).controllers)  # tuple[Controller[None], ...]
+
+
+async def controllers(
+    plain: SharedInformer[None], viewed: SharedInformer[PodView], request: Request
+) -> None:
+    """A controller is generic in the view of its primary, and so is what reconcile may touch."""
+
+    async def reconcile(request: Request, pod: KubeObject[PodView] | None) -> Result | None:
+        reveal_type(request.key)  # ObjectKey
+        if pod is not None:
+            reveal_type(pod.view.status.phase)  # str
+        return None
+
+    def in_a_thread(request: Request, pod: KubeObject[PodView] | None) -> None:
+        return None
+
+    async def of_none(request: Request, pod: KubeObject | None) -> None:
+        return None
+
+    async def never_gone(request: Request, pod: KubeObject[PodView]) -> None:
+        return None
+
+    async def nonsense(request: Request, pod: KubeObject[PodView] | None) -> int:
+        return 5
+
+    reveal_type(Controller("pods", reconcile, viewed))  # Controller[PodView]
+    reveal_type(Controller("pods", reconcile, [viewed, viewed]))  # Controller[PodView]
+    reveal_type(Controller("pods", in_a_thread, viewed))  # Controller[PodView]
+    reveal_type(Controller("pods", of_none, plain))  # Controller[None]
+    reveal_type(Controller("timer", of_none))  # Controller[None]
+    Controller("pods", reconcile, plain)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    Controller("pods", never_gone, viewed)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Controller("pods", nonsense, viewed)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    controller = Controller("pods", of_none, plain)
+    reveal_type(controller.owns(viewed).owned_by(request))  # list[KubeObject[PodView]]
+    controller.watches(viewed, lambda pod: [pod.view.status.phase])
+    controller.watches(viewed, lambda pod: [pod.view.spec])  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    reveal_type((await controller.reconcile_once("a/b")).after_seconds)  # float | None
+    reveal_type(controller.status().poisoned)  # tuple[str, ...]

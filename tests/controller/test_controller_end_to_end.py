@@ -1,0 +1,260 @@
+"""Controllers fed by a server over real HTTP: from a change to a reconcile, and to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from pyinformer import (
+    Added,
+    CacheSyncTimeoutError,
+    Controller,
+    ControllerGroup,
+    ControllerOptions,
+    InvalidArgumentError,
+    KubeObject,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+    View,
+)
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import HURRIED, cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+
+
+class PodView(View):
+    """What these controllers look at."""
+
+    class Spec(View):
+        """Where a pod runs."""
+
+        node_name: str = ""
+
+    spec: Spec = Spec()
+
+
+def config_map(name: str, **data: str) -> JSONObject:
+    metadata: JSONObject = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def owned_pod(name: str, by: str) -> JSONObject:
+    made = pod(name)
+    reference: JSONObject = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": by,
+        "uid": f"uid-{by}",
+        "controller": True,
+    }
+    metadata = made["metadata"]
+    assert isinstance(metadata, dict)
+    metadata["ownerReferences"] = [reference]
+    return made
+
+
+class Seen:
+    """A reconcile that notes what it was given."""
+
+    def __init__(self) -> None:
+        self.objects: list[tuple[str, object]] = []
+        self.reasons: list[str] = []
+
+    async def __call__(self, request: Request, obj: KubeObject | None) -> None:
+        """Note it.
+
+        Cancellation:
+            Never waits.
+        """
+        data = None if obj is None else obj.at("data.v", str, default="")
+        self.objects.append((str(request), data))
+        self.reasons += [f"{reason.event} {reason.key}" for reason in request.reasons]
+
+
+async def test_every_change_of_the_primary_is_reconciled_with_its_cached_state(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(config_map("a", v="1"))
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        async with Controller("maps", seen, maps) as controller:
+            await until(lambda: ("default/a", "1") in seen.objects)
+            apiserver.update(config_map("a", v="2"))
+            await until(lambda: ("default/a", "2") in seen.objects)
+            apiserver.delete("v1", "configmaps", "a", namespace="default")
+            await until(lambda: ("default/a", None) in seen.objects)
+            assert controller.has_synced
+            assert seen.reasons == [
+                "initial default/a",
+                "updated default/a",
+                "deleted default/a",
+            ]
+
+
+@pytest.mark.parametrize("discovery", ["allowed", "forbidden"])
+async def test_owned_and_watched_objects_wake_their_owner(
+    apiserver: APIServer, discovery: str
+) -> None:
+    apiserver.create(config_map("app"))
+    if discovery == "forbidden":
+        forbidden = Fault(match=lambda sent: sent.path == "/api/v1", status=403, times=None)
+        apiserver.faults.add(forbidden)
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        maps = factory.informer("v1", "configmaps")
+        pods = factory.informer("v1", "pods", projection=PodView)
+        controller = Controller("maps", seen, maps)
+        owned = controller.owns(pods)
+        controller.watches(pods, lambda one: [f"default/on-{one.view.spec.node_name}"])
+        async with ControllerGroup(controller, factories=[factory]):
+            await until(lambda: seen.objects)
+            apiserver.create(owned_pod("x", "app"))
+            await until(lambda: seen.reasons.count("added default/x") == 2)
+            assert {key for key, _ in seen.objects} == {"default/app", "default/on-n0"}
+            assert [one.key for one in owned.owned_by("default/app")] == ["default/x"]
+            event = Added(pods.lister["default/x"])
+            found = controller.requests_for(pods, event)
+            assert found == [Request("default/app"), Request("default/on-n0")]
+            other = factory.informer("v1", "services")
+            with pytest.raises(InvalidArgumentError, match="feeds no source"):
+                controller.requests_for(other, event)
+        assert maps.is_closed
+
+
+async def test_timers_reconcile_every_primary_object(apiserver: APIServer) -> None:
+    apiserver.create(config_map("a"))
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster:
+        controller = Controller("maps", seen, SharedInformer(cluster, "v1", "configmaps"))
+        controller.every(0.05)
+        controller.every(0.05, ["default/fixed"])
+        async with controller:
+            await until(lambda: seen.objects.count(("default/a", "")) > 2)
+            await until(lambda: ("default/fixed", None) in seen.objects)
+
+
+async def test_a_reconcile_that_deletes_its_own_object_ends_in_peace(apiserver: APIServer) -> None:
+    apiserver.create(config_map("a"))
+    seen = list[object]()
+
+    async def reconcile(request: Request, obj: KubeObject | None) -> None:
+        seen.append(obj)
+        if obj is not None:
+            apiserver.delete("v1", "configmaps", request.name, namespace=request.namespace)
+
+    async with (
+        cluster_of(apiserver) as cluster,
+        Controller("maps", reconcile, SharedInformer(cluster, "v1", "configmaps")) as controller,
+    ):
+        await until(lambda: None in seen)
+        assert controller.status().outcomes["error"] == 0
+
+
+async def test_informers_of_others_live_on_and_those_that_it_started_end(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        shared = factory.informer("v1", "configmaps")
+        await factory.start()
+        alone = SharedInformer(cluster, "v1", "pods")
+        controller = Controller("maps", Seen(), shared)
+        controller.watches(alone, lambda one: one.key)
+        async with controller:
+            assert alone.is_running
+        assert shared.is_running
+        assert alone.is_closed
+
+
+async def test_two_controllers_share_an_informer_until_the_group_ends(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        first, second = Seen(), Seen()
+        group = ControllerGroup(Controller("a", first, maps), Controller("b", second, maps))
+        async with group:
+            apiserver.create(config_map("x"))
+            await until(lambda: first.objects and second.objects)
+        assert maps.is_closed
+
+
+async def test_each_cluster_gives_the_objects_of_its_requests() -> None:
+    with APIServer() as east, APIServer() as west:
+        east.create(config_map("a", v="east"))
+        west.create(config_map("a", v="west"))
+        seen = Seen()
+        async with (
+            pyinformer.connect(server=east.url, name="east") as one,
+            pyinformer.connect(server=west.url, name="west") as two,
+        ):
+            informers = [SharedInformer(each, "v1", "configmaps") for each in (one, two)]
+            controller = Controller("maps", seen, informers)
+            with pytest.raises(InvalidArgumentError, match="without a primary"):
+                async with cluster_of(east) as third:
+                    controller.owns(SharedInformer(third, "v1", "pods"))
+            async with controller:
+                await until(lambda: len(seen.objects) == 2)
+                controller.enqueue(Request("default/a", "north"))
+                await until(lambda: controller.status().outcomes["terminal"] == 1)
+    assert sorted(seen.objects, key=str) == [("east:default/a", "east"), ("west:default/a", "west")]
+
+
+async def test_informers_of_several_namespaces_are_one_primary(apiserver: APIServer) -> None:
+    for namespace in ("one", "two"):
+        apiserver.ensure_namespace(namespace)
+        made = config_map("a", v=namespace)
+        apiserver.create(made | {"metadata": {"name": "a", "namespace": namespace}})
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster:
+        primary = [
+            SharedInformer(cluster, "v1", "configmaps", namespaces=name) for name in ("one", "two")
+        ]
+        async with Controller("maps", seen, primary) as controller:
+            await until(lambda: set(seen.objects) == {("one/a", "one"), ("two/a", "two")})
+            controller.enqueue("three/a")
+            await until(lambda: controller.status().outcomes["terminal"] == 1)
+
+
+async def test_a_server_that_never_answers_ends_the_start_with_a_reason(
+    apiserver: APIServer,
+) -> None:
+    apiserver.faults.add(Fault(resource="configmaps", status=503, times=None))
+    settings = ControllerOptions(sync_timeout_seconds=0.2)
+    async with cluster_of(apiserver) as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps", options=HURRIED)
+        controller = Controller("maps", Seen(), maps, options=settings)
+        with pytest.raises(CacheSyncTimeoutError, match=r"configmaps.*503"):
+            await controller.start()
+        assert maps.is_closed
+        assert not controller.is_running
+
+
+async def test_the_initial_list_comes_after_real_events(apiserver: APIServer) -> None:
+    for number in range(20):
+        apiserver.create(config_map(f"old-{number:02}"))
+    order = list[str]()
+    gate = asyncio.Event()
+
+    async def reconcile(request: Request, obj: KubeObject | None) -> None:
+        order.append(request.name)
+        if len(order) == 1:
+            await gate.wait()
+
+    async with (
+        cluster_of(apiserver) as cluster,
+        Controller("maps", reconcile, SharedInformer(cluster, "v1", "configmaps")) as controller,
+    ):
+        await until(lambda: order)
+        apiserver.create(config_map("new"))
+        await until(lambda: dict(controller.status().queue.depth_by_priority).get(0) == 1)
+        gate.set()
+        await until(lambda: len(order) == 21)
+    assert order[1] == "new"
