@@ -182,6 +182,16 @@ def test_owners_that_nobody_asks_about_are_forgotten(
     assert expectations.timeouts == 2
 
 
+def test_what_timed_out_and_was_fulfilled_meanwhile_is_no_timeout(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    expectations.expect("web", creations=1)
+    expectations.created("web", A)
+    cache.position, cache.now = "10", 100.0
+    assert expectations.check("web") == "fulfilled"
+    assert expectations.timeouts == 0
+
+
 def test_an_owner_that_is_gone_expects_nothing(expectations: Expectations[str]) -> None:
     expectations.expect("web", creations=1)
     expectations.forget("web")

@@ -281,6 +281,28 @@ async def test_wait_until_says_why_it_could_not_look(apiserver: APIServer) -> No
             await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
 
 
+async def test_wait_until_trusts_no_answer_that_is_no_list(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        created = await cluster.create(pod("a"))
+        apiserver.faults.add(Fault(verb="list", body=b"[]", times=None))
+        with pytest.raises(StaleCacheError, match="no list"):
+            await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
+
+
+async def test_many_may_wait_and_each_goes_when_it_may(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        waiters = pods._freshness.barrier.waiters
+        async with anyio.create_task_group() as group:
+            for number in range(50):
+                created = await cluster.create(pod(f"p{number}"))
+                group.start_soon(pods.wait_until, created.metadata.resource_version)
+            group.start_soon(pods.wait_until, "999999999")
+            await until(lambda: len(waiters) == 51)
+            apiserver.faults.release()
+            await until(lambda: len(waiters) == 1)
+            group.cancel_scope.cancel()
+
+
 async def test_wait_until_a_deletion_is_in_the_cache(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:

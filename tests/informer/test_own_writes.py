@@ -1,0 +1,91 @@
+"""What of a write's answer enters an informer's reads: decided by its scope, as a server would."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pyinformer.informer._own_writes import OwnWrites
+from pyinformer.informer._scope import Scope
+from pyinformer.store import Overlay
+
+
+def _observer(
+    namespace: str | None = None, labels: str = "", fields: str = ""
+) -> tuple[OwnWrites[None], Overlay[None]]:
+    overlay: Overlay[None] = Overlay(lambda _: None, lambda: "1", selective=bool(labels or fields))
+    scope = Scope.of("v1", "pods", namespace, labels or None, fields or None)
+    return OwnWrites(scope, overlay), overlay
+
+
+def _answer(version: int = 7, name: str = "a", **body: Any) -> bytes:
+    meta = {"name": name, "namespace": "default", "uid": "u", "resourceVersion": str(version)}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, **body}).encode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "enters"),
+    [
+        ("metadata.name=a", {}, True),
+        ("metadata.name=b", {}, False),
+        ("metadata.namespace=default", {}, True),
+        ("spec.nodeName=n1", {"spec": {"nodeName": "n1"}}, True),
+        ("spec.nodeName=", {"spec": {}}, True),
+        ("spec.nodeName!=n1", {}, True),
+        ("status.phase!=Running", {"status": {"phase": "Running"}}, False),
+        ("spec.hostNetwork=false", {"spec": {}}, True),
+        ("spec.hostNetwork=true", {"spec": {"hostNetwork": True}}, True),
+        ("spec.unschedulable=true", {"spec": {"unschedulable": False}}, False),
+        ("status.successful=0", {"status": {}}, True),
+        ("status.replicas=3", {"status": {"replicas": 3}}, True),
+    ],
+)
+def test_field_selectors_are_read_as_a_server_reads_them(
+    fields: str, body: dict[str, Any], enters: bool
+) -> None:
+    observer, overlay = _observer(fields=fields)
+    observer.wrote(_answer(**body))
+    assert bool(overlay.entries) is enters
+    assert observer.unreadable == 0
+
+
+@pytest.mark.parametrize("fields", ["source=kubelet", "spec=x"])
+def test_a_field_that_only_the_server_knows_leaves_the_write_to_the_watch(fields: str) -> None:
+    observer, overlay = _observer(fields=fields)
+    observer.wrote(_answer(spec={"nodeName": "n1"}))
+    assert not overlay.entries
+    assert observer.unreadable == 1
+
+
+def test_another_namespace_is_nothing_to_it() -> None:
+    observer, overlay = _observer(namespace="other")
+    observer.wrote(_answer())
+    observer.deleted("default/a", "u", None)
+    assert not overlay.entries
+    assert observer.key_of("7") is None
+
+
+def test_a_deletion_without_a_uid_hides_nothing() -> None:
+    observer, overlay = _observer()
+    observer.deleted("default/a", "", None)
+    assert not overlay.entries
+    observer.deleted("default/a", "u", None)
+    assert list(overlay.entries) == ["default/a"]
+
+
+def test_the_keys_of_the_newest_writes_are_remembered() -> None:
+    observer, _ = _observer()
+    for number in range(1, 1_030):
+        observer.wrote(_answer(number, f"p{number}"))
+    assert observer.key_of("1") is None
+    assert observer.key_of("1029") == "default/p1029"
+
+
+def test_an_object_of_another_kind_is_no_answer() -> None:
+    observer, overlay = _observer()
+    observer.wrote(_answer())
+    observer.wrote(_answer(8).replace(b'"v1"', b'"autoscaling/v1"').replace(b"Pod", b"Scale"))
+    assert observer.unreadable == 1
+    assert len(overlay.entries) == 1
