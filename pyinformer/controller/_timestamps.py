@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 _LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
-def timestamp(at: float) -> str:
+def timestamp(happened_at: float) -> str:
     """Return an instant to the second, as conditions carry it: `2026-01-02T03:04:05Z`."""
-    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _moment(happened_at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def micro_timestamp(at: float) -> str:
+def micro_timestamp(happened_at: float) -> str:
     """Return an instant to the microsecond, as events carry it: `2026-01-02T03:04:05.000006Z`."""
-    return _moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _moment(happened_at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _moment(at: float) -> datetime:
-    bounded = 0.0 if math.isnan(at) else min(max(at, 0.0), _LAST)
+def _moment(happened_at: float) -> datetime:
+    bounded = 0.0 if math.isnan(happened_at) else min(max(happened_at, 0.0), _LAST)
     return datetime.fromtimestamp(bounded, tz=UTC)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, NotFoundError
 from pyinformer.informer import wait_for_cache_sync
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Stage:
         """Start informers that nobody has started, and wait until their caches are filled.
 
         Raises:
+            InvalidArgumentError: the World does not serve the resource of one.
             CacheSyncTimeoutError: one cannot be filled; it says why.
 
         Cancellation:
@@ -94,6 +95,7 @@ class Stage:
         chosen = [informer for informer in dict.fromkeys(informers) if not informer.is_closed]
         for informer in chosen:
             if informer not in self._informers:
+                await _check_served(informer)
                 self._informers.append(informer)
                 informer.attach_receiver(_Witness(informer, self.seen))
             await informer.start()
@@ -167,6 +169,19 @@ class Stage:
         self._stopping = asyncio.Event()
         begun.set_result(asyncio.get_running_loop())
         await self._stopping.wait()
+
+
+async def _check_served(informer: SharedInformer[Any]) -> None:
+    """Refuse at once what would only be waited for."""
+    resource = informer.scope.resource
+    try:
+        await informer.cluster.discovery.resource(resource)
+    except NotFoundError:
+        reason = (
+            f"the World does not serve {resource.resource!r} of {resource.api_version!r}: create"
+            " an object of its kind, or register() it, before it is used"
+        )
+        raise InvalidArgumentError("plural", reason) from None
 
 
 @final

@@ -1,0 +1,631 @@
+"""A World is what a user's test of a reconcile needs: the real library, and nothing to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    Added,
+    ConflictError,
+    Deleted,
+    ForbiddenError,
+    InvalidArgumentError,
+    LifecycleError,
+    NotFoundError,
+    TerminalError,
+    Updated,
+    View,
+)
+from pyinformer.controller import (
+    Controller,
+    EventRecorder,
+    Request,
+    Result,
+    finalizer,
+    set_controller_reference,
+)
+from pyinformer.testing import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyinformer.apimachinery import JSONObject, KubeObject
+    from pyinformer.cluster import Cluster
+    from pyinformer.informer import SharedInformerFactory
+
+
+def _database(name: str = "a", *, replicas: int = 1, **metadata: Any) -> JSONObject:
+    return {
+        "apiVersion": "acme.io/v1",
+        "kind": "Database",
+        "metadata": {"name": name, "namespace": "default"} | metadata,
+        "spec": {"replicas": replicas},
+    }
+
+
+def _pod(name: str, *, namespace: str = "default", **labels: str) -> JSONObject:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n1"}}
+
+
+def _config_map(name: str = "a") -> JSONObject:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+class _Operator:
+    """What a user would write: a config map for every database, by its number of replicas."""
+
+    def __init__(self, cluster: Cluster, factory: SharedInformerFactory) -> None:
+        self.cluster = cluster
+        self.databases = factory.informer("acme.io/v1", "databases")
+        self.maps = factory.informer("v1", "configmaps")
+        self.controller = Controller("databases", self.reconcile, self.databases)
+        self.controller.owns(self.maps)
+
+    async def reconcile(self, request: Request, obj: KubeObject | None) -> Result | None:
+        """Make the config map what it should be."""
+        if obj is None:
+            return None
+        wanted = {**_config_map(obj.key.name), "data": {"n": str(obj.at("spec.replicas", int))}}
+        present = self.maps.lister.get(request.key)
+        if present is None:
+            await self.cluster.create(set_controller_reference(obj, wanted))
+        else:
+            await self.cluster.patch(present, {**present.to_dict(), "data": wanted["data"]})
+        return Result(requeue_after_seconds=60.0)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World with one database, `default/a`."""
+    with World([_database()]) as world:
+        yield world
+
+
+@pytest.fixture
+def operator(world: World) -> _Operator:
+    """The operator on it, made as in production."""
+    return _Operator(world.cluster, world.factory)
+
+
+def test_a_reconcile_does_its_work_and_tells_what_follows(
+    world: World, operator: _Operator
+) -> None:
+    outcome = world.reconcile(operator.controller, "default/a")
+
+    assert outcome.error is None
+    assert outcome.result == Result(requeue_after_seconds=60.0)
+    assert outcome.after_seconds == 60.0
+    stored = world.get("v1", "configmaps", "a")
+    assert stored["data"] == {"n": "1"}
+    assert stored["metadata"]["ownerReferences"][0]["name"] == "a"
+
+
+def test_writes_are_told_as_they_were_sent(world: World, operator: _Operator) -> None:
+    world.reconcile(operator.controller, "default/a")
+    world.patch("acme.io/v1", "databases", "a", {"spec": {"replicas": 3}})
+    world.reconcile(operator.controller, Request("default/a"))
+
+    created, patched = world.writes
+    assert (created.verb, created.api_version, created.plural) == ("create", "v1", "configmaps")
+    assert (created.key, created.status, created.is_refused) == ("default/a", 201, False)
+    assert created.body["data"] == {"n": "1"}
+    assert patched.verb == "patch"
+    assert patched.body["data"] == {"n": "3"}
+    assert world.get("v1", "configmaps", "a")["data"] == {"n": "3"}
+    world.clear_writes()
+    assert world.writes == ()
+
+
+def test_the_second_reconcile_sees_what_the_first_has_written(
+    world: World, operator: _Operator
+) -> None:
+    world.reconcile(operator.controller, "default/a")
+    world.clear_writes()
+
+    world.reconcile(operator.controller, "default/a")
+
+    assert world.writes == ()
+    assert operator.maps.lister.keys() == ["default/a"]
+
+
+def test_the_verbs_are_those_of_the_cluster(world: World) -> None:
+    async def write() -> None:
+        cluster = world.cluster
+        named = {"generateName": "m-", "namespace": "default"}
+        stored = await cluster.create({**_config_map(), "metadata": named})
+        await cluster.replace({**stored.to_dict(), "data": {"x": "1"}})
+        await cluster.apply({**_config_map("b"), "data": {"x": "2"}}, field_manager="me")
+        database = await cluster.get("acme.io/v1", "databases", "default/a")
+        await cluster.status(database, {"phase": "Ready"})
+        await cluster.delete(stored)
+
+    world.run(write)
+
+    assert [write.verb for write in world.writes] == [
+        "create",
+        "replace",
+        "apply",
+        "patch",
+        "delete",
+    ]
+    generated = world.writes[0].key
+    assert generated.startswith("default/m-")
+    assert world.writes[4].key == generated
+    assert (world.writes[3].subresource, world.writes[3].key) == ("status", "default/a")
+    assert world.writes[2].query["fieldManager"] == "me"
+    assert world.get("acme.io/v1", "databases", "a")["status"] == {"phase": "Ready"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        pytest.param(ValueError("no"), "error", id="any"),
+        pytest.param(TerminalError("never"), "terminal", id="terminal"),
+    ],
+)
+def test_an_exception_is_in_the_outcome(world: World, error: Exception, kind: str) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        raise error
+
+    databases = world.factory.informer("acme.io/v1", "databases")
+    outcome = world.reconcile(Controller("d", reconcile, databases), "default/a")
+
+    assert outcome.error is error
+    assert outcome.kind == kind
+
+
+def test_a_plain_function_reconciles_too(world: World) -> None:
+    seen: list[str] = []
+
+    def reconcile(request: Request, obj: KubeObject | None) -> None:
+        seen.append(f"{request} {obj is not None} {threading.current_thread().name}")
+
+    databases = world.factory.informer("acme.io/v1", "databases")
+    controller = Controller("d", reconcile, databases)
+
+    assert world.reconcile(controller, "default/a").error is None
+    assert world.reconcile(controller, "default/b").error is None
+    assert [each.split()[:2] for each in seen] == [["default/a", "True"], ["default/b", "False"]]
+
+
+def test_a_change_asks_for_its_owner_and_says_why(world: World, operator: _Operator) -> None:
+    world.reconcile(operator.controller, "default/a")
+    world.enqueued_by(operator.controller)
+
+    world.delete("v1", "configmaps", "a")
+
+    (request,) = world.enqueued_by(operator.controller)
+    assert request == Request("default/a")
+    (reason,) = request.reasons
+    assert (reason.event, reason.key) == ("deleted", "default/a")
+    assert world.enqueued_by(operator.controller) == [], "each is told once"
+
+
+def test_writes_of_a_reconcile_enqueue_as_those_of_others_do(
+    world: World, operator: _Operator
+) -> None:
+    world.reconcile(operator.controller, "default/a")
+
+    (request,) = world.enqueued_by(operator.controller)
+
+    assert [reason.event for reason in request.reasons] == ["added"]
+
+
+def test_what_existed_before_has_not_happened(world: World, operator: _Operator) -> None:
+    assert world.enqueued_by(operator.controller) == []
+
+    world.create(_database("b"))
+    world.update(_database("a", replicas=2))
+
+    assert world.enqueued_by(operator.controller) == [Request("default/b"), Request("default/a")]
+
+
+def test_each_controller_hears_by_itself(world: World, operator: _Operator) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        pass
+
+    other = Controller("other", reconcile, operator.databases)
+    world.create(_database("b"))
+
+    assert world.enqueued_by(operator.controller) == [Request("default/b")]
+    assert world.enqueued_by(other) == [Request("default/b")]
+
+
+def test_a_thought_event_enqueues_without_happening(world: World, operator: _Operator) -> None:
+    owned = set_controller_reference(world.get("acme.io/v1", "databases", "a"), _config_map("x"))
+    obj = world.kube_object(owned)
+
+    for event in (Added(obj), Updated(obj, obj), Deleted(obj)):
+        assert world.enqueued_by(operator.controller, event) == [Request("default/a")]
+    assert world.enqueued_by(operator.controller, Added(world.kube_object(_config_map()))) == []
+    with pytest.raises(NotFoundError):
+        world.get("v1", "configmaps", "x")
+
+
+class _PodView(View):
+    """What the mapping below reads."""
+
+    spec: _Spec
+
+
+class _Spec(View):
+    node_name: str = ""
+
+
+def test_a_thought_event_is_seen_through_the_informers_selector_and_projection() -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        pass
+
+    with World([_database()]) as world:
+        databases = world.factory.informer("acme.io/v1", "databases")
+        pods = world.factory.informer(
+            "v1", "pods", namespaces="shop", label_selector="app=web", projection=_PodView
+        )
+        controller = Controller("d", reconcile, databases)
+        controller.watches(pods, lambda pod: [f"default/{pod.view.spec.node_name}"])
+
+        def asked(old: JSONObject | None, new: JSONObject | None) -> list[str]:
+            before = None if old is None else world.kube_object(old)
+            after = None if new is None else world.kube_object(new)
+            event: Any
+            if after is None:
+                event = Deleted(before) if before else None
+            else:
+                event = Added(after) if before is None else Updated(before, after)
+            return [
+                f"{request} {request.reasons[0].event}"
+                for request in world.enqueued_by(controller, event)
+            ]
+
+        web, other = _pod("p", namespace="shop", app="web"), _pod("p", namespace="shop", app="x")
+        assert asked(None, web) == ["default/n1 added"]
+        assert asked(None, other) == []
+        assert asked(None, _pod("p", app="web")) == [], "another namespace"
+        assert asked(other, web) == ["default/n1 added"]
+        assert asked(web, other) == ["default/n1 deleted"]
+        assert asked(web, None) == ["default/n1 deleted"]
+        assert asked(other, None) == []
+        assert asked(other, other) == []
+
+
+def test_a_thought_event_that_no_informer_could_tell_is_refused(
+    world: World, operator: _Operator
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="no informer of controller databases"):
+        world.enqueued_by(operator.controller, Added(world.kube_object(_pod("p"))))
+
+
+def test_stale_caches_hear_of_nothing_until_the_end_of_the_block(
+    world: World, operator: _Operator
+) -> None:
+    with world.stale_caches():
+        world.patch("acme.io/v1", "databases", "a", {"spec": {"replicas": 7}})
+        assert world.enqueued_by(operator.controller) == []
+        world.reconcile(operator.controller, "default/a")
+        assert world.writes[0].body["data"] == {"n": "1"}, "the cache is behind"
+
+    assert world.enqueued_by(operator.controller) == [Request("default/a")]
+    world.reconcile(operator.controller, "default/a")
+    assert world.get("v1", "configmaps", "a")["data"] == {"n": "7"}
+
+
+def test_own_writes_are_read_even_from_stale_caches(world: World, operator: _Operator) -> None:
+    with world.stale_caches():
+        world.reconcile(operator.controller, "default/a")
+        outcome = world.reconcile(operator.controller, "default/a")
+
+        assert outcome.error is None
+        assert [write.verb for write in world.writes] == ["create"]
+
+
+def test_a_conflict_strikes_as_often_as_it_is_told(world: World, operator: _Operator) -> None:
+    world.reconcile(operator.controller, "default/a")
+    world.conflict_on("configmaps", "default/a", times=2)
+    world.clear_writes()
+
+    kinds = []
+    for replicas in (2, 3, 4):
+        world.patch("acme.io/v1", "databases", "a", {"spec": {"replicas": replicas}})
+        outcome = world.reconcile(operator.controller, "default/a")
+        kinds.append(type(outcome.error))
+
+    assert kinds == [ConflictError, ConflictError, type(None)]
+    assert [write.is_refused for write in world.writes] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("plural", "key"), [("configmaps", "default/other"), ("secrets", "default/a")]
+)
+def test_a_conflict_elsewhere_does_not_strike(
+    world: World, operator: _Operator, plural: str, key: str
+) -> None:
+    world.conflict_on(plural, key, verb="create", times=None)
+
+    assert world.reconcile(operator.controller, "default/a").error is None
+
+
+def test_any_refusal_can_be_had_and_ended(world: World, operator: _Operator) -> None:
+    world.fail_on("configmaps", verb="create", status=403, times=None)
+    for _ in range(3):
+        outcome = world.reconcile(operator.controller, "default/a")
+        assert isinstance(outcome.error, ForbiddenError)
+
+    world.stop_failing()
+
+    assert world.reconcile(operator.controller, "default/a").error is None
+
+
+def test_finalizers_and_events_work_as_in_production() -> None:
+    cleaned: list[str] = []
+    with World([_database()]) as world:
+        databases = world.factory.informer("acme.io/v1", "databases")
+        recorder = EventRecorder(world.cluster, "db")
+
+        async def reconcile(request: Request, obj: KubeObject | None) -> None:
+            async with finalizer(world.cluster, obj, "acme.io/x") as held:
+                if held.phase == "deleting" and obj is not None:
+                    cleaned.append(str(request))
+                    recorder.event(obj, "Cleaned")
+
+        controller = Controller("d", reconcile, databases)
+        world.run(recorder.start)
+        world.reconcile(controller, "default/a")
+        world.delete("acme.io/v1", "databases", "a")
+        world.reconcile(controller, "default/a")
+        world.run(recorder.aclose)
+
+        assert cleaned == ["default/a"]
+        assert world.list("acme.io/v1", "databases") == []
+        (event,) = world.list("events.k8s.io/v1", "events")
+        assert event["reason"] == "Cleaned"
+
+
+def test_two_worlds_beside_each_other_serve_one_controller() -> None:
+    copied: list[str] = []
+    with (
+        World([_config_map("x")], name="business") as business,
+        World(name="ingress", beside=business) as ingress,
+    ):
+        source = business.factory.informer("v1", "configmaps")
+        target = ingress.factory.informer("v1", "secrets")
+
+        async def reconcile(request: Request, obj: KubeObject | None) -> None:
+            copied.append(f"{request} {obj is not None} {target.lister.get(request.key)}")
+            metadata = {"name": request.name, "namespace": "default"}
+            await ingress.cluster.create(
+                {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+            )
+
+        controller = Controller("sync", reconcile, source)
+        controller.watches(target, lambda obj: Request(obj.key, "business"))
+
+        outcome = business.reconcile(controller, Request("default/x", "business"))
+
+        assert outcome.error is None
+        assert copied == ["business:default/x True None"]
+        assert [write.plural for write in ingress.writes] == ["secrets"]
+        assert business.writes == ()
+        assert ingress.enqueued_by(controller) == [Request("default/x", "business")]
+
+
+def test_a_resource_that_is_not_served_is_named_at_once(world: World) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        pass
+
+    wrong = world.factory.informer("acme.io/v1", "databasen")
+
+    with pytest.raises(InvalidArgumentError, match="does not serve 'databasen'"):
+        world.reconcile(Controller("d", reconcile, wrong), "default/a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [("Policy", "policies"), ("Gateway", "gateways"), ("Mesh", "meshes"), ("Box", "boxes")],
+)
+def test_the_plural_of_an_unknown_kind_is_guessed(kind: str, plural: str) -> None:
+    with World([{"apiVersion": "acme.io/v1", "kind": kind, "metadata": {"name": "a"}}]) as world:
+        assert world.get("acme.io/v1", plural, "a")["kind"] == kind
+
+
+async def test_it_works_inside_of_a_running_loop(world: World, operator: _Operator) -> None:
+    outcome = world.reconcile(operator.controller, "default/a")
+
+    assert outcome.error is None
+    assert asyncio.get_running_loop().is_running()
+
+
+def test_it_cannot_wait_for_itself(world: World) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        world.create(_pod("p"))
+
+    databases = world.factory.informer("acme.io/v1", "databases")
+    outcome = world.reconcile(Controller("d", reconcile, databases), "default/a")
+
+    assert isinstance(outcome.error, LifecycleError)
+    assert "await the methods of its cluster" in str(outcome.error)
+
+
+def test_informers_may_be_asked_for_at_any_time(world: World, operator: _Operator) -> None:
+    world.reconcile(operator.controller, "default/a")
+    pods = world.factory.informer("v1", "pods")
+
+    world.create(_pod("p"))
+
+    assert pods.lister.keys() == ["default/p"]
+
+
+def test_a_started_controller_works_in_it_too(world: World, operator: _Operator) -> None:
+    done = threading.Event()
+    operator.databases.add_event_handler(on_add=lambda _: done.set())
+
+    async def begin() -> None:
+        await operator.controller.start()
+
+    world.run(begin)
+    assert done.wait(5)
+    world.run(operator.controller.aclose)
+
+    with pytest.raises(LifecycleError):
+        world.reconcile(operator.controller, "default/a")
+
+
+def test_handlers_have_heard_when_a_change_returns(world: World) -> None:
+    heard: list[str] = []
+    pods = world.factory.informer("v1", "pods")
+    pods.add_event_handler(on_add=lambda pod: heard.append(str(pod.key)))
+
+    world.create(_pod("p"))
+
+    assert heard == ["default/p"]
+
+
+def test_there_is_no_network(
+    world: World, operator: _Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a socket is used")
+
+    for name in ("connect", "connect_ex", "bind", "listen"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+
+    assert world.reconcile(operator.controller, "default/a").error is None
+
+
+def test_a_test_takes_less_than_50_milliseconds() -> None:
+    took: list[float] = []
+    for _ in range(9):
+        began_at = time.perf_counter()
+        with World([_database()]) as world:
+            operator = _Operator(world.cluster, world.factory)
+            world.reconcile(operator.controller, "default/a")
+            world.delete("v1", "configmaps", "a")
+            assert world.enqueued_by(operator.controller) == [Request("default/a")]
+        took.append(time.perf_counter() - began_at)
+
+    assert statistics.median(took) < 0.05
+
+
+def test_closing_ends_its_thread_and_a_second_time_does_nothing(
+    world: World, operator: _Operator
+) -> None:
+    world.reconcile(operator.controller, "default/a")
+    assert _threads() == 1
+
+    world.close()
+    world.close()
+
+    assert _threads() == 0
+    with pytest.raises(LifecycleError, match="the World is closed"):
+        world.reconcile(operator.controller, "default/a")
+
+
+def test_a_world_that_is_forgotten_ends_its_thread() -> None:
+    world = World([_database()])
+    operator = _Operator(world.cluster, world.factory)
+    world.reconcile(operator.controller, "default/a")
+    forgotten = weakref.ref(world)
+
+    del world
+    gc.collect()
+
+    assert forgotten() is None
+    assert _threads() == 0
+
+
+def test_a_world_that_was_never_used_starts_nothing() -> None:
+    with World([_database()]) as world:
+        world.create(_pod("p"))
+        world.delete("v1", "pods", "p")
+
+        assert _threads() == 0
+    assert repr(world).startswith("<World at resource version")
+
+
+def _threads() -> int:
+    return sum(thread.name == "pyinformer world" for thread in threading.enumerate())
+
+
+_USER_OPTIONS = """
+[pytest]
+asyncio_mode = {mode}
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+markers = anyio
+"""
+
+_USER_TESTS = """
+import asyncio
+import pytest
+import pyinformer
+from pyinformer.testing import World
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
+
+def check():
+    world = World([POD])
+    seen = []
+    async def reconcile(request, obj):
+        await asyncio.sleep(0)
+        seen.append(obj.key)
+    controller = pyinformer.Controller("pods", reconcile, world.factory.informer("v1", "pods"))
+    assert world.reconcile(controller, "default/a").error is None
+    assert seen == ["default/a"]
+
+def test_plain():
+    check()
+
+@pytest.mark.asyncio
+async def test_asyncio():
+    check()
+
+@pytest.mark.anyio
+async def test_anyio():
+    check()
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "strict"])
+@pytest.mark.parametrize("anyio", [True, False], ids=["anyio", "no-anyio"])
+def test_it_works_beside_every_plugin(tmp_path: Path, mode: str, anyio: bool) -> None:
+    ignored = [] if anyio else ["-p", "no:anyio", "--deselect", "test_it.py::test_anyio"]
+    (tmp_path / "pytest.ini").write_text(_USER_OPTIONS.format(mode=mode))
+    (tmp_path / "test_it.py").write_text(_USER_TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ignored, "."]
+
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+
+    passed = 3 if anyio else 2
+    assert f"{passed} passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_it_is_the_real_library(world: World) -> None:
+    assert isinstance(world.cluster, pyinformer.Cluster)
+    assert isinstance(world.factory, pyinformer.SharedInformerFactory)
