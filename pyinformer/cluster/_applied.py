@@ -18,12 +18,10 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     ObjectMeta,
-    older,
-    resource_version_is_well_formed,
 )
 from pyinformer.cluster._patches import identity_field
 
-_MAX_REMEMBERED = 65_536  # about 25 MB; the one that was asked for longest ago goes first
+_MAX_REMEMBERED = 65_536  # about 30 MB; the one that was asked for longest ago goes first
 _SERVERS_OWN = frozenset({"managedFields", "resourceVersion", "uid"})
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
@@ -39,7 +37,6 @@ class Identity(NamedTuple):
 
 class _Applied(NamedTuple):
     uid: str
-    resource_version: str
     desired: bytes
     owned: bytes
 
@@ -67,9 +64,7 @@ class AppliedMemory:
         while len(self._applied) >= self._limit:
             del self._applied[next(iter(self._applied))]
         owned = _owned(answer, desired)
-        self._applied[identity] = _Applied(
-            meta.uid, meta.resource_version, _digest(_own(desired)), _digest(owned)
-        )
+        self._applied[identity] = _Applied(meta.uid, _digest(_own(desired)), _digest(owned))
 
     def forget(self, identity: Identity) -> None:
         """Take note that it is open what the server has."""
@@ -83,7 +78,7 @@ class AppliedMemory:
         Args:
             identity: who applies what.
             desired: what would be applied.
-            current: the object, perhaps from a cache that has not seen the last apply yet.
+            current: the object as it is known now.
             meta: its metadata.
         """
         last = self._applied.pop(identity, None)
@@ -92,14 +87,9 @@ class AppliedMemory:
         self._applied[identity] = last
         if last.uid != meta.uid or last.desired != _digest(_own(desired)):
             return False
-        return _is_before(meta.resource_version, last.resource_version) or last.owned == _digest(
-            _owned(current, desired)
-        )
-
-
-def _is_before(first: str, second: str) -> bool:
-    both = resource_version_is_well_formed(first) and resource_version_is_well_formed(second)
-    return both and older(first, second)
+        # However old `current` may be: an apply too many changes nothing, and after a restore of
+        # the server's data an old version is the newest there is.
+        return last.owned == _digest(_owned(current, desired))
 
 
 def _own(desired: JSONObject) -> JSONObject:

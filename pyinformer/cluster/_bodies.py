@@ -97,15 +97,16 @@ def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
         return body.to_dict()
     try:
         found = _json(body, omit_defaults=omit_defaults, keep_nulls=isinstance(body, Mapping))
-    except (TypeError, NotImplementedError) as error:
-        if isinstance(error, InvalidTypeError):
-            raise
+    except TypeError as error:
         reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
     except RecursionError as error:
         raise InvalidArgumentError(argument, "is nested too deeply, or contains itself") from error
     except _NotFiniteError as error:
         raise InvalidArgumentError(argument, "holds NaN or infinity; JSON has neither") from error
+    except ValueError as error:  # a model's own serializers; their words may quote the object
+        reason = f"a {type(body).__name__} cannot be written as JSON: {type(error).__name__}"
+        raise InvalidArgumentError(argument, reason) from None
     if not isinstance(found, dict):
         reason = f"is an object, its dict or a model, not {type(body).__name__}"
         raise InvalidTypeError(argument, reason)

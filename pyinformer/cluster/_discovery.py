@@ -68,7 +68,7 @@ class _Answer(Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
-_Table = tuple[APIResource, ...]
+_Table = list[APIResource]  # a new one for every answer, even if that says nothing new
 
 
 @final
@@ -121,14 +121,14 @@ class Discovery:
 
     def known(self, resource: GroupVersionResource) -> APIResource | None:
         """Return the description of a resource if it was asked for before; asks nobody."""
-        table = self._tables.get(resource.api_version, ())
+        table = self._tables.get(resource.api_version, [])
         return next((one for one in table if one.resource == resource), None)
 
     async def _find(
         self, api_version: str, matches: Callable[[APIResource], bool], what: str
     ) -> APIResource:
         table = self._tables.get(api_version)
-        found = next((one for one in table or () if matches(one)), None)
+        found = next((one for one in table or [] if matches(one)), None)
         if found is None:
             table = await self._newer(api_version, table)
             found = next((one for one in table if matches(one)), None)
@@ -161,7 +161,7 @@ class Discovery:
         try:
             answer = await self._connection.request("GET", path)
         except NotFoundError:
-            return ()
+            return []
         try:
             return _table(api_version, _decode(answer).resources)
         except msgspec.DecodeError as error:
@@ -174,7 +174,7 @@ def _table(api_version: str, entries: list[_Entry]) -> _Table:
     for entry in entries:
         plural, _, subresource = entry.name.partition("/")
         subresources.setdefault(plural, set()).update({subresource} - {""})
-    return tuple(
+    return [
         APIResource(
             resource=GroupVersionResource(group, version, entry.name),
             kind=entry.kind,
@@ -183,4 +183,4 @@ def _table(api_version: str, entries: list[_Entry]) -> _Table:
         )
         for entry in entries
         if "/" not in entry.name
-    )
+    ]

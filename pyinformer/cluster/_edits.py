@@ -7,12 +7,11 @@ refused.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from pyinformer.apimachinery import (
     InvalidArgumentError,
     InvalidObjectError,
-    InvalidTypeError,
     JSONObject,
     KubeObject,
     View,
@@ -60,7 +59,7 @@ def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject
     except InvalidObjectError:  # there is none yet, or one of an older version of the model
         after = {**whole, **body_of(status, "status")}
     patch = merge_patch(whole, after)
-    return {"status": patch} if patch or found is None else {}
+    return {"status": patch} if patch else {}
 
 
 def _edited(
@@ -68,17 +67,9 @@ def _edited(
 ) -> JSONObject:
     if not is_model(edited):
         return body_of(edited, argument)
-    seen: object = before.as_type(type(edited))
-    after = carry_over(
-        whole, whole_body_of(_as_body(seen), argument), whole_body_of(edited, argument)
-    )
-    if not isinstance(after, dict):
-        raise InvalidTypeError(argument, f"is an object, not {type(edited).__name__}")
-    return after
-
-
-def _as_body(model: object) -> Body:
-    return model  # type: ignore[return-value] # of the type of a Body
+    seen = before.as_type(type(edited))
+    images = whole_body_of(seen, argument), whole_body_of(edited, argument)
+    return cast("JSONObject", carry_over(whole, *images))  # of objects it makes an object
 
 
 def _at(body: JSONObject, path: tuple[str, ...]) -> object:

@@ -52,7 +52,7 @@ class ObjectClient(Applying):
             Safe.
         """
         resource = GroupVersionResource.of(api_version, plural)
-        raw = await self.connection.request("GET", object_path(resource, key))
+        raw = await self._sender.read(object_path(resource, key))
         return self._answers.record(resource, raw)
 
     async def create(

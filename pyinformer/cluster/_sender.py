@@ -1,4 +1,4 @@
-"""One write out, one answer in: at the agreed pace, and once.
+"""One request out, one answer in: writes at the agreed pace, and once.
 
 A write waits for its turn, leaves, and is repeated only after a 429, by which the server says that
 it did nothing. Whatever else goes wrong is the caller's to judge: nobody knows whether a write was
@@ -8,6 +8,7 @@ carried out whose answer was lost.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -38,10 +39,10 @@ class WriteStatistics:
     """Writes that would have changed nothing and did not leave."""
 
     retried: int
-    """Repetitions after a 429."""
+    """Repetitions after a 429, of reads too."""
 
     waiting: int
-    """Writes that wait at present, for their turn or for the server."""
+    """Requests that wait at present, for their turn or for a busy server."""
 
     observer_failures: int
     """How often an observer of writes raised."""
@@ -79,14 +80,33 @@ class Sender:
             A write that waits does not leave; of one that has left it is unknown whether it was
             carried out.
         """
-        left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
-        while True:
+
+        async def attempt() -> bytes:
             await self._wait_for_turn()
             self.sent += 1
+            return await self._connection.request(
+                method, path, query=query, body=body, content_type=content_type
+            )
+
+        return await self._patiently(attempt)
+
+    async def read(self, path: str) -> bytes:
+        """Send a read, which needs no turn, and return its answer.
+
+        Raises:
+            APIStatusError: the server refused.
+            TransportError: the answer did not come.
+
+        Cancellation:
+            Safe.
+        """
+        return await self._patiently(lambda: self._connection.request("GET", path))
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[bytes]]) -> bytes:
+        left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
+        while True:
             try:
-                return await self._connection.request(
-                    method, path, query=query, body=body, content_type=content_type
-                )
+                return await attempt()
             except TooManyRequestsError as error:
                 seconds = error.retry_after_seconds
                 seconds = _DEFAULT_RETRY_AFTER_SECONDS if seconds is None else seconds

@@ -340,3 +340,32 @@ def test_what_is_no_object_is_refused(body: Any, error: type[Exception], words: 
         body_of(body)
 
     assert str(raised.value).startswith("obj: ")
+
+
+def test_a_model_that_cannot_say_what_it_is_is_refused_without_its_words() -> None:
+    class Broken(pydantic.BaseModel):
+        """A model whose serializer fails."""
+
+        password: str = "hunter2"
+
+        @pydantic.field_serializer("password")
+        def fail(self, value: str) -> str:
+            """Raise."""
+            raise ValueError(value)
+
+    with pytest.raises(InvalidArgumentError, match="cannot be written as JSON") as raised:
+        body_of(Broken())
+
+    assert "hunter2" not in str(raised.value)
+
+
+def test_no_status_and_an_empty_one_are_the_same() -> None:
+    body = {name: value for name, value in DEPLOYMENT.items() if name != "status"}
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
+    raw = msgspec.json.encode(body)
+
+    assert status_patch_of(codec.decode(raw, 0, len(raw)), {}) == {}
+
+
+def test_an_object_within_a_dict_is_taken_whole() -> None:
+    assert body_of({"template": deployment()})["template"] == DEPLOYMENT
