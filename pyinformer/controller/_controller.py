@@ -19,6 +19,7 @@ from pyinformer.apimachinery import (
     ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
+    LifecycleError,
     NotFoundError,
     TransportError,
     V,
@@ -316,7 +317,7 @@ class Controller(Generic[V]):
         Cancellation:
             Safe.
         """
-        await self._life.wait_ended()
+        await (self.engine.life or self._life).wait_ended()
 
     async def aclose(self) -> None:
         """Stop in order: sources, what is in flight, caches that it has started.
@@ -327,10 +328,14 @@ class Controller(Generic[V]):
 
         Raises:
             InternalError: something inside had crashed.
+            LifecycleError: it is in a group that runs: that is to be closed.
 
         Cancellation:
             Takes effect when everything has ended, which the deadlines bound.
         """
+        if self.engine.life not in {None, self._life}:
+            reason = "was started in a ControllerGroup: close the group"
+            raise LifecycleError(f"controller {self.name} {reason}")
         await self._life.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -41,6 +41,7 @@ from pyinformer.workqueue import PriorityQueue
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from pyinformer.controller._life import Life
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._slot import Ended
     from pyinformer.controller._sources import Source
@@ -81,9 +82,8 @@ class Engine(Generic[V]):
         """The caches that have to be filled before the first reconcile."""
         self.before_attach: list[Callable[[], Any]] = []
         """Coroutine functions to be called when the caches are filled."""
-        self.on_crash: Callable[[BaseException], None] | None = None
-        """Is told of a bug of ours."""
-        self.is_begun: bool = False
+        self.life: Life | None = None
+        """Who has started it; None before."""
         self.has_synced: bool = False
         self.is_running: bool = False
         self.queue: PriorityQueue[Request] = PriorityQueue(name, metrics=metrics)
@@ -130,21 +130,24 @@ class Engine(Generic[V]):
         Raises:
             LifecycleError: the controller was started.
         """
-        if self.is_begun:
+        if self.life is not None:
             raise LifecycleError(f"controller {self.name} was started: add its sources before")
         self.sources.append(source)
         if informer is not None and informer not in self.informers:
             self.informers.append(informer)
 
-    def begin_nowait(self) -> None:
-        """Take note of the start.
+    def refuse_if_begun(self) -> None:
+        """Refuse a second start.
 
         Raises:
             LifecycleError: it was started before.
         """
-        if self.is_begun:
+        if self.life is not None:
             raise LifecycleError(f"controller {self.name} was started before; make a new one")
-        self.is_begun = True
+
+    def begin_nowait(self, life: Life) -> None:
+        """Take note of the start, and of who ends it."""
+        self.life = life
 
     async def open(self, group: TaskGroup) -> None:
         """Wait for the caches, have the sources enqueue what exists, and start the workers.
@@ -218,7 +221,7 @@ class Engine(Generic[V]):
         Cancellation:
             Reaches the reconcile, which is awaited up to the grace.
         """
-        if self.is_begun:
+        if self.life is not None:
             raise LifecycleError(f"controller {self.name} was started: enqueue the request instead")
         return await self._slots.once(request, self._judge)
 
@@ -260,8 +263,8 @@ class Engine(Generic[V]):
             self._found_hot(prepared)
         return prepared
 
-    def _conclude(self, request: Request, ended: Ended, now: float) -> Outcome:
-        outcome = self._judge(request, ended, now)
+    def _conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
+        outcome = self._judge(request, ended, now, seconds)
         if outcome.after_seconds is not None:
             is_failure = outcome.is_failure
             self.intake.put_after_nowait(
@@ -276,7 +279,7 @@ class Engine(Generic[V]):
         wanted = outcome.priority
         return self.queue.priority_of(outcome.request) if wanted is None else wanted
 
-    def _judge(self, request: Request, ended: Ended, now: float) -> Outcome:
+    def _judge(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
         if ended is None or isinstance(ended, Result):
             outcome = self._outcomes.succeeded(request, ended)
             if _log.isEnabledFor(logging.DEBUG):
@@ -286,7 +289,7 @@ class Engine(Generic[V]):
             self._log_failure(outcome, ended)
         self._counts[outcome.kind] += 1
         if self._metrics is not NO_METRICS:
-            self._measure(outcome)
+            self._measure(outcome, seconds)
         return outcome
 
     def _log_success(self, outcome: Outcome) -> None:
@@ -328,10 +331,11 @@ class Engine(Generic[V]):
         )
         self._metrics.increment("controller_hot_loops_total", {"controller": self.name})
 
-    def _measure(self, outcome: Outcome) -> None:
+    def _measure(self, outcome: Outcome, seconds: float) -> None:
         labels = {"controller": self.name}
         result = _METRIC_RESULTS.get(outcome.kind, "error")
         increment = self._metrics.increment
+        self._metrics.observe("controller_runtime_reconcile_time_seconds", seconds, labels)
         increment("controller_runtime_reconcile_total", {**labels, "result": result})
         if result == "error":
             increment("controller_runtime_reconcile_errors_total", labels)
@@ -341,8 +345,8 @@ class Engine(Generic[V]):
             increment("controller_runtime_reconcile_timeouts_total", labels)
 
     def _crashed(self, error: BaseException) -> None:
-        if self.on_crash is not None:
-            self.on_crash(error)
+        if self.life is not None:
+            self.life.break_nowait(error)
 
 
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")

@@ -8,10 +8,12 @@ the keys of one window. A key that was found hot stays so while it would be, at 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     from pyinformer.controller._request import Request
+
+_MAX_COUNTED: Final = 65_536  # keys per window; in a storm of more the count begins again earlier
 
 
 @final
@@ -59,6 +61,8 @@ class HotLoops:
         """
         if now >= self._ends_at:
             self._roll(now)
+        elif len(self._counts) >= _MAX_COUNTED:
+            self._counts = {key: self._counts.get(key, 0) for key in self._hot}
         count = self._counts[request] = self._counts.get(request, 0) + 1
         if request in self._hot:
             self._hot[request] = now + self._delay_seconds

@@ -79,8 +79,9 @@ class Life:
         if self._is_closed:
             raise LifecycleError(f"{self._name} is closed; make a new one")
         for engine in self._engines:
-            engine.begin_nowait()
-            engine.on_crash = self._break_nowait
+            engine.refuse_if_begun()
+        for engine in self._engines:
+            engine.begin_nowait(self)
         self.watchdog.start_nowait()
         try:
             await self._host.start()
@@ -128,12 +129,14 @@ class Life:
             was_closed = self._is_closed
             try:
                 await self.start()
+            except LifecycleError:
+                if was_closed or not self._is_closed:
+                    raise
+                return  # closed while it started, which is an end like any other
+            try:
                 if not self._is_asked:
                     task_status.started()
                 await self._ended.wait()
-            except LifecycleError:
-                if was_closed or not self._is_closed:
-                    raise  # closed while it started is an end like any other
             finally:
                 await self.aclose()
 
@@ -157,7 +160,8 @@ class Life:
             _log.info("%s: %s: stops in order; once more forces", self._name, signal_name)
             self.ask_nowait()
 
-    def _break_nowait(self, error: BaseException) -> None:
+    def break_nowait(self, error: BaseException) -> None:
+        """Take note of a bug of ours, and end."""
         self._breakage = self._breakage or error
         self._broken.set()
 

@@ -9,6 +9,7 @@ retry would have: a storm of events cannot turn backoff into hammering.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
@@ -116,14 +117,14 @@ class Outcomes:
             self._failing.pop(request, None)
             return Outcome(request=request, kind="terminal", error=error)
         failures, retry_at = self._failing.get(request, (0, now))
-        if isinstance(cause, RetryAfter):
-            kind: OutcomeKind = "retry_after"
-            retry_at = max(retry_at, now + cause.retry_after_seconds)
-        else:
-            kind = "error"
-            if retry_at <= now:
-                retry_at = now + self._delay(failures)
-                failures += 1
+        kind: OutcomeKind = "error"
+        wanted_seconds = _wanted_seconds(cause)
+        if wanted_seconds is not None:
+            kind = "retry_after"
+            retry_at = max(retry_at, now + wanted_seconds)
+        elif retry_at <= now:
+            retry_at = now + self._delay(failures)
+            failures += 1
         self._failing[request] = failures, retry_at
         return Outcome(
             request=request,
@@ -143,3 +144,10 @@ def _only_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def _wanted_seconds(error: BaseException) -> float | None:
+    """Return when it is to be retried; a subclass that forgot to say so is an error like any."""
+    seconds = getattr(error, "retry_after_seconds", None) if isinstance(error, RetryAfter) else None
+    is_usable = isinstance(seconds, int | float) and 0 <= seconds < math.inf
+    return seconds if is_usable else None

@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import anyio
 
 from pyinformer.apimachinery import QueueClosedError, ReconcileTimeoutError
+from pyinformer.controller._outcomes import Outcome
+from pyinformer.controller._request import Request
 from pyinformer.controller._slot import Deadlines, Ended, Slot
 
 if TYPE_CHECKING:
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.controller._outcomes import Outcome
-    from pyinformer.controller._request import Request
     from pyinformer.controller._result import Result
     from pyinformer.controller._status import SlotStatus
     from pyinformer.tasks import UserTasks
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pyinformer.controller")
 
 _FORCED_SECONDS = 0.25  # what a cancelled reconcile gets when somebody is in a hurry
+
+Conclude: TypeAlias = Callable[[Request, Ended, float, float], Outcome]
+"""Is told of a request how it ended, when, and after how many seconds."""
 
 
 @final
@@ -55,7 +58,7 @@ class Slots:
         tasks: UserTasks,
         prepare: Callable[[Request, float], Request | None],
         attempt: Callable[[Request], Awaitable[Result | None]],
-        conclude: Callable[[Request, Ended, float], object],
+        conclude: Conclude,
         options: ControllerOptions,
     ) -> None:
         self._controller = controller
@@ -94,9 +97,7 @@ class Slots:
         """
         return tuple(slot.status(now) for slot in tuple(self._slots))
 
-    async def once(
-        self, request: Request, conclude: Callable[[Request, Ended, float], Outcome]
-    ) -> Outcome:
+    async def once(self, request: Request, conclude: Conclude) -> Outcome:
         """Reconcile one request in a slot of its own.
 
         Args:
@@ -193,7 +194,9 @@ class Slots:
             try:
                 prepared = self._prepare(request, now())
                 if prepared is not None:
-                    self._conclude(prepared, await self._reconcile(slot, prepared), now())
+                    ended = await self._reconcile(slot, prepared)
+                    ended_at = now()
+                    self._conclude(prepared, ended, ended_at, ended_at - slot.started_at)
             finally:
                 queue.done(request)
 
@@ -201,7 +204,7 @@ class Slots:
         self,
         slot: Slot,
         request: Request,
-        conclude: Callable[[Request, Ended, float], Outcome],
+        conclude: Conclude,
         outcome: asyncio.Future[Outcome],
     ) -> None:
         slot.task = asyncio.current_task()
@@ -209,7 +212,7 @@ class Slots:
         def give(ended: Ended) -> None:
             if not outcome.done():
                 now = asyncio.get_running_loop().time()
-                outcome.set_result(conclude(request, ended, now))
+                outcome.set_result(conclude(request, ended, now, now - slot.started_at))
 
         slot.on_poisoned = give
         try:
@@ -247,7 +250,8 @@ class Slots:
         if self._is_closing:
             self.cancelled += 1
         elif slot.is_worker:
-            self._conclude(request, error, asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
+            self._conclude(request, error, now, now - slot.started_at)
         raise error
 
     def _timed_out(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import traceback
 
 from pyinformer.apimachinery import InvalidHandlerError
 
@@ -57,8 +56,10 @@ def name_of(function: object) -> str:
 
 def place_of(error: BaseException) -> str:
     """Return where an error was raised, without its text, which may quote an object."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
+    last = error.__traceback__
+    if last is None:
         return "at an unknown place"
-    last = frames[-1]
-    return f"at {last.filename}:{last.lineno} in {last.name}"
+    while last.tb_next is not None:
+        last = last.tb_next
+    code = last.tb_frame.f_code
+    return f"at {code.co_filename}:{last.tb_lineno} in {code.co_name}"

@@ -12,6 +12,7 @@ from itertools import pairwise
 import pytest
 
 from pyinformer import (
+    ConflictError,
     Controller,
     InvalidArgumentError,
     InvalidHandlerError,
@@ -570,11 +571,14 @@ class Counted:
 
     def __init__(self) -> None:
         self.counts = Counter[tuple[str, ...]]()
+        self.seconds = 0.0
 
     def increment(self, name: str, labels: dict[str, str]) -> None:
         self.counts[name, *labels.values()] += 1
 
-    def observe(self, name: str, value: float, labels: dict[str, str]) -> None: ...
+    def observe(self, name: str, value: float, labels: dict[str, str]) -> None:
+        if name == "controller_runtime_reconcile_time_seconds":
+            self.seconds += value
 
     def set(self, name: str, value: float, labels: dict[str, str]) -> None: ...
 
@@ -596,6 +600,32 @@ async def test_metrics_are_named_as_controller_runtimes() -> None:
         ("controller_runtime_reconcile_errors_total", "c"): 2,
         ("controller_runtime_terminal_reconcile_errors_total", "c"): 1,
     }
+
+
+async def test_the_time_that_reconciles_take_is_measured() -> None:
+    async def reconcile(request: Request, obj: object) -> None:
+        await elapse(3.0)
+
+    metrics = Counted()
+    controller = Controller("c", reconcile, options=options(), metrics=metrics)  # type: ignore[arg-type]
+    async with controller:
+        controller.enqueue("default/a")
+        controller.enqueue("default/b")
+        await elapse(10.0)
+    assert metrics.seconds == 6.0
+
+
+async def test_a_conflict_on_every_write_is_retried_ever_later_and_no_alarm(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conflict = ConflictError(status=409, reason="Conflict", message="secret")
+    calls = Calls(*[conflict] * 5)
+    async with running(calls, initial_backoff_seconds=1.0) as (controller, said):
+        said.say("default/a")
+        await elapse(100.0)
+        assert controller.status().outcomes["error"] == 5
+    assert calls.times == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0]
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 async def test_the_status_shows_what_is_in_flight_and_since_when() -> None:

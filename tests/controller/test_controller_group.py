@@ -83,6 +83,22 @@ async def test_a_controller_of_a_group_is_not_started_by_itself() -> None:
     async with ControllerGroup(controller):
         with pytest.raises(LifecycleError, match="was started before"):
             await controller.start()
+        with pytest.raises(LifecycleError, match="was started before"):
+            await ControllerGroup(controller).run()
+        with pytest.raises(LifecycleError, match="close the group"):
+            await controller.aclose()
+        assert controller.is_running
+    await controller.wait_ended()
+
+
+async def test_a_group_with_a_controller_that_runs_starts_none_of_its_others() -> None:
+    busy, free = Controller("busy", Calls()), Controller("free", Calls())
+    async with busy:
+        with pytest.raises(LifecycleError, match="controller busy was started before"):
+            await ControllerGroup(free, busy).start()
+        assert busy.is_running
+    async with free:
+        assert free.is_running
 
 
 async def test_an_empty_group_starts_and_ends() -> None:

@@ -82,6 +82,16 @@ def test_a_window_forgets_the_keys_of_the_one_before() -> None:
     assert len(loops._counts) == 1
 
 
+def test_a_storm_of_keys_is_counted_in_bounded_memory_and_hot_keys_stay_hot() -> None:
+    loops = hot_loops()
+    _heat(loops, 0.0)
+    for number in range(100_000):
+        loops.started(Request(f"default/{number}"), 0.0)
+    assert len(loops._counts) <= 65_536
+    loops.started(_KEY, 1.0)
+    assert loops.hot(1.0) == (_KEY,)
+
+
 def test_a_key_has_so_many_starts_per_period() -> None:
     limit = KeyLimit(limit=2, period_seconds=10.0)
     for now in (0.0, 4.0):

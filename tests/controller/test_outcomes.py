@@ -103,6 +103,14 @@ def test_a_failure_during_a_pending_retry_keeps_its_deadline_and_does_not_count(
     assert (outcome.after_seconds, outcome.failures) == (4.0, 3)
 
 
+def test_a_retry_after_that_names_no_time_is_an_error_like_any() -> None:
+    class Forgetful(RetryAfter):
+        def __init__(self) -> None:
+            Exception.__init__(self)
+
+    assert outcomes().failed(_KEY, Forgetful(), 0.0).kind == "error"
+
+
 def test_retry_after_does_not_shorten_a_pending_retry_but_may_put_it_off() -> None:
     deciding = outcomes()
     deciding.failed(_KEY, RetryAfter(60), 0.0)
