@@ -481,6 +481,7 @@ class SharedInformer(Generic[V]):
             reflector=self._reflector.status(),
             indexes=self._indexer.indexes(),
             handlers=self._audience.status(life.now()),
+            own_writes=self._freshness.overlay.statistics(),
             crash=None if life.crash is None else str(life.crash),
         )
 

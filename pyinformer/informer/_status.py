@@ -11,7 +11,7 @@ from typing import final
 
 from pyinformer.informer._listener import HandlerStatus
 from pyinformer.reflector import ReflectorStatus
-from pyinformer.store import IndexStatistics
+from pyinformer.store import IndexStatistics, OverlayStatistics
 from pyinformer.tasks import WatchdogStatistics
 
 
@@ -33,6 +33,8 @@ class InformerStatus:
     reflector: ReflectorStatus
     indexes: tuple[IndexStatistics, ...]
     handlers: tuple[HandlerStatus, ...]
+    own_writes: OverlayStatistics | None = None
+    """This process's writes that are read at once, though the cache has not heard of them yet."""
     crash: str | None = None
     """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
 

@@ -84,6 +84,9 @@ async def test_a_write_is_read_at_once_while_the_watch_is_stalled(
         ]
         assert pods.lister.index_values("node") == ["n2"]
         assert pods.status().objects == 2  # the cache itself is as it was
+        own_writes = pods.status().own_writes
+        assert own_writes is not None
+        assert own_writes.entries == 3
         assert notes.heard == ["add default/a", "add default/b"]
 
         apiserver.faults.release()
