@@ -195,7 +195,8 @@ def _origins(
 def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]]:
     """Return which stretches of two lists correspond: each place to itself if none came or went."""
     if len(before) == len(after):
-        return [(range(place, place + 1),) * 2 for place in range(len(before))]
+        places = [range(place, place + 1) for place in range(len(before))]
+        return list(zip(places, places, strict=True))
     steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return [(range(*step[1:3]), range(*step[3:])) for step in steps]
 

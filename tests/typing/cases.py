@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, reveal_type
 
-from pyinformer import Controller, SharedInformer
+from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
 
 if TYPE_CHECKING:
@@ -211,3 +211,18 @@ async def controllers(
     controller.watches(viewed, lambda pod: [pod.view.spec])  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     reveal_type((await controller.reconcile_once("a/b")).after_seconds)  # float | None
     reveal_type(controller.status().poisoned)  # tuple[str, ...]
+
+
+async def writes(cluster: Cluster, plain: KubeObject, viewed: KubeObject[PodView]) -> None:
+    """Writes take objects of any view, dicts and models, and give plain objects."""
+    reveal_type(await cluster.get("v1", "pods", "default/a"))  # KubeObject[None]
+    reveal_type(await cluster.create({"kind": "Pod"}))  # KubeObject[None]
+    reveal_type(await cluster.patch(viewed, PodStatus()))  # KubeObject[None]
+    reveal_type(await cluster.status(viewed, {"phase": "Running"}))  # KubeObject[None]
+    reveal_type(await cluster.delete(viewed))  # KubeObject[None] | None
+    reveal_type(await cluster.delete("v1", "pods", "default/a"))  # KubeObject[None] | None
+    reveal_type(await retry_on_conflict(lambda: cluster.replace(plain)))  # KubeObject[None]
+    upserted = await create_or_update(cluster, plain)
+    reveal_type(upserted.object)  # KubeObject[None]
+    await cluster.replace(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await cluster.apply({})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
