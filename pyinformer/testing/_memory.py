@@ -26,6 +26,9 @@ from pyinformer.testing._failure import Failure
 from pyinformer.testing._faults import Fault, scripted_failure
 from pyinformer.transport import Body, ClusterConfig, Query, status_error
 
+NAME_HEADER: Final = "x-created-name"
+"""Where the record of a request has the name of what is to be created."""
+
 _SERVER: Final = "http://world.invalid"  # a name that no resolver may ever find
 _FIRST_SUCCESS: Final = 200
 _FIRST_NO_SUCCESS: Final = 300
@@ -346,7 +349,28 @@ def _call(method: str, path: str, query: Query, content: bytes, content_type: st
         raw_path=path,
         path=unquote(path),
         query=dict(query),
-        headers={"user-agent": "pyinformer"},
+        headers={"user-agent": "pyinformer", NAME_HEADER: _created_name(method, content)},
         content_type=content_type,
         read=read,
     )
+
+
+def _created_name(method: str, content: bytes) -> str:
+    """Return the name of what is to be created; it stands in no path."""
+    if method != "POST":
+        return ""
+    try:
+        return _decode_named(content).metadata.name
+    except msgspec.DecodeError:
+        return ""
+
+
+class _NamedMeta(Struct):
+    name: str = ""
+
+
+class _Named(Struct):
+    metadata: _NamedMeta = msgspec.field(default_factory=_NamedMeta)
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode

@@ -27,7 +27,7 @@ from pyinformer.testing._door import Backend, Door
 from pyinformer.testing._faults import Fault, FaultScript
 from pyinformer.testing._journal import Journal, RequestRecord
 from pyinformer.testing._leases import Leases
-from pyinformer.testing._memory import MemoryWire
+from pyinformer.testing._memory import NAME_HEADER, MemoryWire
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._resources import Registry
 from pyinformer.testing._seen_by import decoded, requests_of, seen_by
@@ -400,7 +400,8 @@ class World(ObjectControl):
     ) -> None:
         def matches(record: RequestRecord) -> bool:
             is_meant = plural in (None, record.resource, record.resource.partition(".")[0])
-            found = key_of(record.namespace, record.name)
+            name = record.name or record.headers.get(NAME_HEADER, "")
+            found = key_of(record.namespace, name)
             return is_meant and record.verb in verbs and key in (None, found)
 
         self._faults.add(replace(fault, match=matches))

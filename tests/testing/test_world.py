@@ -349,6 +349,13 @@ def test_a_conflict_strikes_as_often_as_it_is_told(world: World, operator: _Oper
     assert [write.is_refused for write in world.writes] == [True, True, False]
 
 
+def test_a_conflict_strikes_what_is_to_be_created(world: World, operator: _Operator) -> None:
+    world.conflict_on("configmaps", "default/a", verb="create")
+
+    assert isinstance(world.reconcile(operator.controller, "default/a").error, ConflictError)
+    assert world.reconcile(operator.controller, "default/a").error is None
+
+
 @pytest.mark.parametrize(
     ("plural", "key"), [("configmaps", "default/other"), ("secrets", "default/a")]
 )
