@@ -14,6 +14,9 @@ from contextlib import asynccontextmanager
 from typing import Final, final
 from urllib.parse import unquote
 
+import msgspec
+from msgspec import Struct
+
 from pyinformer.apimachinery import (
     APIStatusError,
     LifecycleError,
