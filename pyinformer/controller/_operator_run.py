@@ -6,6 +6,7 @@ probes. It starts in order (health, caches, sync with a deadline, workers) and s
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -61,6 +62,7 @@ class OperatorRun:
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._hints: list[str] = []
+        self._report: asyncio.TimerHandle | None = None
         self._health: HealthServer | None = None
         if health_port is not None:
             checks = {"/healthz": self._crashes, "/readyz": self._not_ready}
@@ -170,13 +172,23 @@ class OperatorRun:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Add to a failed sync what can be done about it."""
+        """Say from time to time what a start waits for, and what can be done if it is in vain."""
+        self._report = asyncio.get_running_loop().call_later(_REPORT_SECONDS, self._report_nowait)
         try:
             yield
         except CacheSyncTimeoutError as error:
             for hint in self._hints:
                 error.add_note(hint)
             raise
+        finally:
+            if self._report is not None:
+                self._report.cancel()
+
+    def _report_nowait(self) -> None:
+        if not all(one.has_synced for one in self._controllers):
+            _log.warning("still starting: %s", "; ".join(self._not_ready()))
+            loop = asyncio.get_running_loop()
+            self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
 
     def _crashes(self) -> Sequence[str]:
         """Say what only a new process can mend."""
@@ -193,6 +205,7 @@ class OperatorRun:
         return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
 
 
+_REPORT_SECONDS = 5.0  # a start takes less; who waits longer wants to know what for
 _HELP = (
     "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
     " correct the name"

@@ -12,12 +12,20 @@ import pytest
 import pyinformer
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
+    InternalError,
     InvalidArgumentError,
     InvalidHandlerError,
     InvalidTypeError,
     LifecycleError,
 )
-from pyinformer.controller import ControllerOptions, Operator, Request, Result, custom_resource
+from pyinformer.controller import (
+    ControllerOptions,
+    Operator,
+    Request,
+    Result,
+    _operator_run,
+    custom_resource,
+)
 from pyinformer.testing import APIServer, Token
 from tests.controller.test_health import ask, get
 from tests.waiting import until
@@ -300,6 +308,25 @@ async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
     assert "the server serves no backups of acme.io/v1" in caplog.text
 
 
+async def test_a_start_that_takes_long_says_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_operator_run, "_REPORT_SECONDS", 0.1)
+    with APIServer(tokens=[Token(value="t", verbs=("*",), resources=("pods",))]) as api:
+        api.register("acme.io/v1", "Database", "databases")
+        app = Operator("test")
+        app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
+        credentials = pyinformer.transport.StaticCredentials.bearer("t")
+        config = pyinformer.ClusterConfig(server=api.url, credentials=credentials)
+        with pytest.raises(CacheSyncTimeoutError):
+            async with pyinformer.connect(config=config) as cluster, app.running(cluster):
+                pass
+
+    reports = [each for each in caplog.messages if each.startswith("still starting: not running")]
+    assert len(reports) > 1
+    assert "403 Forbidden" in reports[-1]
+
+
 async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APIServer) -> None:
     @custom_resource("acme.io/v1", "backups")
     class Backup(msgspec.Struct):
@@ -328,6 +355,23 @@ async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APISer
             starting.cancel()
             await asyncio.wait((starting,))
             await run.aclose()
+
+
+async def test_it_is_not_healthy_once_a_cache_has_crashed(api: APIServer) -> None:
+    app = Operator("test")
+    app.reconcile("acme.io/v1", "databases")(_Seen())
+
+    with pytest.raises(InternalError):
+        async with connected(api) as cluster, app.running(cluster, health_port=0) as run:
+            port = int(str(run.health_url).rpartition(":")[2])
+            assert (await ask(port, get("/healthz"))) == (200, "ok\n")
+            run._factory.informers[0]._broken(ValueError("a bug"))
+            await until(lambda: run._factory.informers[0].crash)
+
+            status, body = await ask(port, get("/healthz"))
+
+    assert status == 503
+    assert body.startswith("databases.v1.acme.io: crashed")
 
 
 def test_what_a_user_may_not_read_ends_the_program_with_the_reason() -> None:
