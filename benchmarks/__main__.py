@@ -16,6 +16,14 @@ from benchmarks._generator import PodSizes
 from benchmarks._measure import PEERS, measure, running_server
 from benchmarks._phases import Measurement
 from benchmarks._processes import pick_cpus
+from benchmarks._queue import (
+    CLIENT_GO,
+    QueueWorkload,
+    client_go_program,
+    measure_round,
+    queue_rows,
+)
+from benchmarks._queue import PEERS as QUEUE_PEERS
 from benchmarks._report import Section, make_record, show, write_json
 from benchmarks._rows import Spec, make_rows, read_specs, sync_specs, update_specs
 
@@ -43,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; return the exit status."""
     options = _parser().parse_args(arguments)
     sections = [_run(plan, seed=options.seed) for plan in _plans(options)]
+    if options.smoke or options.queue is not None:
+        sections.append(_run_queue(options))
     record = make_record(sections)
     show(record)
     if options.json is not None:
@@ -62,6 +72,8 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
     objects = _SMOKE_OBJECTS if options.smoke else options.objects
     chosen = options.peers or (*_UPDATE_PEERS, *_SYNC_PEERS, *_READ_PEERS)
     plans: list[Plan] = []
+    if options.queue is not None and not options.smoke:
+        return plans
     if options.smoke or options.sync is None:
         plans.append(
             Plan(
@@ -129,6 +141,28 @@ def _run(plan: Plan, *, seed: int) -> Section:
     return Section(plan.title, workload, make_rows(plan.specs(sizes), plan.peers, rounds), rounds)
 
 
+def _run_queue(options: argparse.Namespace) -> Section:
+    cpu, _ = pick_cpus()
+    peers = [peer for peer in QUEUE_PEERS if not (options.smoke and peer == CLIENT_GO)]
+    workload = QueueWorkload(options.queue or 0, 1_000_000, 10_000_000)
+    if options.smoke:
+        workload = QueueWorkload(_SMOKE_OBJECTS, _SMOKE_OBJECTS, _SMOKE_UPDATES, repeats=1)
+    rounds: list[dict[str, Measurement]] = []
+    with client_go_program(wanted=CLIENT_GO in peers) as program:
+        for number in range(1 if options.smoke else options.rounds):
+            print(f"Work queue: round {number + 1}", file=sys.stderr)
+            found = measure_round(_rotated(peers, number), workload, program, cpu=cpu)
+            rounds.append({peer: found[peer] for peer in peers})
+    known: dict[str, float | int | str] = {
+        "keys": workload.keys,
+        "keys for memory": workload.waiting,
+        "keys that pass": workload.passing,
+        "rounds": len(rounds),
+        "CPU": f"{cpu}",
+    }
+    return Section("Work queue", known, queue_rows(peers, rounds), rounds)
+
+
 def _rotated(peers: Sequence[str], number: int) -> list[str]:
     """Begin each round with another peer, so that none always runs on the warmer machine."""
     first = number % len(peers)
@@ -147,6 +181,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other pods")
     parser.add_argument(
         "--sync", type=_positive, metavar="N", help="measure a sync of N pods instead (100000)"
+    )
+    parser.add_argument(
+        "--queue",
+        type=_positive,
+        metavar="N",
+        nargs="?",
+        const=100_000,
+        help="measure work queues of N keys beside client-go's instead; needs Go (100000)",
     )
     parser.add_argument(
         "--peers", nargs="+", choices=PEERS, metavar="PEER", help="only these, in this order"
