@@ -134,8 +134,9 @@ class ObjectClient(Applying):
         """Send what was edited in an object, and nothing else.
 
         Fields that a model does not know are kept, those in elements of lists too: elements are
-        recognised by their name, type, port or the like. A list goes as a whole: with
-        `check_version` it cannot undo what others wrote to it in between.
+        recognised by their name, type, port or the like, others by their place; one with another
+        name is another one. A list goes as a whole: with `check_version` it cannot undo what
+        others wrote to it in between.
 
         Args:
             obj: the object as it was.

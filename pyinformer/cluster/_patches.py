@@ -16,11 +16,11 @@ import msgspec
 
 from pyinformer.apimachinery import ABSENT, Absent, InvalidArgumentError, JSONObject, JSONValue
 
+_NAMES: Final = ("name", "uid", "id", "type")
+"""What an element cannot lose without becoming another one."""
+
 _IDENTITIES: Final = (
-    "name",
-    "uid",
-    "id",
-    "type",
+    *_NAMES,
     "key",
     "ip",
     "mountPath",
@@ -167,10 +167,10 @@ def _origins(
 ) -> list[int | None]:
     """Return for each edited element the place of the one it was, or None for a new one."""
     field = identity_field(seen, edited)
-    if field is not None:
+    if field in _NAMES:
         places = {element[field]: place for place, element in enumerate(seen)}
         return [places.get(element[field]) for element in edited]
-    before, after = list(map(_canonical, seen)), list(map(_canonical, edited))
+    before, after = _texts(seen, field), _texts(edited, field)
     blocks = _blocks(before, after)
     origins: list[int | None] = [None] * len(edited)
     for old, new in blocks:
@@ -190,6 +190,11 @@ def _origins(
         images = [seen[place] for place in lost]
         _check_nothing_lost([whole[place] for place in lost], images, path)
     return origins
+
+
+def _texts(elements: list[JSONValue], field: str | None) -> list[bytes]:
+    """Return what elements are compared by."""
+    return [_canonical(element if field is None else element[field]) for element in elements]
 
 
 def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]]:

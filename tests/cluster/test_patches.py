@@ -237,3 +237,33 @@ def test_a_value_in_a_servers_own_spelling_stays_while_it_is_not_edited() -> Non
     )
 
     assert after == {"limits": {"cpu": "2", "memory": "1Gi"}}
+
+
+PORTS: list[JSONObject] = [{"containerPort": 80, "protocol": "UDP"}, {"containerPort": 90}]
+
+
+@pytest.mark.parametrize(
+    ("edited", "expected"),
+    [
+        pytest.param([81, 90], [{"containerPort": 81, "protocol": "UDP"}, PORTS[1]], id="edited"),
+        pytest.param([90, 80], [PORTS[1], PORTS[0]], id="moved"),
+        pytest.param([90], [PORTS[1]], id="removed"),
+        pytest.param([70, 80, 90], [{"containerPort": 70}, *PORTS], id="added"),
+        pytest.param([80, 91, 92], [PORTS[0], *({"containerPort": n} for n in (91, 92))], id="new"),
+    ],
+)
+def test_a_number_that_tells_elements_apart_may_be_edited_itself(
+    edited: list[int], expected: list[JSONObject]
+) -> None:
+    image = {"ports": [{"containerPort": 80}, {"containerPort": 90}]}
+    wanted = {"ports": [{"containerPort": number} for number in edited]}
+
+    assert carry_over({"ports": PORTS}, image, wanted) == {"ports": expected}
+
+
+def test_a_name_that_is_edited_makes_another_element() -> None:
+    whole = {"containers": [{"name": "a", "privileged": True}]}
+
+    after = carry_over(whole, {"containers": [{"name": "a"}]}, {"containers": [{"name": "b"}]})
+
+    assert after == {"containers": [{"name": "b"}]}
