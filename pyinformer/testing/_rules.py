@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing import _failure, _managers
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._managers import Managed
-from pyinformer.testing._objects import Record
+from pyinformer.testing._objects import Record, key_of
 from pyinformer.testing._resources import ResourceType
 
 _STALE = (
@@ -124,15 +124,37 @@ def check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> Non
     """Refuse an update whose metadata names another uid or resource version."""
     uid, version = wanted.get("uid"), wanted.get("resourceVersion")
     if uid not in (None, "", old.uid):
-        key = f"/registry/{resource.plural}/{old.key}"
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0,"
-            f" AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object"
-            f" meta: {old.uid}"
-        )
-        raise _failure.conflict(resource, old.name, why)
+        raise _other_uid(resource, old.key, old.name, str(uid), old.uid)
     if version not in (None, "", str(old.revision)):
         raise _failure.conflict(resource, old.name, _STALE)
+
+
+def check_absent_uid(
+    resource: ResourceType, namespace: str, name: str, metadata: JSONObject
+) -> None:
+    """Refuse to create by an update that means an object that is gone."""
+    if metadata.get("uid"):
+        key = key_of(namespace, name)
+        raise _other_uid(resource, key, name, str(metadata["uid"]), "")
+
+
+def _other_uid(resource: ResourceType, key: str, name: str, wanted: str, found: str) -> Failure:
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key},"
+        " ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition:"
+        f" {wanted}, UID in object meta: {found}"
+    )
+    return _failure.conflict(resource, name, why)
+
+
+def check_named(metadata: JSONValue, name: str) -> None:
+    """Refuse a body that does not say what it is called."""
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        message = (
+            f"the name of the object ({name} based on URL) was undeterminable: name must be"
+            " provided"
+        )
+        raise Failure(400, message)
 
 
 def check_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None:
@@ -146,13 +168,8 @@ def check_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None
 
 def check_patched(resource: ResourceType, old: Record, body: JSONObject) -> None:
     """Refuse a patch that leaves the object without a name, or means another one."""
-    metadata = body.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get("name"):
-        message = (
-            f"the name of the object ({old.name} based on URL) was undeterminable: name must be"
-            " provided"
-        )
-        raise Failure(400, message)
+    metadata: JSONObject = body.get("metadata") or {}
+    check_named(metadata, old.name)
     check_uid(resource, old, metadata)
 
 

@@ -61,13 +61,13 @@ class WriteCall:
                 )
                 return 201, _line(record.full)
             case "update":
-                record = writes.update(
+                record, is_new = writes.put(
                     *self._place,
                     self._object(),
                     self._options(),
                     subresource=self.route.subresource,
                 )
-                return 200, _line(record.full)
+                return 201 if is_new else 200, _line(record.full)
             case "patch":
                 return self._patch(writes)
             case "delete":

@@ -8,58 +8,39 @@ storage's lock.
 
 from __future__ import annotations
 
-import random
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing import _apply_rules, _defaults, _failure, _fields, _managers, _rules
+from pyinformer.testing._commits import Commits
 from pyinformer.testing._failure import Failure
-from pyinformer.testing._leases import Leases
 from pyinformer.testing._managers import Author, Managed
 from pyinformer.testing._objects import Record, key_of, make_record
 from pyinformer.testing._patches import Edit
-from pyinformer.testing._resources import Registry, ResourceType
+from pyinformer.testing._resources import ResourceType
 from pyinformer.testing._selection import Selection
-from pyinformer.testing._storage import Storage
 from pyinformer.testing._write_options import WriteOptions
 
-_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's: nothing that could spell a word
+_CREATED_BY_UPDATE = frozenset(
+    (
+        "services",
+        "events",
+        "endpoints",
+        "limitranges",
+        "leases.coordination.k8s.io",
+        "events.events.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+    )
+)
+"""Resources whose update creates what is absent, whatever resource version it names."""
 
 
-class Writes:
-    """The verbs that change objects.
-
-    Args:
-        storage: where objects live.
-        leases: which events expire together.
-        registry: what is served; definitions of custom resources change it.
-        rng: for uids and generated names.
-        monotonic: for leases.
-        timestamp: wall time, so many seconds later, as Kubernetes writes it.
-        strict_namespaces: whether objects need their namespace to exist.
-    """
-
-    def __init__(
-        self,
-        storage: Storage,
-        leases: Leases,
-        registry: Registry,
-        *,
-        rng: random.Random,
-        monotonic: Callable[[], float],
-        timestamp: Callable[[float], str],
-        strict_namespaces: bool,
-    ) -> None:
-        self._storage = storage
-        self._leases = leases
-        self._registry = registry
-        self._rng = rng
-        self._monotonic = monotonic
-        self._timestamp = timestamp
-        self._strict_namespaces = strict_namespaces
+class Writes(Commits):
+    """The verbs that change objects; see `Commits` for what they need."""
 
     def create(
         self, resource: ResourceType, namespace: str, body: JSONObject, options: WriteOptions
@@ -84,6 +65,38 @@ class Writes:
             seen = created if body.get("status") else _rules.without_status(created)
             managed = self._owners(resource, {}, seen, options)
             return self._put(resource, _rules.owned_by(created, managed), options)
+
+    def put(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        body: JSONObject,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> tuple[Record, bool]:
+        """Replace an object as a client does, which creates absent ones of some resources.
+
+        Returns:
+            As for `update`, and whether it is new.
+
+        Raises:
+            Failure: 400, 404, 409 or 422.
+        """
+        metadata = body.get("metadata")
+        _rules.check_named(metadata, name)
+        may_create = resource.qualified_name in _CREATED_BY_UPDATE and not subresource
+        with self._storage.lock:
+            if may_create and self._storage.get(resource, key_of(namespace, name)) is None:
+                _rules.check_absent_uid(resource, namespace, name, metadata)
+                fresh = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+                new = {**body, "metadata": fresh}
+                _rules.check_name(_rules.identity(resource, namespace, new), name)
+                return self.create(resource, namespace, new, options), True
+            return self.update(
+                resource, namespace, name, body, options, subresource=subresource
+            ), False
 
     def update(
         self,
@@ -266,17 +279,6 @@ class Writes:
                 if selection.matches(record)
             ]
 
-    def expire(self, *, everything: bool) -> int:
-        """Delete the events whose lease has ended, or all of them, one revision per lease.
-
-        Returns:
-            How many objects are gone.
-        """
-        with self._storage.lock:
-            leases = self._leases
-            groups = leases.take_all() if everything else leases.take_expired(self._monotonic())
-            return sum(len(self._storage.remove(group)) for group in groups)
-
     def _new(
         self,
         resource: ResourceType,
@@ -343,48 +345,6 @@ class Writes:
             return make_record(resource, after)
         _rules.bump_generation(resource, before, after)
         return self._put(resource, after, options)
-
-    def _put(self, resource: ResourceType, body: JSONObject, options: WriteOptions) -> Record:
-        if options.dry_run:
-            return make_record(resource, body)
-        record = self._storage.put(resource, body)
-        if resource.qualified_name == _DEFINITIONS:
-            for custom in _defaults.custom_resources(body):
-                self._registry.add(custom)
-        if not resource.is_watch_cached:
-            self._leases.attach(resource, record.key, self._monotonic())
-        return record
-
-    def _remove(self, resource: ResourceType, key: str) -> Record:
-        if not resource.is_watch_cached:
-            self._leases.detach(resource, key)
-        gone = self._storage.remove([(resource, key)])[0]
-        if resource.qualified_name == _DEFINITIONS:
-            for custom in _defaults.custom_resources(gone.to_dict()):
-                self._registry.remove(custom)
-                self._storage.drop(custom)
-        return gone
-
-    def _existing(self, resource: ResourceType, namespace: str, name: str) -> Record:
-        record = self._storage.get(resource, key_of(namespace, name))
-        if record is None:
-            raise _failure.not_found(resource, name)
-        return record
-
-    def _check_namespace(self, namespace: str) -> None:
-        namespaces = self._registry.find("", "v1", "namespaces")
-        if namespace and self._strict_namespaces and namespaces is not None:
-            self._existing(namespaces, "", namespace)
-
-    def _name(self, resource: ResourceType, metadata: JSONObject) -> str:
-        if metadata.get("name"):
-            return str(metadata["name"])
-        prefix = str(metadata.get("generateName") or "")
-        if not prefix:
-            sentence = "Required value: name or generateName is required"
-            cause = ("FieldValueRequired", "metadata.name", sentence)
-            raise _failure.invalid(resource.kind, resource.group, "", [cause])
-        return prefix + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
 
     def _doomed(self, before: JSONObject, grace: int) -> JSONObject:
         metadata = {**before["metadata"], "deletionTimestamp": self._timestamp(float(grace))}

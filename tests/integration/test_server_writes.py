@@ -79,37 +79,46 @@ class Place:
         self._wire = wire
 
     def path(self, plural: str, name: str = "", api_version: str = "v1") -> str:
+        """Return the path of a resource or of one object."""
         root = "apis" if "/" in api_version else "api"
         return f"/{root}/{api_version}/namespaces/{self.namespace}/{plural}/{name}".rstrip("/")
 
     def send(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        """Send any request."""
         return self._wire.request(method, path, body, **options)
 
     def get(self, path: str) -> Any:
+        """Return what is there."""
         answer = self._wire.get(path)
         assert answer.status == 200, answer.json
         return answer.json
 
     def watch(self, path: str, **query: str) -> Stream:
+        """Open a watch."""
         return self._wire.watch(path, **query)
 
     def created(self, path: str, body: JSONObject, **options: Any) -> Any:
+        """Create, and return what is stored."""
         answer = self._wire.request("POST", path, body, **options)
         assert answer.status == 201, answer.json
         return answer.json
 
     def patch(self, path: str, body: Any, kind: str = MERGE, **options: Any) -> Answer:
+        """Send a patch."""
         return self._wire.request("PATCH", path, body, content_type=kind, **options)
 
     def patched(self, path: str, body: Any, kind: str = MERGE, **options: Any) -> Any:
+        """Patch, and return what is stored."""
         answer = self.patch(path, body, kind, **options)
         assert answer.status in (200, 201), answer.json
         return answer.json
 
     def apply(self, path: str, body: Any, manager: str, **options: Any) -> Answer:
+        """Send a configuration."""
         return self.patch(path, body, APPLY, fieldManager=manager, **options)
 
     def applied(self, path: str, body: Any, manager: str, **options: Any) -> Any:
+        """Apply, and return what is stored."""
         return self.patched(path, body, APPLY, fieldManager=manager, **options)
 
 
@@ -121,6 +130,7 @@ def place(server: Server) -> Iterator[Place]:
 
 
 def config_map(data: JSONObject, name: str = "a", **metadata: Any) -> JSONObject:
+    """Return a config map."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -130,6 +140,7 @@ def config_map(data: JSONObject, name: str = "a", **metadata: Any) -> JSONObject
 
 
 def deployment(*containers: str, **spec: Any) -> JSONObject:
+    """Return a deployment of containers with these names."""
     listed = [{"name": name, "image": "example.com/app:1"} for name in containers]
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": listed}}
     return {
@@ -141,6 +152,7 @@ def deployment(*containers: str, **spec: Any) -> JSONObject:
 
 
 def custom(kind: str, spec: JSONObject, name: str = "a", **body: Any) -> JSONObject:
+    """Return a custom resource."""
     return {
         "apiVersion": CUSTOM,
         "kind": kind,
@@ -165,6 +177,7 @@ def owners(obj: JSONObject) -> dict[tuple[str, str, str], JSONObject]:
 
 
 def names_of_containers(obj: JSONObject) -> list[str]:
+    """Return the names of a deployment's containers, in order."""
     return [one["name"] for one in obj["spec"]["template"]["spec"]["containers"]]
 
 
@@ -532,6 +545,9 @@ class TestApply:
 
     def test_a_list_with_one_item_twice_is_refused(self, place: Place) -> None:
         path = place.path("deployments", "a", "apps/v1")
+        keyless = deployment("a")
+        del keyless["spec"]["template"]["spec"]["containers"][0]["name"]
+        assert place.apply(path, keyless, "one").status == 422
         refused = place.apply(path, deployment("a", "a"), "one")
         assert refused.status == 500
         assert 'duplicate entries for key [name="a"]' in refused.json["message"]
@@ -559,6 +575,43 @@ class TestNoOpWrites:
         with place.watch(collection, **query) as stream:
             _, obj = stream.event()
         assert obj["metadata"]["resourceVersion"] == end["metadata"]["resourceVersion"]
+
+
+class TestReplace:
+    """PUT."""
+
+    def test_it_needs_the_name(self, place: Place) -> None:
+        path = place.path("configmaps", "a")
+        place.created(place.path("configmaps"), config_map({"x": "1"}))
+        bodies: list[JSONObject] = [{}, {"metadata": {}}, config_map({}, name="b")]
+        for body in bodies:
+            assert place.send("PUT", path, body).status == 400
+        assert place.send("PUT", path, {"metadata": {"name": "a"}}).status == 200
+
+    def test_what_is_absent_is_404_but_for_some_resources(self, place: Place) -> None:
+        """A service that was deleted comes back, unless the update says which one it means."""
+        absent = place.path("configmaps", "a")
+        assert place.send("PUT", absent, config_map({})).status == 404
+        path = place.path("services", "a")
+        metadata = {"name": "a", "resourceVersion": "1", "uid": "x"}
+        body = {"metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+        refused = place.send("PUT", path, body)
+        assert (refused.status, refused.json["reason"]) == (409, "Conflict")
+        del metadata["uid"]
+        assert place.send("PUT", path, body).status == 201
+
+    def test_another_uid_or_resource_version_is_a_conflict(self, place: Place) -> None:
+        path = place.path("configmaps", "a")
+        stored = place.created(place.path("configmaps"), config_map({"x": "1"}))
+        for field in ("uid", "resourceVersion"):
+            body = {**stored, "metadata": {**stored["metadata"], field: "1"}}
+            refused = place.send("PUT", path, body)
+            assert (refused.status, refused.json["reason"]) == (409, "Conflict")
+
+    def test_a_manager_has_a_short_name(self, place: Place) -> None:
+        refused = place.send("POST", place.path("configmaps"), {}, fieldManager="m" * 129)
+        assert refused.status == 422
+        assert refused.json["details"]["causes"][0]["field"] == "fieldManager"
 
 
 class TestGeneration:

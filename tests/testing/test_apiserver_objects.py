@@ -199,7 +199,9 @@ def test_an_update_raises_generation_only_when_the_spec_changes(
     server: APIServer, wire: Wire
 ) -> None:
     created = server.create(pod())
-    labelled = wire.request("PUT", f"{PODS}/a", {**created, "metadata": {"labels": {"x": "1"}}})
+    labelled = wire.request(
+        "PUT", f"{PODS}/a", {**created, "metadata": {"name": "a", "labels": {"x": "1"}}}
+    )
     assert labelled.json["metadata"]["generation"] == 1
     assert labelled.json["metadata"]["uid"] == created["metadata"]["uid"]
     changed = wire.request("PUT", f"{PODS}/a", pod() | {"spec": {"nodeName": "n"}})
@@ -222,6 +224,7 @@ def test_updating_what_is_absent_is_404(wire: Wire) -> None:
 def test_the_name_in_the_body_has_to_match_the_url(server: APIServer, wire: Wire) -> None:
     server.create(pod())
     assert wire.request("PUT", f"{PODS}/a", pod("b")).status == 400
+    assert wire.request("PUT", f"{PODS}/a", {**pod(), "metadata": {}}).status == 400
 
 
 def test_status_is_written_through_its_subresource_only(wire: Wire) -> None:
