@@ -189,12 +189,25 @@ class Life:
             await factory.start()
         for engine in self._engines:
             for informer in engine.informers:
+                self._hear_of_crash(informer)
                 if not informer.is_running:
                     await informer.start()
                     self._own_informers.append(informer)
         async with anyio.create_task_group() as opening:
             for engine in self._engines:
                 opening.start_soon(engine.open, group)
+
+    def _hear_of_crash(self, informer: SharedInformer[Any]) -> None:
+        """End with a cache that has crashed: what it shows is frozen, and looks alive."""
+        before = informer.on_crash
+
+        def crashed() -> None:
+            if before is not None:
+                before()
+            if informer.crash is not None:
+                self.break_nowait(informer.crash)
+
+        informer.on_crash = crashed
 
     async def _close(self) -> None:
         for engine in self._engines:

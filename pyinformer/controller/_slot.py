@@ -58,7 +58,7 @@ class Slot:
         """The reconcile ignores its cancellation."""
         self.is_replaced: bool = False
         """Another slot has taken its place: it ends when the reconcile does."""
-        self.task: asyncio.Task[object] | None = None
+        self.task: asyncio.Task[object]
         self.user_task: UserTask | None = None
 
     @property
@@ -136,8 +136,7 @@ class Deadlines:
             if now < due_at:
                 return due_at
             slot.cancelled_at = now
-            if slot.task is not None:
-                slot.task.cancel()
+            slot.task.cancel()
         due_at = slot.cancelled_at + self._grace_seconds
         if now < due_at or slot.cancelled_at == now:  # even without a grace it gets a step
             return due_at

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 import anyio
 
@@ -173,7 +173,7 @@ class Slots:
         slot.user_task = self._tasks.spawn(slot.name, self._run(slot))
 
     async def _run(self, slot: Slot) -> None:
-        slot.task = asyncio.current_task()
+        slot.task = _current_task()
         try:
             await self._work(slot)
         except QueueClosedError:
@@ -207,7 +207,7 @@ class Slots:
         conclude: Conclude,
         outcome: asyncio.Future[Outcome],
     ) -> None:
-        slot.task = asyncio.current_task()
+        slot.task = _current_task()
 
         def give(ended: Ended) -> None:
             if not outcome.done():
@@ -224,8 +224,6 @@ class Slots:
     async def _reconcile(self, slot: Slot, request: Request) -> Ended:
         """Call the user's function; return how it ended, whatever it did: this is the fence."""
         task = slot.task
-        if task is None:  # it is set first of all
-            return None
         slot.started_at = now = asyncio.get_running_loop().time()
         slot.request = request
         task.set_name(f"reconcile of {request} by controller {self._controller}")
@@ -304,3 +302,7 @@ class Slots:
     def _leave(self, slot: Slot) -> None:
         self._slots.remove(slot)
         self._changed.set()
+
+
+def _current_task() -> asyncio.Task[object]:
+    return cast("asyncio.Task[object]", asyncio.current_task())  # a coroutine is run by a task

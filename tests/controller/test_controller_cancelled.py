@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -157,3 +158,21 @@ async def test_a_source_that_crashes_ends_the_controller_and_is_no_secret() -> N
         async with controller:
             await controller.wait_ended()
             assert not controller.is_running
+
+
+async def test_a_bug_in_a_slot_ends_the_controller_and_is_no_secret() -> None:
+    class Loaded(random.Random):
+        def random(self) -> float:
+            raise ZeroDivisionError
+
+    async def reconcile(request: Request, obj: object) -> None:
+        raise ValueError
+
+    controller = Controller("c", reconcile, options=options(rng=Loaded()))
+    source = Said()
+    controller.add_source(source)
+    controller.enqueue("default/a")
+    with pytest.raises(InternalError, match="controller c crashed with ZeroDivisionError"):
+        await controller.run()
+    assert source.was_detached
+    assert not controller.is_running

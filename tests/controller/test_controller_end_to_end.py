@@ -14,6 +14,8 @@ from pyinformer import (
     Controller,
     ControllerGroup,
     ControllerOptions,
+    ForbiddenError,
+    InternalError,
     InvalidArgumentError,
     KubeObject,
     Request,
@@ -258,3 +260,39 @@ async def test_the_initial_list_comes_after_real_events(apiserver: APIServer) ->
         gate.set()
         await until(lambda: len(order) == 21)
     assert order[1] == "new"
+
+
+async def test_owners_of_an_unknown_kind_end_the_start_with_a_reason(apiserver: APIServer) -> None:
+    forbidden = Fault(match=lambda sent: sent.path == "/api/v1", status=403, times=None)
+    apiserver.faults.add(forbidden)
+    async with cluster_of(apiserver) as cluster:
+        controller = Controller("maps", Seen(), SharedInformer(cluster, "v1", "configmaps"))
+        owned = controller.owns(SharedInformer(cluster, "v1", "pods"))
+        with pytest.raises(ForbiddenError):
+            await controller.start()
+    assert owned.owner is None
+    assert repr(controller) == "<Controller maps>"
+    assert repr(ControllerGroup(controller)) == "<ControllerGroup of 1 controllers>"
+
+
+async def test_a_cache_that_crashes_ends_the_controller(
+    apiserver: APIServer,
+) -> None:
+    class Broken:
+        def put_nowait(self, event: object) -> None:
+            raise ZeroDivisionError
+
+        def preload_nowait(self, objects: object) -> None: ...
+
+        def initial_list_complete_nowait(self) -> None: ...
+
+    async with cluster_of(apiserver) as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        maps.attach_receiver(Broken())
+        controller = Controller("maps", Seen(), maps)
+        with pytest.raises(InternalError, match="crashed"):
+            async with controller:
+                apiserver.create(config_map("a"))
+                async with asyncio.timeout(10):
+                    await controller.wait_ended()
+        assert not controller.is_running
