@@ -131,6 +131,7 @@ class EventRecorder:
         self._woken: anyio.Event | None = None
         self._drained: anyio.Event | None = None
         self._in_hand: Series | None = None
+        self._told: set[str] = set()
         self._written = self._failed = self._undelivered = 0
 
     def event(
@@ -222,8 +223,10 @@ class EventRecorder:
                 with anyio.move_on_after(self._drain_timeout_seconds):
                     await self._drained.wait()
         finally:
-            await self._host.aclose()
-            self._drop_rest()
+            try:
+                await self._host.aclose()
+            finally:
+                self._drop_rest()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -308,7 +311,11 @@ class EventRecorder:
     def _give_up(self, series: Series, error: InformerError) -> None:
         self._failed += 1
         self._book.forget(series)
-        _log.warning(
+        kind = type(error).__name__
+        level = logging.DEBUG if kind in self._told else logging.WARNING
+        self._told.add(kind)  # a right that is missing is missing for every event
+        _log.log(
+            level,
             "an event of %s about %s %s is dropped: %s",
             self.controller,
             series.first.regarding.kind,

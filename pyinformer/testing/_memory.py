@@ -40,14 +40,9 @@ _GRACE_SECONDS: Final = 5.0
 
 @final
 class MemoryBody:
-    """The body of one answer; a Body of the transport.
+    """The body of one answer; a Body of the transport."""
 
-    Args:
-        on_close: is called when nobody reads it any more.
-    """
-
-    def __init__(self, on_close: Callable[[], None] = lambda: None) -> None:
-        self._on_close = on_close
+    def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
         self._has_ended = False
         self._error: TransportError | None = None
@@ -128,8 +123,7 @@ class MemoryBody:
         self.fail(RequestTimeoutError(_SERVER, reason, waited_seconds=waited_seconds))
 
     def close(self) -> None:
-        """Stop whatever writes it."""
-        self._on_close()
+        """Do nothing: what writes it ends with the stream."""
 
     def _touch(self) -> None:
         if not self._is_held:
