@@ -82,6 +82,7 @@ class Sender:
         """
 
         async def attempt() -> bytes:
+            """Let the write leave, when it is its turn."""
             await self._wait_for_turn()
             self.sent += 1
             return await self._connection.request(

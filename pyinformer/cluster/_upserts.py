@@ -127,6 +127,7 @@ async def create_or_update(
     resource = target.resource
 
     async def attempt() -> Upserted:
+        """Create it, or change what is there."""
         try:
             found = await cluster.get(resource.api_version, resource.resource, target.key)
         except NotFoundError:
@@ -144,6 +145,7 @@ async def create_or_update(
         return Upserted(written, "unchanged" if is_same else "updated")
 
     async def attempt_again_if_created() -> Upserted:
+        """Change what somebody else has created in between."""
         try:
             return await attempt()
         except ConflictError as error:
