@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import enum
 import secrets
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -43,6 +44,20 @@ class _Spec(msgspec.Struct, rename="camel"):
     mode: Literal["a", "b"] | None = None
     backup: _Volume | None = None
     free: dict[str, Any] = {}
+    anything: Any = None
+    engines: list[_Engine] = []
+    ports: dict[str, int | str] = {}
+    limits: dict[str, float] | None = None
+    numbers: set[int] = set()
+    secret: bytes = b""
+    ratio: Annotated[float, msgspec.Meta(ge=0, lt=1, multiple_of=0.25)] = 0.5
+    since: Annotated[dt.datetime, msgspec.Meta(tz=True)] | None = None
+    wait: dt.timedelta = dt.timedelta(0)
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z]*$", max_length=9)] = ""
+    rule: Annotated[
+        int,
+        msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [{"rule": "self == oldSelf"}]}),
+    ] = 5
 
 
 class _Status(msgspec.Struct, rename="camel", frozen=True):
@@ -58,7 +73,7 @@ def struct_model(group: str) -> type[Any]:
     )
     class Database(msgspec.Struct):
         spec: _Spec
-        status: _Status = _Status()
+        status: _Status | None = None
 
     return Database
 
