@@ -7,7 +7,6 @@ sources and writes are the real ones: only the wire is not there.
 
 from __future__ import annotations
 
-import random
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,26 +15,18 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
-from pyinformer._clock import monotonic
 from pyinformer.apimachinery import JSONObject, KubeObject
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.informer import SharedInformerFactory
-from pyinformer.testing import _clock
-from pyinformer.testing._access import Access
-from pyinformer.testing._control import ObjectControl
-from pyinformer.testing._door import Backend, Door
-from pyinformer.testing._faults import Fault, FaultScript
-from pyinformer.testing._journal import Journal, RequestRecord
-from pyinformer.testing._leases import Leases
+from pyinformer.testing._door import Door
+from pyinformer.testing._faults import Fault
+from pyinformer.testing._journal import RequestRecord
 from pyinformer.testing._memory import NAME_HEADER, MemoryWire
 from pyinformer.testing._objects import key_of
-from pyinformer.testing._resources import Registry
 from pyinformer.testing._seen_by import decoded, requests_of, seen_by
 from pyinformer.testing._stage import Stage
-from pyinformer.testing._storage import Storage
-from pyinformer.testing._watching import WatchSettings
+from pyinformer.testing._world_objects import WorldObjects
 from pyinformer.testing._write_log import WriteLog, WriteRecord
-from pyinformer.testing._writes import Writes
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
@@ -51,7 +42,7 @@ _CHANGING: Final = frozenset({"create", "update", "patch", "delete", "deletecoll
 
 
 @final
-class World(ObjectControl):
+class World(WorldObjects):
     """A cluster for tests of reconciles: synchronous, and without a server.
 
         def test_a_database_gets_a_stateful_set() -> None:
@@ -84,22 +75,11 @@ class World(ObjectControl):
         beside: World | None = None,
         seed: int = 0,
     ) -> None:
-        self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
-        self._registry = Registry()
-        self._faults = FaultScript(seed)
-        self._writes = Writes(
-            self._storage,
-            Leases(None),
-            self._registry,
-            rng=random.Random(seed),
-            monotonic=monotonic,
-            timestamp=_clock.timestamp,
-            strict_namespaces=False,
-        )
+        super().__init__(objects, seed=seed)
         self._log = WriteLog()
         # The one place that looks into another World.
         self._stage: Stage = Stage() if beside is None else beside._stage  # noqa: SLF001
-        self._wire = MemoryWire(Door(self._backend()), self._log.note)
+        self._wire = MemoryWire(Door(self._backend), self._log.note)
         self._stage.join(self._wire)
         self._asked: weakref.WeakKeyDictionary[Controller[Any], int] = weakref.WeakKeyDictionary()
         self.cluster: Cluster = Cluster(
@@ -111,13 +91,6 @@ class World(ObjectControl):
         """What programs get of `pyinformer.connect()`."""
         self.factory: SharedInformerFactory = SharedInformerFactory(self.cluster)
         """For the informers of the program; the World starts them, and needs no start of it."""
-        for namespace in _NAMESPACES:
-            super().create(
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            )
-        for obj in objects:
-            self._register_kind_of(obj)
-            super().create(obj)
         last = partial(_close, self.factory, self.cluster)
         self._finalizer = weakref.finalize(self, self._stage.close, last)
 
@@ -278,85 +251,6 @@ class World(ObjectControl):
         """Undo what is left of `conflict_on` and `fail_on`."""
         self._faults.clear()
 
-    def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
-        """Create an object, as somebody else would; an unknown kind is registered.
-
-        Args:
-            obj: with apiVersion, kind, and a name or generateName.
-            namespace: if the object names none; None is "default".
-
-        Returns:
-            What is stored.
-
-        Raises:
-            APIStatusError: as a client would get it; ConflictError if it exists.
-        """
-        self._register_kind_of(obj)
-        return self._settled(partial(super().create, obj, namespace=namespace))
-
-    def update(self, obj: JSONObject) -> JSONObject:
-        """Replace an object, status included, as somebody else would.
-
-        Args:
-            obj: the new object; a resourceVersion or uid in it is a precondition.
-
-        Returns:
-            What is stored.
-
-        Raises:
-            APIStatusError: as a client would get it; ConflictError if a precondition fails.
-        """
-        return self._settled(partial(super().update, obj))
-
-    def patch(
-        self,
-        api_version: str,
-        plural: str,
-        name: str,
-        changes: JSONObject,
-        namespace: str | None = None,
-    ) -> JSONObject:
-        """Apply a JSON merge patch to an object, status included, as somebody else would.
-
-        Returns:
-            What is stored.
-
-        Raises:
-            APIStatusError: as a client would get it.
-        """
-        patch = partial(super().patch, api_version, plural, name, changes, namespace)
-        return self._settled(patch)
-
-    def delete(
-        self,
-        api_version: str,
-        plural: str,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-    ) -> JSONObject:
-        """Delete an object, as somebody else would; with finalizers it is only marked.
-
-        Args:
-            api_version: `v1` or `apps/v1`.
-            plural: `pods`.
-            name: its name.
-            namespace: None is "default".
-            uid: a precondition.
-            resource_version: a precondition.
-
-        Returns:
-            Its last state.
-
-        Raises:
-            NotFoundError: there is none.
-            ConflictError: a precondition fails.
-        """
-        delete = partial(super().delete, api_version, plural, name, namespace)
-        return self._settled(partial(delete, uid=uid, resource_version=resource_version))
-
     def close(self) -> None:
         """Stop the informers and end the loop; a second call does nothing."""
         self._finalizer()
@@ -406,43 +300,10 @@ class World(ObjectControl):
 
         self._faults.add(replace(fault, match=matches))
 
-    def _register_kind_of(self, obj: JSONObject) -> None:
-        api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
-        if api_version and kind and self._registry.find_kind(api_version, kind) is None:
-            self.register(api_version, kind, _plural_of(kind), has_status=True)
-
-    def _backend(self) -> Backend:
-        return Backend(
-            storage=self._storage,
-            registry=self._registry,
-            writes=self._writes,
-            access=Access((), now=monotonic()),
-            journal=Journal(),
-            faults=self._faults,
-            settings=WatchSettings(
-                bookmark_interval_seconds=60.0,
-                final_bookmark_lead_seconds=2.0,
-                default_timeout_seconds=_DAY_SECONDS,
-                expired_watch="event",
-                patience_seconds=0.25,
-            ),
-            token_lifetime_seconds=300.0,
-            watch_list=lambda: True,
-            now=monotonic,
-        )
-
 
 _TAKEN: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
-
-
-def _plural_of(kind: str) -> str:
-    """Guess the plural of an English word."""
-    word = kind.lower()
-    if word.endswith("y") and word[-2:-1] not in "aeiou":
-        return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
 
 
 async def _close(factory: SharedInformerFactory, cluster: Cluster) -> None:
