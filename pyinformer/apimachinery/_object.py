@@ -8,6 +8,7 @@ garbage collector, so a large cache costs it nothing.
 from __future__ import annotations
 
 import importlib
+import re
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, final, overload
@@ -232,7 +233,13 @@ def _reason_of(error: Exception) -> str:
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)
         return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
-    return " ".join(str(error).split())
+    words, at, place = str(error).rpartition(" - at `")  # as msgspec ends it
+    complaint = _QUOTED.sub(r"\1", words if at else place)
+    return " ".join(f"{complaint}{at}{place if at else ''}".split())
+
+
+# What msgspec complains of where one of a few values is expected, and where the tag of a union is.
+_QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
 
 
 @lru_cache(maxsize=256)  # models are classes of the program; bounded for those made on the fly

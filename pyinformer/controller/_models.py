@@ -6,8 +6,7 @@ sees what is done to it. An object that does not fit stays cached and fails its 
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,8 +19,6 @@ from pyinformer.apimachinery import (
 )
 
 M = TypeVar("M")
-
-_PLACE: Final = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")  # as msgspec ends its complaints
 
 
 def check_model(model: type[object]) -> None:
@@ -62,5 +59,5 @@ def _path_of(error: BaseException | None) -> str:
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)
         return ".".join(map(str, found[0]["loc"])) if found else ""
-    place = _PLACE.search(str(error))
-    return place[1] if place else ""
+    place = str(error).rpartition(" - at `")[2] if " - at `" in str(error) else ""
+    return place.partition("$")[2].rstrip("`").removeprefix(".")  # msgspec's `$.spec.replicas`

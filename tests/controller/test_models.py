@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pydantic
@@ -48,6 +48,30 @@ class _Pydantic(pydantic.BaseModel):
     spec: _PydanticSpec
 
 
+class _Numbered(msgspec.Struct):
+    spec: dict[int, int]
+
+
+class _ChoiceSpec(msgspec.Struct):
+    replicas: Literal["one", "two"]
+
+
+class _Choice(msgspec.Struct):
+    spec: _ChoiceSpec
+
+
+class _First(msgspec.Struct, tag="first"):
+    pass
+
+
+class _Second(msgspec.Struct, tag="second"):
+    pass
+
+
+class _Tagged(msgspec.Struct):
+    spec: _First | _Second
+
+
 def make(body: object) -> KubeObject:
     """Return a cached object with this body."""
     meta = ObjectMeta("default", "a", "uid", "1")
@@ -78,6 +102,7 @@ def test_each_call_has_a_model_of_its_own(model: Any) -> None:
         pytest.param(
             _Struct, {"spec": {"replicas": 1, "sizes": {"a": ""}}}, "spec.sizes[...]", id="map"
         ),
+        pytest.param(_Numbered, {"spec": {"x": 1}}, "spec", id="key-of-a-map"),
         pytest.param(_Data, {"spec": {"replicas": None}}, "spec.replicas", id="dataclass"),
         pytest.param(_Pydantic, {"spec": {"replicas": "x"}}, "spec.replicas", id="pydantic"),
         pytest.param(_Pydantic, {"spec": {}}, "spec.replicas", id="pydantic-missing"),
@@ -91,11 +116,20 @@ def test_a_misfit_names_the_key_and_the_field(model: Any, body: object, path: st
     assert isinstance(caught.value, TerminalError)  # the same bytes would not fit again
 
 
-def test_a_misfit_shows_no_content() -> None:
-    with pytest.raises(ModelMismatchError) as caught:
-        decode(make({"spec": {"replicas": "secret"}}), _Pydantic)
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(_Pydantic, id="pydantic"),
+        pytest.param(_Choice, id="literal"),
+        pytest.param(_Tagged, id="tagged-union"),
+    ],
+)
+def test_a_misfit_shows_no_content(model: Any) -> None:
+    with pytest.raises(ModelMismatchError, match="does not fit") as caught:
+        decode(make({"spec": {"replicas": "secret - at `$.x`", "type": "secret"}}), model)
 
     assert "secret" not in str(caught.value)
+    assert caught.value.path.startswith("spec")
 
 
 @pytest.mark.parametrize("model", [_Struct, _Data, _Pydantic, dict])
