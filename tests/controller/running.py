@@ -57,6 +57,7 @@ class Said:
         self.enqueue(Request(key), reason, priority=priority)
 
     def attach(self, enqueue: Enqueue) -> None:
+        """Remember where requests go."""
         self.enqueue = enqueue
 
     async def run(self) -> None:
@@ -72,12 +73,15 @@ class Said:
             self.is_running = False
 
     def detach(self) -> None:
+        """Note that nobody listens any more."""
         self.was_detached = True
 
     def requests_for(self, event: Event[View | None]) -> list[Request]:
+        """Request what the event is about."""
         return [Request(event.key)]
 
     def status(self) -> SourceStatus:
+        """Say nothing of interest."""
         return SourceStatus(
             name=self.name,
             has_synced=self.has_synced,

@@ -32,6 +32,7 @@ _ERROR = ValueError("secret")
 
 
 async def never(request: Request, obj: object) -> None:
+    """Reconcile without an end."""
     await asyncio.Event().wait()
 
 
@@ -574,13 +575,16 @@ class Counted:
         self.seconds = 0.0
 
     def increment(self, name: str, labels: dict[str, str]) -> None:
+        """Count by name and label values."""
         self.counts[name, *labels.values()] += 1
 
     def observe(self, name: str, value: float, labels: dict[str, str]) -> None:
+        """Add up the seconds of reconciles."""
         if name == "controller_runtime_reconcile_time_seconds":
             self.seconds += value
 
-    def set(self, name: str, value: float, labels: dict[str, str]) -> None: ...
+    def set(self, name: str, value: float, labels: dict[str, str]) -> None:
+        """Take note of nothing."""
 
 
 async def test_metrics_are_named_as_controller_runtimes() -> None:

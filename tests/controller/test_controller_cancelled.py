@@ -39,6 +39,7 @@ async def cancelled_after(seconds: float, waiting: Awaitable[object]) -> float:
 
 
 def unsynced() -> tuple[Controller[None], Said]:
+    """Make a controller whose source never has its initial keys enqueued."""
     controller = Controller("c", Calls(), options=options())
     source = Said("slow", has_synced=False)
     controller.add_source(source)

@@ -43,11 +43,13 @@ class PodView(View):
 
 
 def config_map(name: str, **data: str) -> JSONObject:
+    """Return a ConfigMap to create."""
     metadata: JSONObject = {"name": name, "namespace": "default"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
 
 
 def owned_pod(name: str, by: str) -> JSONObject:
+    """Return a pod that a ConfigMap controls."""
     made = pod(name)
     reference: JSONObject = {
         "apiVersion": "v1",

@@ -12,6 +12,7 @@ _KEY = Request("default/a")
 
 
 def hot_loops(limit: int = 3) -> HotLoops:
+    """Make one that finds a key hot at its fourth start within ten seconds."""
     return HotLoops(limit=limit, window_seconds=10.0, delay_seconds=1.0)
 
 

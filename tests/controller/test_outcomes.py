@@ -17,6 +17,7 @@ _ERROR = ValueError("secret")
 
 
 def outcomes(jitter: float = 0.0) -> Outcomes:
+    """Make one whose delays are 1, 2, 4 and at most 100 seconds."""
     return Outcomes(initial_seconds=1.0, max_seconds=100.0, jitter=jitter, rng=random.Random(1))
 
 
@@ -153,25 +154,30 @@ class OutcomesAgainstAModel(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 3.0, 1_000.0]))
     def wait(self, seconds: float) -> None:
+        """Let time pass."""
         self.now += seconds
 
     @rule(key=keys)
     def reach_the_retry(self, key: Request) -> None:
+        """Let time pass until the retry of a key is due."""
         self.now = max(self.now, self.retry_at.get(key, 0.0))
 
     @rule(key=keys, after=st.sampled_from([None, 0.0, 5.0]))
     def succeed(self, key: Request, after: float | None) -> None:
+        """Return from a reconcile."""
         outcome = self.deciding.succeeded(key, Result(after))
         assert outcome.after_seconds == after
         self._forget(key)
 
     @rule(key=keys)
     def end_for_good(self, key: Request) -> None:
+        """Raise what is not retried."""
         assert self.deciding.failed(key, TerminalError("no"), self.now).after_seconds is None
         self._forget(key)
 
     @rule(key=keys)
     def fail(self, key: Request) -> None:
+        """Raise anything."""
         pending = self.retry_at.get(key, self.now)
         outcome = self.deciding.failed(key, _ERROR, self.now)
         if pending <= self.now:
@@ -182,12 +188,14 @@ class OutcomesAgainstAModel(RuleBasedStateMachine):
 
     @rule(key=keys, seconds=st.sampled_from([0.0, 2.0, 500.0]))
     def fail_with_a_time(self, key: Request, seconds: float) -> None:
+        """Raise what names its time."""
         pending = max(self.retry_at.get(key, self.now), self.now + seconds)
         self.failures.setdefault(key, 0)
         self._expect(key, self.deciding.failed(key, RetryAfter(seconds), self.now), pending)
 
     @invariant()
     def nothing_else_is_remembered(self) -> None:
+        """Hold exactly the keys whose retry is pending."""
         assert len(self.deciding) == len(self.retry_at)
         assert all(self.deciding.failures_of(key) == n for key, n in self.failures.items())
 
