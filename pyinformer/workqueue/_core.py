@@ -50,6 +50,7 @@ class QueueCore(Generic[T]):
         "_clock",
         "_closed",
         "_dropped",
+        "_is_quiet",
         "_meter",
         "_ordering",
         "_peak",
@@ -74,6 +75,7 @@ class QueueCore(Generic[T]):
         self._meter = meter
         self._waiters: deque[Waiter] = deque()
         self._closed = False
+        self._is_quiet = meter is None  # one look in place of three, for every key
         self._peak = 0
         self._dropped = 0
 
@@ -104,15 +106,11 @@ class QueueCore(Generic[T]):
         if known:
             self._add_known(item)
             return
-        if self._closed or item is None:
-            self._refuse(item)
+        if not self._is_quiet or item is None:
+            self._add_heard(item)
             return
         self._push(item)
         states[item] = self._clock()
-        if self._meter is not None:
-            self._meter.added(item, self._clock(), len(self._ready))
-        if self._waiters:
-            self._wake_one()
 
     def get_nowait(self) -> T | None:
         """Take the key whose turn it is; only on the loop's thread.
@@ -149,6 +147,8 @@ class QueueCore(Generic[T]):
         if since is not None:
             if since is not _ABSENT:  # it waits: nobody processes it
                 self._states[item] = since
+            return
+        if self._is_quiet and not self._again:
             return
         if self._meter is not None:
             self._meter.done(item, self._clock())
@@ -197,6 +197,26 @@ class QueueCore(Generic[T]):
     def _count_taken(self, meter: Meter, item: T) -> None:
         meter.taken(item, self._clock(), len(self._ready))
 
+    def _add_heard(self, item: T) -> None:
+        """Add a key where somebody may have to hear of it, or it may be refused."""
+        if self._closed or item is None:
+            self._refuse(item)
+            return
+        now = self._clock()
+        self._push(item)
+        self._states[item] = now
+        if self._meter is not None:
+            self._meter.added(item, now, len(self._ready))
+        if self._waiters:
+            self._wake_one()
+
+    def _note_quiet(self) -> None:
+        """See whether a key can come and go unheard: nobody counts, nobody waits, no end is near.
+
+        To be called after whatever makes it less quiet.
+        """
+        self._is_quiet = self._meter is None and not self._waiters and not self._closed
+
     def _add_known(self, item: T) -> None:
         if self._closed:
             return
@@ -226,7 +246,8 @@ class QueueCore(Generic[T]):
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
+                break
+        self._note_quiet()
 
     def _wake_all(self) -> None:
         while self._waiters:

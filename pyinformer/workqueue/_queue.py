@@ -255,6 +255,7 @@ class Queue(QueueCore[T], Generic[T]):
     async def _wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
+        self._note_quiet()
         self._arm()
         try:
             await waiter
@@ -263,6 +264,7 @@ class Queue(QueueCore[T], Generic[T]):
                 self._wake_one()  # its wake-up goes to the next in line
             elif waiter in self._waiters:
                 self._waiters.remove(waiter)
+                self._note_quiet()
             raise
         self._turn_began = self._clock()
 
@@ -284,6 +286,7 @@ class Queue(QueueCore[T], Generic[T]):
         if self._handover.thread in {0, get_ident()}:
             self._handover.run_nowait()  # what was added before comes before
         self._closed = True
+        self._note_quiet()
         if self._ticker is not None:
             self._ticker.cancel()
         self._settle()
