@@ -346,7 +346,11 @@ def _call(method: str, path: str, query: Query, content: bytes, content_type: st
         raw_path=path,
         path=unquote(path),
         query=dict(query),
-        headers={"user-agent": "pyinformer", NAME_HEADER: _created_name(method, content)},
+        headers={
+            "user-agent": "pyinformer",
+            "content-type": content_type,
+            NAME_HEADER: _created_name(method, content),
+        },
         content_type=content_type,
         read=read,
     )

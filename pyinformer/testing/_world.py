@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
-from pyinformer.apimachinery import JSONObject, KubeObject
+from pyinformer.apimachinery import InvalidArgumentError, JSONObject, KubeObject
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.testing._door import Door
@@ -26,7 +26,7 @@ from pyinformer.testing._objects import key_of
 from pyinformer.testing._seen_by import decoded, requests_of, seen_by
 from pyinformer.testing._stage import Stage
 from pyinformer.testing._world_objects import WorldObjects
-from pyinformer.testing._write_log import WriteLog, WriteRecord
+from pyinformer.testing._write_log import WriteLog, WriteRecord, verb_of
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
@@ -38,7 +38,7 @@ _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system"
 _HISTORY: Final = 10_000
 _DAY_SECONDS: Final = 86_400.0
 _CONFLICT: Final = 409
-_CHANGING: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_WRITES: Final = frozenset({"create", "replace", "patch", "apply", "delete"})
 
 
 @final
@@ -215,11 +215,14 @@ class World(WorldObjects):
         Args:
             plural: only of this resource; None for any.
             key: only of this object: `namespace/name`, or `name`; None for any.
-            verb: `create`, `update`, `patch` (apply included) or `delete`; None for any but
-                `create`, which conflicts with what exists only.
+            verb: `create`, `replace`, `patch`, `apply` or `delete`; None for any but `create`,
+                which conflicts with what exists only.
             times: how many writes; None for every one from now on.
+
+        Raises:
+            InvalidArgumentError: there is no such verb.
         """
-        verbs = _CHANGING - {"create"} if verb is None else frozenset({verb})
+        verbs = _WRITES - {"create"} if verb is None else frozenset({verb})
         self._fail(plural, key, verbs, Fault(status=_CONFLICT, message=_TAKEN, times=times))
 
     def fail_on(
@@ -237,13 +240,15 @@ class World(WorldObjects):
         Args:
             plural: only of this resource; None for any.
             key: only of this object: `namespace/name`, or `name`; None for any.
-            verb: `get`, `create`, `update`, `patch` (apply included) or `delete`; None for every
-                write.
+            verb: `get`, `create`, `replace`, `patch`, `apply` or `delete`; None for every write.
             status: the HTTP status.
             retry_after_seconds: how long the server asks to wait.
             times: how many requests; None for every one from now on.
+
+        Raises:
+            InvalidArgumentError: there is no such verb.
         """
-        verbs = _CHANGING if verb is None else frozenset({verb})
+        verbs = _WRITES if verb is None else frozenset({verb})
         fault = Fault(status=status, retry_after_seconds=retry_after_seconds, times=times)
         self._fail(plural, key, verbs, fault)
 
@@ -292,11 +297,15 @@ class World(WorldObjects):
     def _fail(
         self, plural: str | None, key: str | None, verbs: frozenset[str], fault: Fault
     ) -> None:
+        if not verbs <= _WRITES | {"get"}:
+            known = ", ".join(sorted(_WRITES))
+            raise InvalidArgumentError("verb", f"{min(verbs)!r} is not one of get, {known}")
+
         def matches(record: RequestRecord) -> bool:
             is_meant = plural in (None, record.resource, record.resource.partition(".")[0])
             name = record.name or record.headers.get(NAME_HEADER, "")
             found = key_of(record.namespace, name)
-            return is_meant and record.verb in verbs and key in (None, found)
+            return is_meant and verb_of(record) in verbs and key in (None, found)
 
         self._faults.add(replace(fault, match=matches))
 

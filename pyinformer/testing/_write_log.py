@@ -13,6 +13,7 @@ import msgspec
 
 from pyinformer.apimachinery import JSONObject, object_key
 from pyinformer.testing._door import Call
+from pyinformer.testing._journal import RequestRecord
 from pyinformer.testing._routing import parse_route
 
 WriteVerb: TypeAlias = Literal["create", "replace", "patch", "apply", "delete"]
@@ -24,6 +25,7 @@ _VERBS: Final[dict[str, WriteVerb]] = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_APPLY: Final = "apply-patch"  # in the content type of a server-side apply
 _FIRST_NO_SUCCESS: Final = 300
 
 
@@ -55,6 +57,13 @@ class WriteRecord:
         return self.status >= _FIRST_NO_SUCCESS
 
 
+def verb_of(record: RequestRecord) -> str:
+    """Return the verb of any request, in the words of a WriteRecord."""
+    verb = {"update": "replace"}.get(record.verb, record.verb)
+    is_apply = _APPLY in record.headers.get("content-type", "")
+    return "apply" if verb == "patch" and is_apply else verb
+
+
 @final
 class WriteLog:
     """Keeps the writes in order."""
@@ -78,7 +87,7 @@ class WriteLog:
         name = route.name or str(metadata.get("name") or "")
         api_version = f"{route.group}/{route.version}" if route.group else route.version
         record = WriteRecord(
-            verb="apply" if "apply-patch" in call.content_type else verb,
+            verb="apply" if _APPLY in call.content_type else verb,
             api_version=api_version,
             plural=route.plural,
             key=object_key(route.namespace, name),

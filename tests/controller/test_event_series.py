@@ -6,6 +6,8 @@ import threading
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.controller._event_body import EventBodies
@@ -13,6 +15,11 @@ from pyinformer.controller._event_series import EventBook, Occurrence, Outcome, 
 from tests.objects import make
 
 _POD = make("shop/web")
+_STEP = st.one_of(
+    st.tuples(st.just("observe"), st.integers(0, 5)),
+    st.tuples(st.just("write"), st.just(0)),
+    st.tuples(st.just("sweep"), st.sampled_from([1, 200, 400, 2000])),
+)
 
 
 def _occurrence(regarding: Any = _POD, reason: str = "Killing", **changes: Any) -> Occurrence:
@@ -190,6 +197,36 @@ def test_occurrences_from_many_threads_are_all_counted() -> None:
 
     assert _write_all(book, 0.0) == [("Killing", 2000)]
     assert sum(book.counts.values()) == 2000
+
+
+@given(st.lists(_STEP, max_size=60), st.integers(1, 5))
+def test_every_occurrence_is_written_or_counted_as_dropped(
+    steps: list[tuple[str, int]], max_waiting: int
+) -> None:
+    """Whatever the order of writes and silences, no count is lost and none is invented."""
+    book, now, touched = EventBook(max_waiting), 0.0, dict[int, Series]()
+
+    def write() -> None:
+        while (series := book.take()) is not None:
+            touched[id(series)] = series
+            series.written_count, series.written_at = series.count, now
+
+    for step, value in steps:
+        match step:
+            case "observe":
+                book.observe(_occurrence(make(f"shop/p{value % 2}"), f"R{value}"), now)
+            case "write":
+                write()
+            case _:
+                now += value
+                book.sweep(now)
+        assert book.waiting <= max_waiting
+    book.close()
+    write()
+
+    taken = book.counts[Outcome.QUEUED] + book.counts[Outcome.AGGREGATED]
+    assert sum(series.written_count for series in touched.values()) == taken
+    assert sum(book.counts.values()) == sum(step == "observe" for step, _ in steps)
 
 
 def _body(occurrence: Occurrence, count: int = 1) -> dict[str, Any]:

@@ -367,6 +367,27 @@ def test_a_conflict_elsewhere_does_not_strike(
     assert world.reconcile(operator.controller, "default/a").error is None
 
 
+def test_the_verbs_that_fail_are_those_that_are_told(world: World) -> None:
+    async def write() -> None:
+        applied = {**_config_map(), "data": {"x": "1"}}
+        stored = await world.cluster.apply(applied, field_manager="me")
+        await world.cluster.patch(stored, {**stored.to_dict(), "data": {"x": "2"}})
+
+    world.conflict_on("configmaps", verb="patch", times=None)
+    with pytest.raises(ConflictError):
+        world.run(write)
+    assert [(each.verb, each.is_refused) for each in world.writes] == [
+        ("apply", False),
+        ("patch", True),
+    ]
+    world.stop_failing()
+    world.conflict_on(verb="apply")
+    with pytest.raises(ConflictError):
+        world.run(write)
+    with pytest.raises(InvalidArgumentError, match="'update' is not one of get, apply, create"):
+        world.conflict_on(verb="update")
+
+
 def test_any_refusal_can_be_had_and_ended(world: World, operator: _Operator) -> None:
     world.fail_on("configmaps", verb="create", status=403, times=None)
     for _ in range(3):
