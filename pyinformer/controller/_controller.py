@@ -16,12 +16,9 @@ import anyio
 
 from pyinformer.apimachinery import (
     Event,
-    ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
     LifecycleError,
-    NotFoundError,
-    TransportError,
     V,
     View,
     check_seconds,
@@ -30,7 +27,7 @@ from pyinformer.controller._attempt import Attempt
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._life import Life
 from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._owners import OwnerKind
+from pyinformer.controller._primaries import listed, tell_owner
 from pyinformer.controller._reasons import reason_of_event
 from pyinformer.controller._request import Reason, Request
 from pyinformer.controller._source_informer import SourceOptions
@@ -97,7 +94,7 @@ class Controller(Generic[V]):
             raise InvalidArgumentError("name", f"{name!r} names no controller")
         if not isinstance(workers, int) or workers < 1:
             raise InvalidArgumentError("workers", f"{workers!r}; 1 is the least")
-        self._primaries = _listed(primary)
+        self._primaries = listed(primary)
         self._options = options or ControllerOptions()
         self._metrics = metrics
         self.engine: Engine[V] = Engine(
@@ -167,7 +164,7 @@ class Controller(Generic[V]):
             rng=self._options.rng,
         )
         self.add_source(source, informer)
-        self.engine.before_attach.append(partial(_tell_owner, source, owners[0]))
+        self.engine.before_attach.append(partial(tell_owner, source, owners[0]))
         return source
 
     def watches(
@@ -391,29 +388,3 @@ class Controller(Generic[V]):
 
     def __repr__(self) -> str:
         return f"<Controller {self.name}>"
-
-
-def _listed(
-    primary: SharedInformer[V] | Sequence[SharedInformer[V]] | None,
-) -> tuple[SharedInformer[V], ...]:
-    if primary is None:
-        return ()
-    informers = (primary,) if isinstance(primary, SharedInformer) else tuple(primary)
-    for informer in informers:
-        if not isinstance(informer, SharedInformer):
-            reason = f"must be a SharedInformer, not {type(informer).__name__}"
-            raise InvalidTypeError("primary", reason)
-    return informers
-
-
-async def _tell_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:
-    """Say what kind the owners are of, once the caches are filled."""
-    try:
-        found = await primary.cluster.discovery.resource(primary.scope.resource)
-    except (ForbiddenError, NotFoundError, TransportError):
-        for obj in primary.lister.list():
-            gvk = obj.gvk
-            source.set_owner(OwnerKind(gvk.group, gvk.kind, bool(obj.metadata.namespace)))
-            return
-        raise
-    source.set_owner(OwnerKind(found.resource.group, found.kind, found.namespaced))

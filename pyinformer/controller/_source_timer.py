@@ -60,9 +60,9 @@ class TimerSource:
         InvalidHandlerError: the function could not be called, or would have to be awaited.
     """
 
-    informer: Final = None
+    informer: None = None
     """A timer has none."""
-    has_synced: Final = True
+    has_synced: bool = True
     """It has no initial list."""
 
     def __init__(
