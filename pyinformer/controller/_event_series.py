@@ -227,8 +227,9 @@ class EventBook:
             series.last_seen_at = now
             is_second = series.count == 2  # noqa: PLR2004 - which makes it a series
             return Outcome.QUEUED if is_second and self._settle(series) else Outcome.AGGREGATED
-        if series is not None:
-            self._settle(series)
+        if series is not None and not self._settle(series):
+            self._open[key] = series  # its last count goes first
+            return Outcome.OVERFLOWED
         return self._begin(key, occurrence, now)
 
     def _begin(self, key: Hashable, occurrence: Occurrence, now: float) -> Outcome:
@@ -240,7 +241,7 @@ class EventBook:
         self._waiting.append(series)
         self._open[key] = series
         if len(self._open) > _MAX_SERIES:
-            self._settle(self._open.pop(next(iter(self._open))))
+            self._settle(self._open.pop(next(iter(self._open))), is_last=True)
         return Outcome.QUEUED
 
     def _settle(self, series: Series, *, is_last: bool = False) -> bool:

@@ -59,12 +59,12 @@ class MemoryBody:
         """Add to the body."""
         if data:
             self._pieces.append(data)
-            self._touch()
+            self._changed.set()
 
     def end(self) -> None:
         """End the body properly."""
         self._has_ended = True
-        self._touch()
+        self._changed.set()
 
     def fail(self, error: TransportError) -> None:
         """End the body with an error, at once."""
@@ -74,7 +74,7 @@ class MemoryBody:
     def hold(self, *, held: bool) -> None:
         """Keep what comes from its reader, or give it all."""
         self._is_held = held
-        self._touch()
+        self._changed.set()
 
     async def read(self) -> bytes:
         """Wait for the next bytes; `b""` at the end.
@@ -124,10 +124,6 @@ class MemoryBody:
 
     def close(self) -> None:
         """Do nothing: what writes it ends with the stream."""
-
-    def _touch(self) -> None:
-        if not self._is_held:
-            self._changed.set()
 
 
 @final

@@ -204,6 +204,7 @@ async def test_closing_writes_what_waits() -> None:
 
         assert len(_events(server)) == 11
         assert recorder.statistics().waiting == 0
+        assert recorder.statistics().undelivered == 0
         assert recorder.statistics().after_close == 1
         assert max(event.get("series", {}).get("count", 1) for event in _events(server)) == 3
 

@@ -157,6 +157,25 @@ def test_a_count_that_does_not_fit_is_written_later() -> None:
     assert _write_all(book, 400.0) == [("Killing", 2)]
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["silence", "another-one"])
+def test_a_series_that_ends_while_the_backlog_is_full_loses_no_count(again: bool) -> None:
+    book = EventBook(1)
+    for now in (0.0, 1.0, 2.0):
+        book.observe(_occurrence(), now)
+        if now < 2.0:
+            _write_all(book, now)
+    book.observe(_occurrence(make("shop/other")), 399.0)
+
+    if again:
+        assert book.observe(_occurrence(), 400.0) is Outcome.OVERFLOWED
+    else:
+        book.sweep(400.0)
+    assert _write_all(book, 400.0) == [("Killing", 1)]
+    book.sweep(401.0)
+
+    assert _write_all(book, 401.0) == [("Killing", 3)]
+
+
 def test_the_oldest_series_makes_room_and_loses_no_count() -> None:
     book = EventBook(10_000)
     for now in (0.0, 1.0, 2.0):

@@ -38,6 +38,7 @@ from pyinformer.controller import (
     set_controller_reference,
 )
 from pyinformer.testing import World
+from pyinformer.testing._control import ObjectControl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -513,6 +514,18 @@ def test_a_started_controller_works_in_it_too(world: World, operator: _Operator)
         world.reconcile(operator.controller, "default/a")
 
 
+def test_rest_comes_when_the_caches_have_heard(world: World) -> None:
+    pods = world.factory.informer("v1", "pods")
+
+    async def create() -> tuple[list[str], list[str]]:
+        ObjectControl.create(world, _pod("p"))  # without waiting, as a server would
+        before = pods.lister.keys()
+        await world._stage.rest()
+        return before, pods.lister.keys()
+
+    assert world.run(create) == ([], ["default/p"])
+
+
 def test_handlers_have_heard_when_a_change_returns(world: World) -> None:
     heard: list[str] = []
     pods = world.factory.informer("v1", "pods")
@@ -602,6 +615,7 @@ import asyncio
 import pytest
 import pyinformer
 from pyinformer.testing import World
+from pyinformer.testing._control import ObjectControl
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
 
