@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import final
 
-from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    KubeObject,
+    NotCachedError,
+)
 from pyinformer.cluster import Cluster
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._reconciler import Reconciler
@@ -45,6 +50,27 @@ class Assembly:
         self._factory = factory
         self._namespaces = checked_namespaces(namespaces)
         self._metrics = metrics
+        self._informers: dict[tuple[GroupVersionResource, str | None], SharedInformer[None]] = {}
+
+    def cached(self, resource: GroupVersionResource, key: str) -> KubeObject | None:
+        """Return an object as the caches know it; None if there is none.
+
+        Raises:
+            NotCachedError: its namespace is not followed.
+            InvalidArgumentError: the resource is not followed.
+        """
+        namespace = key.rpartition("/")[0]
+        informers = self._informers
+        found = informers.get((resource, None)) or informers.get((resource, namespace))
+        if found is not None:
+            return found.lister.get(key)
+        if any(followed == resource for followed, _ in informers):
+            raise NotCachedError(informer=str(resource), namespace=namespace)
+        names = sorted({str(followed) for followed, _ in informers})
+        reason = (
+            f"{resource} is not followed, and reads start nothing; there are {', '.join(names)}"
+        )
+        raise InvalidArgumentError("plural", reason)
 
     def controller(self, each: Reconciler) -> Controller[None]:
         """Make the controller of one reconcile."""
@@ -77,13 +103,17 @@ class Assembly:
         namespace: str | None,
         selected_by: Reconciler | None = None,
     ) -> SharedInformer[None]:
-        return self._factory.informer(
+        informer = self._factory.informer(
             resource.api_version,
             resource.resource,
             namespaces=namespace,
             label_selector=selected_by.label_selector if selected_by else None,
             field_selector=selected_by.field_selector if selected_by else None,
         )
+        known = self._informers.setdefault((resource, namespace), informer)
+        if known.scope.is_selective:  # one that knows more, if there is one
+            self._informers[resource, namespace] = informer
+        return informer
 
 
 def checked_namespaces(namespaces: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, final, overload
+from weakref import WeakKeyDictionary
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
@@ -21,7 +23,7 @@ from pyinformer.apimachinery import (
     KubeObject,
 )
 from pyinformer.cluster import Cluster, connect
-from pyinformer.controller._assembly import Assembly
+from pyinformer.controller._assembly import Assembly, checked_namespaces
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._custom_resource import definition_of
 from pyinformer.controller._operator_run import OperatorRun
@@ -87,6 +89,7 @@ class Operator:
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
         self._decoded: DecodedObjects = {}
+        self._assemblies: WeakKeyDictionary[Cluster, Assembly] = WeakKeyDictionary()
 
     @overload
     def reconcile(
@@ -140,7 +143,7 @@ class Operator:
         The object is None when it is gone. What the function returns, and what it may raise, is as
         for a Controller: nothing or a `Result` is success, an error is retried with backoff,
         `RetryAfter` at its time, `TerminalError` not until something changes. A plain function is
-        called in a thread, where it must not use the cluster. It is never called twice at once for
+        called in a thread; the cluster's coroutines stay on the loop, so it can only read caches. It is never called twice at once for
         one object.
 
         Args:
@@ -214,6 +217,34 @@ class Operator:
             raise InvalidArgumentError("model", reason)
         return obj
 
+    def cached(
+        self, cluster: Cluster, api_version: str, plural: str, key: str
+    ) -> KubeObject | None:
+        """Return an object as the caches know it, own writes included; asks no server.
+
+            current = app.cached(cluster, "apps/v1", "statefulsets", request.key)
+            await cluster.apply_if_changed(child, current, field_manager=app.name)
+
+        Args:
+            cluster: what the reconcile was given.
+            api_version: `v1`, or `group/version`.
+            plural: the plural name of what is reconciled, owned or watched here.
+            key: `namespace/name`, or `name` if it is cluster-scoped.
+
+        Returns:
+            The object, shared and immutable; None if there is none.
+
+        Raises:
+            InvalidArgumentError: the resource is not followed, or nothing on this cluster.
+            NotCachedError: its namespace is not followed.
+            CacheNotSyncedError: the cache is not filled yet.
+        """
+        resource = GroupVersionResource.of(api_version, plural)
+        assembly = self._assemblies.get(cluster)
+        if assembly is None:
+            raise InvalidArgumentError("cluster", f"{self.name} does not run on {cluster!r}")
+        return assembly.cached(resource, key)
+
     def custom_resource_definitions(self) -> list[JSONObject]:
         """Return the CustomResourceDefinition of each custom resource that has a model here.
 
@@ -250,6 +281,7 @@ class Operator:
             InvalidArgumentError: an argument cannot work.
         """
         assembly = Assembly(cluster, factory, namespaces=namespaces, metrics=self._metrics)
+        self._assemblies[cluster] = assembly
         return tuple(map(assembly.controller, self._reconcilers.values()))
 
     def running(
@@ -274,10 +306,11 @@ class Operator:
         if not self._reconcilers:
             reason = "nothing is registered; decorate a function with @app.reconcile(...)"
             raise InvalidArgumentError("operator", f"{self.name}: {reason}")
+        checked = checked_namespaces(namespaces) or None
         return OperatorRun(
-            tuple(self._reconcilers.values()),
             cluster,
-            namespaces=namespaces,
+            resources=[one for each in self._reconcilers.values() for one in each.resources],
+            controllers=partial(self.controllers, cluster, namespaces=checked),
             health_host=health_host,
             health_port=health_port,
             metrics=self._metrics,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Self, final
@@ -24,11 +24,9 @@ from pyinformer.apimachinery import (
     TransportError,
 )
 from pyinformer.cluster import Cluster
-from pyinformer.controller._assembly import Assembly
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._group import ControllerGroup
 from pyinformer.controller._health import HealthServer
-from pyinformer.controller._reconciler import Reconciler
 from pyinformer.controller._signals import StopSignals
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
@@ -47,18 +45,18 @@ class OperatorRun:
 
     def __init__(
         self,
-        reconcilers: Sequence[Reconciler],
         cluster: Cluster,
         *,
-        namespaces: str | Sequence[str] | None,
+        resources: Sequence[GroupVersionResource],
+        controllers: Callable[[SharedInformerFactory], tuple[Controller[None], ...]],
         health_host: str,
         health_port: int | None,
         metrics: Metrics,
     ) -> None:
         self.cluster: Cluster = cluster
-        self._reconcilers = tuple(reconcilers)
+        self._resources = tuple(dict.fromkeys(resources))
+        self._make = controllers
         self._factory = SharedInformerFactory(cluster, metrics=metrics)
-        self._assembly = Assembly(cluster, self._factory, namespaces=namespaces, metrics=metrics)
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._hints: list[str] = []
@@ -149,9 +147,9 @@ class OperatorRun:
         """Make the informers and controllers, once it is known what lives in namespaces."""
         if self._group is not None:
             raise LifecycleError("this run was started before: ask the operator for a new one")
-        for resource in dict.fromkeys(one for each in self._reconcilers for one in each.resources):
+        for resource in self._resources:
             await self._discover(resource)
-        self._controllers = tuple(map(self._assembly.controller, self._reconcilers))
+        self._controllers = self._make(self._factory)
         if self.health_url is not None:
             _log.info("health is answered at %s/healthz and /readyz", self.health_url)
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))

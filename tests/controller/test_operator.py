@@ -17,6 +17,7 @@ from pyinformer.apimachinery import (
     InvalidHandlerError,
     InvalidTypeError,
     LifecycleError,
+    NotCachedError,
 )
 from pyinformer.controller import (
     ControllerOptions,
@@ -205,6 +206,35 @@ async def test_a_change_of_what_it_watches_reconciles_what_the_mapping_says(
     assert sorted(seen.keys) == ["default/a", "default/b"]
 
 
+async def test_what_it_follows_can_be_read_from_the_caches(api: APIServer) -> None:
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", label_selector="app=web", owns=[("v1", "configmaps")])(
+        seen
+    )
+    app.reconcile("acme.io/v1", "databases", name="all")(seen)
+    app.reconcile("acme.io/v1", "planets")(seen)
+    api.create(config_map("child"))
+    api.create(database())
+    api.create({"apiVersion": "acme.io/v1", "kind": "Planet", "metadata": {"name": "earth"}})
+
+    async with connected(api) as cluster:
+        with pytest.raises(InvalidArgumentError, match="test does not run on"):
+            app.cached(cluster, "v1", "configmaps", "default/child")
+        async with app.running(cluster, namespaces="default"):
+            found = app.cached(cluster, "v1", "configmaps", "default/child")
+            assert found is not None
+            assert found.gvk.kind == "ConfigMap"
+            assert app.cached(cluster, "v1", "configmaps", "default/none") is None
+            assert app.cached(cluster, "acme.io/v1", "databases", "default/a") is not None
+            assert app.cached(cluster, "acme.io/v1", "planets", "earth") is not None
+            with pytest.raises(NotCachedError, match="'other'"):
+                app.cached(cluster, "v1", "configmaps", "other/child")
+            with pytest.raises(InvalidArgumentError, match=r"not followed.*configmaps"):
+                app.cached(cluster, "v1", "secrets", "default/child")
+            await cluster.create(config_map("new"))
+            assert app.cached(cluster, "v1", "configmaps", "default/new") is not None
+
+
 async def test_a_plain_function_runs_in_a_thread_with_its_model(api: APIServer) -> None:
     app = Operator("test")
     calls: list[tuple[int, Database | None]] = []
@@ -365,8 +395,9 @@ async def test_it_is_not_healthy_once_a_cache_has_crashed(api: APIServer) -> Non
         async with connected(api) as cluster, app.running(cluster, health_port=0) as run:
             port = int(str(run.health_url).rpartition(":")[2])
             assert (await ask(port, get("/healthz"))) == (200, "ok\n")
-            run._factory.informers[0]._broken(ValueError("a bug"))
-            await until(lambda: run._factory.informers[0].crash)
+            (informer,) = run._factory.informers
+            informer._broken(ValueError("a bug"))
+            await until(lambda: informer.crash)
 
             status, body = await ask(port, get("/healthz"))
 
