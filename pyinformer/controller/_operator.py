@@ -142,9 +142,9 @@ class Operator:
 
         The object is None when it is gone. What the function returns, and what it may raise, is as
         for a Controller: nothing or a `Result` is success, an error is retried with backoff,
-        `RetryAfter` at its time, `TerminalError` not until something changes. A plain function is
-        called in a thread; the cluster's coroutines stay on the loop, so it can only read caches. It is never called twice at once for
-        one object.
+        `RetryAfter` at its time, `TerminalError` not until something changes. It is never called
+        twice at once for one object. A plain function is called in a thread; the coroutines of the
+        cluster belong to the loop, so it can read caches and not write.
 
         Args:
             api_version: `v1`, or `group/version`.
