@@ -97,10 +97,12 @@ async def finalizer(
         raise InvalidArgumentError("name", reason)
 
     def added(meta: ObjectMeta) -> list[str] | None:
+        """Add ours, unless it is too late for that."""
         has_it = name in meta.finalizers
         return None if has_it or meta.deletion_timestamp else [*meta.finalizers, name]
 
     def removed(meta: ObjectMeta) -> list[str] | None:
+        """Remove ours and nobody else's."""
         others = [each for each in meta.finalizers if each != name]
         return None if len(others) == len(meta.finalizers) else others
 

@@ -32,6 +32,7 @@ class HTTPDoor:
         response: Response | None = None
 
         def reply_with(fault: Fault | None, answered: Callable[[int], None]) -> Response:
+            """Keep the response: aiohttp wants it at the end."""
             nonlocal response
             response = Response(request, fault, self._faults, answered)
             return response

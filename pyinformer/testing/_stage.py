@@ -73,6 +73,7 @@ class Stage:
         loop = self._loop or self._begin()
 
         async def run() -> _T:
+            """Make a coroutine of whatever can be awaited."""
             return await function()
 
         future = asyncio.run_coroutine_threadsafe(run(), loop)
@@ -136,6 +137,7 @@ class Stage:
             return
 
         async def run() -> None:
+            """End what runs in the loop, then the loop."""
             try:
                 for informer in self._informers:
                     await informer.aclose()

@@ -122,6 +122,7 @@ class World(WorldObjects):
         """
 
         async def reconcile() -> Outcome:
+            """Reconcile with full caches, and wait for what follows."""
             await self._prepare(controller)
             outcome = await controller.reconcile_once(request)
             await self._stage.rest()
@@ -150,6 +151,7 @@ class World(WorldObjects):
         """
 
         async def ask() -> list[Request]:
+            """Ask with full caches."""
             await self._prepare(controller)
             if event is not None:
                 return requests_of(controller, await seen_by(controller, self.cluster, event))
@@ -182,6 +184,7 @@ class World(WorldObjects):
         """
 
         async def run() -> _T:
+            """Run it with full caches, and wait for what follows."""
             await self._prepare()
             result = await function()
             await self._stage.rest()
