@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 
-
 monotonic = time.monotonic
 """Return monotonic seconds; only differences mean anything. Itself: queues ask for each key."""
 

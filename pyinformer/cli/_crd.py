@@ -15,7 +15,7 @@ from typing import TextIO
 import yaml
 
 from pyinformer.apimachinery import InformerError, InvalidArgumentError, JSONObject
-from pyinformer.controller import Operator, custom_resource_definition
+from pyinformer.operator import Operator, custom_resource_definition
 
 
 def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:

@@ -22,8 +22,8 @@ from pyinformer.controller._result import Reconcile, Result
 from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Request
     from pyinformer.informer import SharedInformer
+    from pyinformer.sources._request import Request
 
 _SHAPE = "reconcile(request, obj)"
 

@@ -28,26 +28,26 @@ from pyinformer.controller._engine import Engine
 from pyinformer.controller._life import Life
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._primaries import listed, tell_owner
-from pyinformer.controller._reasons import reason_of_event
-from pyinformer.controller._request import Reason, Request
-from pyinformer.controller._source_informer import SourceOptions
-from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
-from pyinformer.controller._source_owned import OwnedSource
-from pyinformer.controller._source_timer import TimerSource
 from pyinformer.informer import SharedInformer
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._informer_source import SourceOptions
+from pyinformer.sources._mapped import PrimarySource, WatchedSource
+from pyinformer.sources._owned import OwnedSource
+from pyinformer.sources._reasons import reason_of_event
+from pyinformer.sources._request import Reason, Request
+from pyinformer.sources._timer import TimerSource
 from pyinformer.tasks import close_behind
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from pyinformer.controller._mapping import Keys, MappingFunction
     from pyinformer.controller._outcomes import Outcome
-    from pyinformer.controller._predicates import PredicateFunction
     from pyinformer.controller._result import Reconcile
-    from pyinformer.controller._source_timer import KeysFunction
-    from pyinformer.controller._sources import Source
     from pyinformer.controller._status import ControllerStatus
+    from pyinformer.sources._mapping import Keys, MappingFunction
+    from pyinformer.sources._predicates import PredicateFunction
+    from pyinformer.sources._source import Source
+    from pyinformer.sources._timer import KeysFunction
 
 W = TypeVar("W", bound=View | None)
 

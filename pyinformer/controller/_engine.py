@@ -29,12 +29,12 @@ from pyinformer.controller._hot_loop import HotLoops
 from pyinformer.controller._intake import Intake
 from pyinformer.controller._key_limit import KeyLimit
 from pyinformer.controller._outcomes import Outcome, Outcomes
-from pyinformer.controller._request import Reason, Request
 from pyinformer.controller._result import Result
 from pyinformer.controller._slots import Slots
 from pyinformer.controller._status import ControllerStatus
 from pyinformer.informer import SharedInformer, wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._request import Reason, Request
 from pyinformer.tasks import UserTasks, place_of
 from pyinformer.workqueue import PriorityQueue
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._life import Life
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._slot import Ended
-    from pyinformer.controller._sources import Source
+    from pyinformer.sources._source import Source
 
 _log = logging.getLogger("pyinformer.controller")
 

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Request
+    from pyinformer.sources._request import Request
 
 _MAX_COUNTED: Final = 65_536  # keys per window; in a storm of more the count begins again earlier
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Reason, Request
+    from pyinformer.sources._request import Reason, Request
     from pyinformer.workqueue import PriorityQueue
 
 MAX_REASONS: Final = 8  # kept of one request: enough to see a loop, few enough for a storm

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Request
+    from pyinformer.sources._request import Request
 
 
 @final

@@ -18,7 +18,7 @@ from pyinformer.apimachinery import RetryAfter, TerminalError
 from pyinformer.controller._result import Result
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Request
+    from pyinformer.sources._request import Request
 
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]
 

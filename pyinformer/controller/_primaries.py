@@ -16,11 +16,11 @@ from pyinformer.apimachinery import (
     TransportError,
     V,
 )
-from pyinformer.controller._owners import OwnerKind
 from pyinformer.informer import SharedInformer
+from pyinformer.sources._owners import OwnerKind
 
 if TYPE_CHECKING:
-    from pyinformer.controller._source_owned import OwnedSource
+    from pyinformer.sources._owned import OwnedSource
 
 
 def listed(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from pyinformer.apimachinery import InvalidTypeError, KubeObject, V, check_seconds
-from pyinformer.controller._request import Request
+from pyinformer.sources._request import Request
 
 
 @final

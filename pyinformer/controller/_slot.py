@@ -16,7 +16,7 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._status import SlotStatus
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Request
+    from pyinformer.sources._request import Request
     from pyinformer.tasks import UserTask
 
 Ended: TypeAlias = Result | BaseException | None

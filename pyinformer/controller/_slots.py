@@ -17,8 +17,8 @@ import anyio
 
 from pyinformer.apimachinery import QueueClosedError, ReconcileTimeoutError
 from pyinformer.controller._outcomes import Outcome
-from pyinformer.controller._request import Request
 from pyinformer.controller._slot import Deadlines, Ended, Slot
+from pyinformer.sources._request import Request
 
 if TYPE_CHECKING:
     from pyinformer.controller._options import ControllerOptions

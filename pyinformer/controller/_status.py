@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
-    from pyinformer.controller._sources import SourceStatus
+    from pyinformer.sources._source import SourceStatus
     from pyinformer.tasks import WatchdogStatistics
     from pyinformer.workqueue import WorkQueueStatistics
 

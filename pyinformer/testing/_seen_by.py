@@ -26,8 +26,9 @@ from pyinformer.apimachinery import (
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
-    from pyinformer.controller import Controller, Reason, Request
+    from pyinformer.controller import Controller
     from pyinformer.informer import SharedInformer
+    from pyinformer.sources import Reason, Request
 
 Seen: TypeAlias = "tuple[SharedInformer[Any], Event[Any]]"
 """An event, and the informer that tells it."""

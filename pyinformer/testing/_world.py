@@ -30,7 +30,8 @@ from pyinformer.testing._write_log import WriteLog, WriteRecord, verb_of
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
-    from pyinformer.controller import Controller, Outcome, Request
+    from pyinformer.controller import Controller, Outcome
+    from pyinformer.sources import Request
 
 _T = TypeVar("_T")
 

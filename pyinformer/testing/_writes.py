@@ -84,8 +84,8 @@ class Writes(Commits):
         Raises:
             Failure: 400, 404, 409 or 422.
         """
-        metadata = body.get("metadata")
-        _rules.check_named(metadata, name)
+        _rules.check_named(body.get("metadata"), name)
+        metadata: JSONObject = body["metadata"]
         may_create = resource.qualified_name in _CREATED_BY_UPDATE and not subresource
         with self._storage.lock:
             if may_create and self._storage.get(resource, key_of(namespace, name)) is None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pyinformer import Controller, ControllerOptions, Reason, Request
-from pyinformer.controller._sources import SourceStatus
+from pyinformer.sources._source import SourceStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Event, Reconcile, Result, View
-    from pyinformer.controller._sources import Enqueue
+    from pyinformer.sources._source import Enqueue
 
 
 class Said:

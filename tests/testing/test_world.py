@@ -32,11 +32,11 @@ from pyinformer.apimachinery import (
 from pyinformer.controller import (
     Controller,
     EventRecorder,
-    Request,
     Result,
     finalizer,
     set_controller_reference,
 )
+from pyinformer.sources import Request
 from pyinformer.testing import World
 from pyinformer.testing._control import ObjectControl
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
-from pyinformer.controller import _health
-from pyinformer.controller._health import HealthServer
+from pyinformer.operator import _health
+from pyinformer.operator._health import HealthServer
 from tests.waiting import until
 
 if TYPE_CHECKING:

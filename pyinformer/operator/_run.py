@@ -26,10 +26,10 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster import Cluster
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._group import ControllerGroup
-from pyinformer.controller._health import HealthServer
 from pyinformer.controller._signals import StopSignals
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
+from pyinformer.operator._health import HealthServer
 from pyinformer.tasks import close_behind
 
 _log = logging.getLogger("pyinformer.controller")

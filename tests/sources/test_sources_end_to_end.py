@@ -10,21 +10,21 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import LifecycleError, View
-from pyinformer.controller._owners import OwnerKind
-from pyinformer.controller._predicates import labels_changed, matches
-from pyinformer.controller._source_informer import SourceOptions
-from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
-from pyinformer.controller._source_owned import OwnedSource
-from pyinformer.controller._source_timer import TimerSource
-from tests.controller.feeding import Noted
+from pyinformer.sources._informer_source import SourceOptions
+from pyinformer.sources._mapped import PrimarySource, WatchedSource
+from pyinformer.sources._owned import OwnedSource
+from pyinformer.sources._owners import OwnerKind
+from pyinformer.sources._predicates import labels_changed, matches
+from pyinformer.sources._timer import TimerSource
 from tests.informer.clusters import HURRIED, cluster_of, pod
+from tests.sources.feeding import Noted
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer.apimachinery import JSONObject, KubeObject
-    from pyinformer.controller._sources import Source
+    from pyinformer.sources._source import Source
     from pyinformer.testing import APIServer
 
 

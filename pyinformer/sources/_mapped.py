@@ -12,15 +12,15 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import KubeObject, V
-from pyinformer.controller._mapping import MappingFunction, check_mapping, collect
-from pyinformer.controller._request import Request
-from pyinformer.controller._source_fence import SourceFence
-from pyinformer.controller._source_informer import InformerSource, SourceOptions
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._fence import SourceFence
+from pyinformer.sources._informer_source import InformerSource, SourceOptions
+from pyinformer.sources._mapping import MappingFunction, check_mapping, collect
+from pyinformer.sources._request import Request
 
 if TYPE_CHECKING:
-    from pyinformer.controller._predicates import PredicateFunction
-    from pyinformer.controller._sources import SourceInformer
+    from pyinformer.sources._predicates import PredicateFunction
+    from pyinformer.sources._source import SourceInformer
 
 
 @final

@@ -17,10 +17,10 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster import Cluster
 from pyinformer.controller._controller import Controller
-from pyinformer.controller._reconciler import Reconciler
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.informer._scope import Scope
 from pyinformer.metrics import Metrics
+from pyinformer.operator._reconciler import Reconciler
 
 
 @final

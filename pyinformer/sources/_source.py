@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, final
 from pyinformer.apimachinery import Event, V, View
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Reason, Request
     from pyinformer.informer import Receiver
+    from pyinformer.sources._request import Reason, Request
     from pyinformer.store import IndexFunction, Lister
 
 

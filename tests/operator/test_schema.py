@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from pyinformer.apimachinery import InvalidModelError
-from pyinformer.controller._schema import structural_schema
+from pyinformer.operator._schema import structural_schema
 
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 

@@ -18,7 +18,7 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
 )
-from pyinformer.controller._schema import structural_schema
+from pyinformer.operator._schema import structural_schema
 
 ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]
 M = TypeVar("M")

@@ -21,18 +21,18 @@ from pyinformer.apimachinery import (
     Updated,
     View,
 )
-from pyinformer.controller._predicates import generation_changed, matches
-from pyinformer.controller._request import Reason, Request
-from pyinformer.controller._source_informer import InformerSource, SourceOptions
-from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
-from tests.controller.feeding import Counted, FedInformer, Noted, made
+from pyinformer.sources._informer_source import InformerSource, SourceOptions
+from pyinformer.sources._mapped import PrimarySource, WatchedSource
+from pyinformer.sources._predicates import generation_changed, matches
+from pyinformer.sources._request import Reason, Request
+from tests.sources.feeding import Counted, FedInformer, Noted, made
 from tests.store.objects import pod
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.controller._sources import Source
+    from pyinformer.sources._source import Source
 
 
 def _team(obj: KubeObject[View | None]) -> str | None:

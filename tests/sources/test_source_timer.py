@@ -15,16 +15,16 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     LifecycleError,
 )
-from pyinformer.controller._request import Request
-from pyinformer.controller._source_mapped import PrimarySource
-from pyinformer.controller._source_timer import TimerSource
-from tests.controller.feeding import Counted, FedInformer, Noted, made
+from pyinformer.sources._mapped import PrimarySource
+from pyinformer.sources._request import Request
+from pyinformer.sources._timer import TimerSource
+from tests.sources.feeding import Counted, FedInformer, Noted, made
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pyinformer.controller._sources import Source
+    from pyinformer.sources._source import Source
 
 
 @asynccontextmanager

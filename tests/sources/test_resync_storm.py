@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.controller._source_informer import SourceOptions
-from pyinformer.controller._source_mapped import PrimarySource, WatchedSource
+from pyinformer.sources._informer_source import SourceOptions
+from pyinformer.sources._mapped import PrimarySource, WatchedSource
 from pyinformer.workqueue import PriorityQueue
-from tests.controller.feeding import FedInformer, made
+from tests.sources.feeding import FedInformer, made
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.controller._request import Reason, Request
+    from pyinformer.sources._request import Reason, Request
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.timeout(120)]
 

@@ -18,14 +18,14 @@ from pyinformer.apimachinery import (
     KubeObject,
 )
 from pyinformer.cluster import Cluster
-from pyinformer.controller._custom_resource import CustomResource, declared_resource
-from pyinformer.controller._mapping import MappingFunction, check_mapping
-from pyinformer.controller._models import check_model, decode
 from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._predicates import PredicateFunction
-from pyinformer.controller._request import Request
 from pyinformer.controller._result import Reconcile, Result
 from pyinformer.informer._scope import Selector
+from pyinformer.operator._custom_resource import CustomResource, declared_resource
+from pyinformer.operator._models import check_model, decode
+from pyinformer.sources._mapping import MappingFunction, check_mapping
+from pyinformer.sources._predicates import PredicateFunction
+from pyinformer.sources._request import Request
 from pyinformer.tasks import check_callable
 
 M = TypeVar("M")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError, InvalidModelError, InvalidTypeError
-from pyinformer.controller import custom_resource, custom_resource_definition
+from pyinformer.operator import custom_resource, custom_resource_definition
 
 
 class _Spec(msgspec.Struct, rename="camel"):

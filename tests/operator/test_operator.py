@@ -19,16 +19,11 @@ from pyinformer.apimachinery import (
     LifecycleError,
     NotCachedError,
 )
-from pyinformer.controller import (
-    ControllerOptions,
-    Operator,
-    Request,
-    Result,
-    _operator_run,
-    custom_resource,
-)
+from pyinformer.controller import ControllerOptions, Result
+from pyinformer.operator import Operator, _run, custom_resource
+from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Token
-from tests.controller.test_health import ask, get
+from tests.operator.test_health import ask, get
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -341,7 +336,7 @@ async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
 async def test_a_start_that_takes_long_says_what_it_waits_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_operator_run, "_REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(_run, "_REPORT_SECONDS", 0.1)
     with APIServer(tokens=[Token(value="t", verbs=("*",), resources=("pods",))]) as api:
         api.register("acme.io/v1", "Database", "databases")
         app = Operator("test")

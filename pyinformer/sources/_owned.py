@@ -13,14 +13,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import InvalidArgumentError, KubeObject, LifecycleError, V, View
-from pyinformer.controller._owners import OwnerKind, owner_index, owner_index_name, owner_keys
-from pyinformer.controller._request import Request
-from pyinformer.controller._source_informer import InformerSource, SourceOptions
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._informer_source import InformerSource, SourceOptions
+from pyinformer.sources._owners import OwnerKind, owner_index, owner_index_name, owner_keys
+from pyinformer.sources._request import Request
 
 if TYPE_CHECKING:
-    from pyinformer.controller._predicates import PredicateFunction
-    from pyinformer.controller._sources import SourceInformer
+    from pyinformer.sources._predicates import PredicateFunction
+    from pyinformer.sources._source import SourceInformer
 
 
 @final

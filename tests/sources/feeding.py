@@ -25,8 +25,8 @@ from pyinformer.store import Indexer, Lister
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyinformer.controller._request import Reason, Request
     from pyinformer.informer import Receiver
+    from pyinformer.sources._request import Reason, Request
     from pyinformer.store import IndexFunction
 
 _CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "configmaps"))

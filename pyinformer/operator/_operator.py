@@ -23,13 +23,15 @@ from pyinformer.apimachinery import (
     KubeObject,
 )
 from pyinformer.cluster import Cluster, connect
-from pyinformer.controller._assembly import Assembly, checked_namespaces
 from pyinformer.controller._controller import Controller
-from pyinformer.controller._custom_resource import definition_of
-from pyinformer.controller._operator_run import OperatorRun
 from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._predicates import PredicateFunction
-from pyinformer.controller._reconciler import (
+from pyinformer.controller._result import Result
+from pyinformer.informer import SharedInformerFactory
+from pyinformer.informer._scope import Selector
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.operator._assembly import Assembly, checked_namespaces
+from pyinformer.operator._custom_resource import definition_of
+from pyinformer.operator._reconciler import (
     DecodedObjects,
     Owned,
     Reconciler,
@@ -39,11 +41,9 @@ from pyinformer.controller._reconciler import (
     checked_owned,
     checked_watched,
 )
-from pyinformer.controller._request import Request
-from pyinformer.controller._result import Result
-from pyinformer.informer import SharedInformerFactory
-from pyinformer.informer._scope import Selector
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.operator._run import OperatorRun
+from pyinformer.sources._predicates import PredicateFunction
+from pyinformer.sources._request import Request
 from pyinformer.transport import ClusterConfig
 
 M = TypeVar("M")

@@ -15,7 +15,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     View,
 )
-from pyinformer.controller._predicates import (
+from pyinformer.sources._predicates import (
     Predicate,
     PredicateFunction,
     all_of,
@@ -28,7 +28,7 @@ from pyinformer.controller._predicates import (
     resource_version_changed,
     verdict,
 )
-from tests.controller.feeding import made
+from tests.sources.feeding import made
 
 _Object = KubeObject[View | None]
 

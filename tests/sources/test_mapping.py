@@ -12,8 +12,8 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     ObjectKey,
 )
-from pyinformer.controller._mapping import Keys, check_mapping, collect, request_of
-from pyinformer.controller._request import Request
+from pyinformer.sources._mapping import Keys, check_mapping, collect, request_of
+from pyinformer.sources._request import Request
 
 
 def _collected(found: Keys, cluster: str = "") -> list[str]:

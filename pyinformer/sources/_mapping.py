@@ -18,8 +18,8 @@ from pyinformer.apimachinery import (
     ObjectKey,
     V,
 )
-from pyinformer.controller._predicates import check_plain
-from pyinformer.controller._request import Request
+from pyinformer.sources._predicates import check_plain
+from pyinformer.sources._request import Request
 
 Keys: TypeAlias = "str | Request | Iterable[str | Request] | None"
 """Requests, or keys `namespace/name` or `name`; one, several, or None."""

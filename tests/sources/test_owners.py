@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, KubeObject, LifecycleError
-from pyinformer.controller._owners import OwnerKind, owner_keys
-from pyinformer.controller._request import Request
-from pyinformer.controller._source_owned import OwnedSource
-from tests.controller.feeding import FedInformer, Noted, made, owner
+from pyinformer.sources._owned import OwnedSource
+from pyinformer.sources._owners import OwnerKind, owner_keys
+from pyinformer.sources._request import Request
+from tests.sources.feeding import FedInformer, Noted, made, owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

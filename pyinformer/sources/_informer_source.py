@@ -26,23 +26,23 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
-from pyinformer.controller._pacing import PacedRounds
-from pyinformer.controller._predicates import PredicateFunction, check_plain, verdict
-from pyinformer.controller._pump import pump
-from pyinformer.controller._reasons import (
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._fence import SourceFence
+from pyinformer.sources._pacing import PacedRounds
+from pyinformer.sources._predicates import PredicateFunction, check_plain, verdict
+from pyinformer.sources._pump import pump
+from pyinformer.sources._reasons import (
     is_unchanged,
     reason_of_event,
     reason_of_initial,
     reason_of_resync,
 )
-from pyinformer.controller._source_fence import SourceFence
-from pyinformer.controller._sources import SourceStatus
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._source import SourceStatus
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
-    from pyinformer.controller._request import Reason, Request
-    from pyinformer.controller._sources import Enqueue, SourceInformer
+    from pyinformer.sources._request import Reason, Request
+    from pyinformer.sources._source import Enqueue, SourceInformer
 
 _PERIOD_MIN_SECONDS: Final = 0.001  # below, reminding would be all that the loop does
 

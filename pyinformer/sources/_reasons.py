@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import Added, Event, KubeObject, Updated, View
-from pyinformer.controller._request import Reason
+from pyinformer.sources._request import Reason
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -17,7 +17,7 @@ from pyinformer.apimachinery import (
     ObjectMeta,
     TerminalError,
 )
-from pyinformer.controller._models import check_model, decode
+from pyinformer.operator._models import check_model, decode
 
 
 class _Spec(msgspec.Struct):

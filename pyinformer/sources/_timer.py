@@ -19,20 +19,20 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
-from pyinformer.controller._mapping import Keys, collect
-from pyinformer.controller._pacing import PacedRounds, next_beat_at
-from pyinformer.controller._predicates import check_plain
-from pyinformer.controller._pump import pump
-from pyinformer.controller._reasons import reason_of_timer
-from pyinformer.controller._request import Request
-from pyinformer.controller._source_fence import SourceFence
-from pyinformer.controller._sources import SourceStatus
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._fence import SourceFence
+from pyinformer.sources._mapping import Keys, collect
+from pyinformer.sources._pacing import PacedRounds, next_beat_at
+from pyinformer.sources._predicates import check_plain
+from pyinformer.sources._pump import pump
+from pyinformer.sources._reasons import reason_of_timer
+from pyinformer.sources._request import Request
+from pyinformer.sources._source import SourceStatus
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
-    from pyinformer.controller._source_informer import InformerSource
-    from pyinformer.controller._sources import Enqueue
+    from pyinformer.sources._informer_source import InformerSource
+    from pyinformer.sources._source import Enqueue
 
 KeysFunction: TypeAlias = Callable[[], Keys]
 """Returns what a timer requests at a beat; it may be a generator function."""

@@ -1,0 +1,17 @@
+"""The common case in one object: reconcile functions, models of custom resources, health."""
+
+from pyinformer.operator._custom_resource import (
+    CustomResource,
+    custom_resource,
+    custom_resource_definition,
+)
+from pyinformer.operator._operator import Operator
+from pyinformer.operator._run import OperatorRun
+
+__all__ = [
+    "CustomResource",
+    "Operator",
+    "OperatorRun",
+    "custom_resource",
+    "custom_resource_definition",
+]
