@@ -115,6 +115,7 @@ class Overlay(Generic[V]):
         self._selective = selective
         self._max_entries = max_entries
         self._sweep_at = _SWEEP_AT_LEAST
+        self._swept = ""
         self._peak = self._ignored = self._dropped = 0
         self._is_off = False
         self._confirmed = ""
@@ -157,7 +158,7 @@ class Overlay(Generic[V]):
             uid: which object of that name.
             resource_version: the newest that is known of it, its deletion's or an earlier one.
         """
-        if self._is_off or self._was_deleted(key, uid):
+        if self._is_off:
             return
         known, stored = self.entries.get(key), self._get(key)
         floor = resource_version or ""
@@ -169,6 +170,8 @@ class Overlay(Generic[V]):
             floor, is_seen = newest(floor, known.version), True
         elif isinstance(known, Written) and older(floor, known.version):
             return  # its successor hides it already
+        if not is_seen and self._was_deleted(key, uid):
+            return  # else it has left the selector, and come back
         entry = Buried(uid, floor)
         if (is_seen or not self._selective) and not self._is_over(key, entry, self._position()):
             self._enter(key, entry)
@@ -176,8 +179,10 @@ class Overlay(Generic[V]):
     def _enter(self, key: str, entry: Entry[V]) -> None:
         entries = self.entries
         entries[key] = entry  # in the place of an older one: no reader may miss both
-        if len(entries) >= min(self._sweep_at, self._max_entries):
-            self._sweep(self._position())
+        position = self._position()
+        # A watch that stalls takes nothing away, however often one looks.
+        if position != self._swept and len(entries) >= min(self._sweep_at, self._max_entries):
+            self._sweep(position)
             self._sweep_at = max(_SWEEP_AT_LEAST, 2 * len(entries))
         self._peak = max(self._peak, len(entries))
         while len(entries) > self._max_entries:
@@ -232,6 +237,7 @@ class Overlay(Generic[V]):
                 self.entries[key] = Buried(entry.uid, entry.floor, entry.confirmations - 1)
 
     def _sweep(self, position: str) -> None:
+        self._swept = position
         for key, entry in list(self.entries.items()):
             if self._is_over(key, entry, position):
                 del self.entries[key]

@@ -243,6 +243,21 @@ def test_what_leaves_the_selector_is_hidden_and_what_was_never_in_it_stays_out()
     assert version_of(cache.lister.get(A)) == 103
 
 
+def test_what_left_the_selector_and_came_back_can_be_deleted() -> None:
+    cache = Cache(selective=True)
+    cache.list(100, record(A, "1", 90))
+    cache.hear(Deleted(record(A, "1", 101), may_still_exist=True))
+    cache.overlay.put(record(A, "1", 102))
+    cache.overlay.bury(A, "1")
+    assert A not in cache.lister
+    cache.overlay.clear()
+    cache.hear(Added(record(A, "1", 102)))
+    cache.overlay.bury(A, "1")
+    assert A not in cache.lister
+    cache.hear(Deleted(record(A, "1", 103)))
+    assert not cache.overlay.entries
+
+
 def test_versions_that_cannot_be_compared_turn_it_off_with_one_warning(
     cache: Cache, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,6 +288,23 @@ def test_what_the_position_has_passed_makes_room_first() -> None:
     cache.overlay.put(record(A, "a", 110))
     assert sorted(cache.overlay.entries) == ["default/2", A]
     assert cache.overlay.statistics().dropped == 0
+
+
+def test_a_write_costs_no_more_the_further_a_stalled_watch_is_behind() -> None:
+    asked: list[str] = []
+
+    def get(key: str) -> KubeObject[Any]:
+        asked.append(key)
+        return record(key, "1", 90)
+
+    overlay: Overlay[Any] = Overlay(get, lambda: "100", max_entries=100)
+    for number in range(200):
+        overlay.bury(f"default/{number}", "1")
+    asked.clear()
+    for number in range(200, 300):
+        overlay.bury(f"default/{number}", "1")
+    assert overlay.statistics().entries == 100
+    assert len(asked) == 200  # two looks for each, and none for all the others
 
 
 def test_a_new_epoch_clears_it(cache: Cache) -> None:
