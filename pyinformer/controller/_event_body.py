@@ -7,7 +7,6 @@ clock stands still.
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Final, final
 
@@ -18,11 +17,12 @@ from pyinformer.controller._timestamps import micro_timestamp
 
 API_VERSION: Final = "events.k8s.io/v1"
 _DEFAULT_NAMESPACE: Final = "default"  # of events about what lives in no namespace, as upstream
-_MAX_WORD: Final = 128
+_MAX_WORD: Final = 128  # bytes, whatever the server's own words say
 _MAX_NOTE: Final = 1024
 _MAX_NAME: Final = 230  # with the dot and the digits behind it, below the 253 of a name
-_NO_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_BETWEEN: Final = re.compile(r"[^a-z0-9]+")
 _NANOSECONDS: Final = 1_000_000_000
+_MAX_SECONDS: Final = 1e11  # a clock that is beyond it is broken
 
 
 @final
@@ -36,7 +36,7 @@ class EventBodies:
 
     def __init__(self, controller: str, instance: str) -> None:
         self._controller = controller
-        self._instance = instance[:_MAX_WORD]
+        self._instance = _cut(instance, _MAX_WORD)
         self._last_stamp = 0
 
     def body(self, series: Series) -> JSONObject:
@@ -54,9 +54,9 @@ class EventBodies:
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "type": first.type,
-            "reason": first.reason[:_MAX_WORD],
-            "action": first.action[:_MAX_WORD],
-            "note": first.note[:_MAX_NOTE],
+            "reason": _cut(first.reason, _MAX_WORD),
+            "action": _cut(first.action, _MAX_WORD),
+            "note": _cut(first.note, _MAX_NOTE),
             "regarding": reference_body(first.regarding),
         }
         if first.related is not None:
@@ -66,10 +66,10 @@ class EventBodies:
         return body
 
     def _name(self, name: str, happened_at: float) -> str:
-        seconds = happened_at if math.isfinite(happened_at) else 0.0
+        seconds = happened_at if 0 <= happened_at < _MAX_SECONDS else 0.0
         stamp = max(int(seconds * _NANOSECONDS), self._last_stamp + 1)
         self._last_stamp = stamp
-        readable = _NO_NAME.sub("-", name.lower())[:_MAX_NAME].strip(".-") or "object"
+        readable = _BETWEEN.sub(_separator, name.lower())[:_MAX_NAME].strip(".-") or "object"
         return f"{readable}.{stamp:x}"
 
 
@@ -89,3 +89,16 @@ def reference_body(reference: Reference) -> JSONObject:
         "resourceVersion": reference.resource_version,
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _separator(found: re.Match[str]) -> str:
+    """Return what may stand between two words of a name: a dot, or dashes."""
+    kinds = set(found[0])
+    if kinds == {"-"}:
+        return found[0]
+    return "." if kinds == {"."} else "-"
+
+
+def _cut(text: str, longest: int) -> str:
+    """Return as much of a text as fits into so many bytes; what is no Unicode becomes a mark."""
+    return text.encode("utf-8", "replace")[:longest].decode("utf-8", "ignore")

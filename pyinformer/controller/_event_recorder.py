@@ -27,7 +27,6 @@ from pyinformer.apimachinery import (
     ExponentialBackoff,
     InformerError,
     InvalidArgumentError,
-    JSONObject,
     KubeObject,
     NotFoundError,
     ServerError,
@@ -46,7 +45,10 @@ _log = logging.getLogger("pyinformer.controller")
 
 _SWEEP_SECONDS: Final = 60.0  # series end after six minutes of silence: one more does not matter
 _ATTEMPTS: Final = 12  # upstream's; with these delays about five minutes
-_CONTROLLER: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_CONTROLLER: Final = re.compile(
+    rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+)
 _TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
 
 
@@ -152,7 +154,7 @@ class EventRecorder:
         Args:
             regarding: what it happened to: a cached object, or a body with a name.
             reason: one word in camel case for programs: `BackupFailed`.
-            note: a sentence for people; cut at 1,024 characters.
+            note: a sentence for people; cut at 1,024 bytes.
             type: `Warning` for what somebody should look at.
             action: what was tried: `Backup`. Empty takes the reason.
             related: another object that has a part in it.
@@ -286,23 +288,26 @@ class EventRecorder:
         if series.written_count == count:
             return
         if series.stored is None:
-            series.stored = await self._create(self._bodies.body(series))
+            series.stored = await self._create(series)
         else:
             try:
                 series.stored = await self._grow(series.stored, series)
             except NotFoundError:  # it has expired: what goes on is a new event, count and all
                 series.stored, series.name = None, ""
-                series.stored = await self._create(self._bodies.body(series))
+                series.stored = await self._create(series)
         series.written_count = count
         series.written_at = asyncio.get_running_loop().time()
         self._written += 1
 
-    async def _create(self, body: JSONObject) -> KubeObject[None]:
+    async def _create(self, series: Series) -> KubeObject[None]:
+        body = self._bodies.body(series)
         try:
             return await self._cluster.create(body)
         except ConflictError:  # an attempt whose answer was lost: the name is nobody else's
             key = object_key(body["metadata"]["namespace"], body["metadata"]["name"])
-            return await self._cluster.get(API_VERSION, "events", key)
+            stored = await self._cluster.get(API_VERSION, "events", key)
+        # It holds the count of that attempt.
+        return stored if series.count == 1 else await self._grow(stored, series)
 
     async def _grow(self, stored: KubeObject[None], series: Series) -> KubeObject[None]:
         grown = {**stored.to_dict(), "series": series_body(series)}

@@ -21,6 +21,7 @@ from pyinformer.controller._references import AnyObject, Reference
 END_OF_SERIES_SECONDS: Final = 360.0  # silence after which upstream ends a series
 _REFRESH_SECONDS: Final = 1800.0  # upstream's: an event of the server lives for an hour
 _SHOWN: Final = 32
+_MAX_NOTE: Final = 1024  # the server takes no longer one: nothing more is kept
 _MAX_SERIES: Final = 4096  # upstream's correlator has as many; its newer cache has no bound
 _BURST: Final = 25.0  # new events for one object at once, as upstream's spam filter
 _REFILL_SECONDS: Final = 300.0  # then one in five minutes
@@ -86,7 +87,7 @@ class Occurrence:
             type=event_type,
             reason=reason,
             action=action or reason,
-            note=note,
+            note=note[:_MAX_NOTE],
             happened_at=happened_at,
         )
 

@@ -152,6 +152,41 @@ async def test_an_answer_that_was_lost_makes_no_second_event() -> None:
         assert event["series"]["count"] == 2
 
 
+async def test_what_happens_again_while_an_answer_is_lost_is_counted_on_the_server() -> None:
+    class Again(Hurry):
+        """Tells of the event once more between two attempts."""
+
+        def uniform(self, a: float, b: float) -> float:
+            """Record, and hurry."""
+            recorder.event(_POD, "Killing")
+            return super().uniform(a, b)
+
+    async with _recording(rng=Again()) as (server, recorder):
+        server.faults.add(Fault(verb="create", cut_after_bytes=0))
+        recorder.event(_POD, "Killing")
+        await _written(recorder, 1)
+
+        (event,) = _events(server)
+        assert event["series"]["count"] == recorder.statistics().recorded == 2
+
+
+async def test_a_text_that_is_no_unicode_stops_no_recorder() -> None:
+    async with _recording() as (server, recorder):
+        recorder.event(_POD, "Killing", "no such file: \udcff.txt")
+        await _written(recorder, 1)
+
+        (event,) = _events(server)
+        assert event["note"] == "no such file: ?.txt"
+
+
+async def test_a_clock_beyond_all_calendars_stops_no_recorder() -> None:
+    async with _recording(wall_clock=lambda: 1e300) as (server, recorder):
+        recorder.event(_POD, "Killing")
+        await _written(recorder, 1)
+
+        assert len(_events(server)) == 1
+
+
 async def test_a_refused_event_is_dropped_and_the_next_one_is_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -253,7 +288,7 @@ async def test_closing_that_is_cancelled_drops_and_counts() -> None:
         server.faults.release()
 
 
-@pytest.mark.parametrize("controller", ["", "two words", "a/b/c", "x" * 64])
+@pytest.mark.parametrize("controller", ["", "two words", "a/b/c", "x" * 64, "-a.io/b", "a..io/b"])
 async def test_a_reporter_that_no_server_takes_is_refused(controller: str) -> None:
     async with connect(server="http://127.0.0.1:1") as cluster:
         with pytest.raises(InvalidArgumentError, match=r"^controller: "):

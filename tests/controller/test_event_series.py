@@ -303,9 +303,29 @@ def test_texts_are_cut_to_what_a_server_takes() -> None:
     assert (len(body["reason"]), len(body["action"]), len(body["note"])) == (128, 128, 1024)
 
 
+def test_texts_are_cut_in_bytes_and_between_characters() -> None:
+    """The server says characters and counts bytes."""
+    long = "x" + "\u00e4" * 5000
+    body = _body(_occurrence(reason=long, action=long, note=long))
+
+    assert [body[field] for field in ("reason", "action", "note")] == [
+        "x" + "\u00e4" * 63,
+        "x" + "\u00e4" * 63,
+        "x" + "\u00e4" * 511,
+    ]
+
+
+def test_a_note_without_end_is_not_kept_whole() -> None:
+    assert len(_occurrence(note="x" * 100_000).note) == 1024
+
+
 @pytest.mark.parametrize(
     ("name", "readable"),
     [
+        pytest.param("a..b", "a.b", id="dots"),
+        pytest.param("a.:b-.c", "a-b-c", id="dash-at-a-dot"),
+        pytest.param("my--web", "my--web", id="dashes"),
+        pytest.param("web.example.com", "web.example.com", id="as-it-is"),
         pytest.param("system:node:A", "system-node-a", id="colons"),
         pytest.param(":::", "object", id="nothing-left"),
         pytest.param("n" * 253, "n" * 230, id="long"),
@@ -315,7 +335,7 @@ def test_names_are_made_of_what_names_may_hold(name: str, readable: str) -> None
     assert _body(_occurrence(make(name)))["metadata"]["name"].rpartition(".")[0] == readable
 
 
-@pytest.mark.parametrize("happened_at", [100.0, float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("happened_at", [100.0, float("nan"), float("inf"), -1.0, 1e300])
 def test_names_never_repeat_whatever_the_clock_says(happened_at: float) -> None:
     bodies = EventBodies("db", "db-1")
     names = {
