@@ -62,15 +62,18 @@ class Copies:
             if source is None:
                 await self._remove(copy)
             elif copy is None:
-                self._record.wrote("copy", await self._cluster.create(_copy_of(source)))
+                self._wrote(await self._cluster.create(_copy_of(source)))
             else:
                 edited = copy.to_dict() | {"data": source.to_dict().get("data")}
                 edited["metadata"]["ownerReferences"] = [_reference_to(source)]
-                self._record.wrote("copy", await self._cluster.patch(copy, edited))
+                self._wrote(await self._cluster.patch(copy, edited))
+
+    def _wrote(self, answer: KubeObject[None]) -> None:
+        self._record.wrote("copy", answer, self._copies.lister)
 
     async def _remove(self, copy: KubeObject[None] | None) -> None:
         if copy is not None and await self._cluster.delete(copy) is None:
-            self._record.deleted("copy", copy)
+            self._record.deleted("copy", copy, self._copies.lister)
 
 
 def _copy_of(source: KubeObject[None]) -> JSONObject:
@@ -103,10 +106,10 @@ class Groups:
             "v1", "configmaps", namespaces=namespace, label_selector="role=source"
         )
         self._sources.add_index("group", "data.group")
-        groups = factory.informer(
+        self._groups = factory.informer(
             "v1", "configmaps", namespaces=namespace, label_selector="role=group"
         )
-        self.controller = Controller("groups", self.reconcile, groups, workers=2)
+        self.controller = Controller("groups", self.reconcile, self._groups, workers=2)
         self.controller.watches(self._sources, self._group_of)
 
     def _group_of(self, source: KubeObject[None]) -> str:
@@ -123,10 +126,11 @@ class Groups:
             data = {"members": digest(members)}
             if group is None:
                 wanted = config_map(self._namespace, request.key.name, "group", data)
-                self._record.wrote("group", await self._cluster.create(wanted))
+                answer = await self._cluster.create(wanted)
             else:
                 edited = group.to_dict() | {"data": data}
-                self._record.wrote("group", await self._cluster.patch(group, edited))
+                answer = await self._cluster.patch(group, edited)
+            self._record.wrote("group", answer, self._groups.lister)
 
 
 class Statuses:
@@ -137,8 +141,8 @@ class Statuses:
     ) -> None:
         self._cluster = cluster
         self._record = record
-        widgets = factory.informer(WIDGETS, "widgets", namespaces=namespace)
-        self.controller = Controller("statuses", self.reconcile, widgets, workers=4)
+        self._widgets = factory.informer(WIDGETS, "widgets", namespaces=namespace)
+        self.controller = Controller("statuses", self.reconcile, self._widgets, workers=4)
 
     async def reconcile(self, request: Request, widget: KubeObject[None] | None) -> None:
         """Hold the widget, say what its spec is, and let it go when it is deleted."""
@@ -149,18 +153,23 @@ class Statuses:
             held = FINALIZER in widget.metadata.finalizers
             if widget.metadata.deletion_timestamp:
                 if held:
-                    self._record.wrote("widget", await self._hold(widget, []))
+                    await self._hold(widget, [])
                 return
             if not held:
                 widget = await self._hold(widget, [FINALIZER])
-                self._record.wrote("widget", widget)
             status: JSONObject = {"observed": widget.at("spec.value", str)}
-            self._record.wrote("widget", await self._cluster.status(widget, status))
+            answer = await self._cluster.status(widget, status)
+            self._record.wrote("widget", answer, self._widgets.lister)
 
     async def _hold(self, widget: KubeObject[None], finalizers: Sequence[str]) -> KubeObject[None]:
         edited = widget.to_dict()
         edited["metadata"]["finalizers"] = list(finalizers)
-        return await self._cluster.patch(widget, edited)
+        answer = await self._cluster.patch(widget, edited)
+        if finalizers:
+            self._record.wrote("widget", answer, self._widgets.lister)
+        else:
+            self._record.deleted("widget", answer, self._widgets.lister)
+        return answer
 
 
 def differences(

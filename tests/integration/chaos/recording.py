@@ -19,7 +19,7 @@ from pyinformer.apimachinery import older
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from pyinformer import KubeObject, Request
+    from pyinformer import KubeObject, Lister, Request
 
 _Place = tuple[str, str]
 """What kind of object, and its key."""
@@ -56,17 +56,19 @@ class Record:
         finally:
             self.intervals[controller, str(request)].append((begun, perf_counter()))
 
-    def wrote(self, kind: str, answer: KubeObject[Any]) -> None:
-        """Remember what the server answered to a write of ours."""
+    def wrote(self, kind: str, answer: KubeObject[Any], lister: Lister[Any]) -> None:
+        """Remember what the server answered to a write of ours, and read it back at once."""
         place = (kind, str(answer.key))
         self._written[place] = (answer.metadata.uid, answer.metadata.resource_version)
         self._deleted.pop(place, None)
+        self.read(kind, answer.key, lister.get(answer.key))
 
-    def deleted(self, kind: str, obj: KubeObject[Any]) -> None:
-        """Remember that the server said that an object is gone."""
+    def deleted(self, kind: str, obj: KubeObject[Any], lister: Lister[Any]) -> None:
+        """Remember that the server said that an object is gone, and look at once whether it is."""
         place = (kind, str(obj.key))
         self._written.pop(place, None)
         self._deleted[place] = obj.metadata.uid
+        self.read(kind, obj.key, lister.get(obj.key))
 
     def read(self, kind: str, key: str, found: KubeObject[Any] | None) -> None:
         """Judge what a reconcile reads: at least what we wrote."""
