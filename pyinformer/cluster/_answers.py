@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
+    InvalidObjectError,
     KubeObject,
     ObjectCodec,
     ProtocolError,
@@ -68,13 +69,38 @@ class Answers:
         """
         found = self.record(resource, raw)
         if found.metadata.deletion_timestamp is not None and _has_no_reason_to_stay(found):
-            self._observers.deleted(resource, found.key, found.metadata.uid)
+            self._ended(resource, found)
         else:
             self._observers.wrote(resource, raw)
         return found
 
+    def recorded(self, resource: GroupVersionResource, raw: bytes, *, deleting: bool) -> None:
+        """Tell of a write that somebody else made, once it is known to be an answer.
+
+        Raises:
+            InvalidObjectError: it is no object of this resource, or not as a server answers.
+        """
+        found = ObjectCodec[None](resource).decode(raw, 0, len(raw))  # learns nothing from it
+        meta, known = found.metadata, self._codecs.get(resource)
+        if known is not None and known.gvk not in {None, found.gvk}:
+            raise InvalidObjectError(f"{resource} {found.key!r}", f"is a {found.gvk}")
+        if not (meta.uid and meta.resource_version):
+            reason = "has no uid or no resourceVersion; give the whole answer of the server"
+            raise InvalidObjectError(f"{resource} {found.key!r}", reason)
+        is_over = deleting or meta.deletion_timestamp is not None
+        if is_over and _has_no_reason_to_stay(found):
+            self._ended(resource, found)
+        else:
+            self._observers.wrote(resource, raw)
+
     def deleted(
-        self, resource: GroupVersionResource, raw: bytes, *, key: str, uid: str
+        self,
+        resource: GroupVersionResource,
+        raw: bytes,
+        *,
+        key: str,
+        uid: str,
+        version: str | None = None,
     ) -> KubeObject | None:
         """Tell of a deletion, and return what is left.
 
@@ -84,6 +110,7 @@ class Answers:
                 unless something holds it.
             key: what was deleted.
             uid: which one that was, if it is known; the answer's word counts more.
+            version: at which that one is known to have existed.
 
         Returns:
             None if the object is gone.
@@ -97,19 +124,25 @@ class Answers:
         except msgspec.DecodeError as error:
             raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
         if status.kind == "Status":
-            named = status.details.uid if status.details else ""
-            self._observers.deleted(resource, key, named or uid)
+            named = (status.details.uid if status.details else "") or uid
+            self._observers.deleted(resource, key, named, version if named == uid else None)
             return None
         found = self.record(resource, raw)
         if _has_no_reason_to_stay(found):
-            self._observers.deleted(resource, found.key, found.metadata.uid)
+            self._ended(resource, found)
             return None
         self._observers.wrote(resource, raw)
         return found
 
-    def absent(self, resource: GroupVersionResource, *, key: str, uid: str) -> None:
+    def absent(
+        self, resource: GroupVersionResource, *, key: str, uid: str, version: str | None = None
+    ) -> None:
         """Tell that an object that was to be deleted is not there."""
-        self._observers.deleted(resource, key, uid)
+        self._observers.deleted(resource, key, uid, version)
+
+    def _ended(self, resource: GroupVersionResource, last: KubeObject) -> None:
+        meta = last.metadata
+        self._observers.deleted(resource, last.key, meta.uid, meta.resource_version or None)
 
 
 def _has_no_reason_to_stay(found: KubeObject) -> bool:

@@ -281,6 +281,7 @@ class ObjectClient(Applying):
 
         Raises:
             ConflictError: it is another object by now, or another version.
+            NotFoundError: the server has no such resource, which says nothing of the object.
             InvalidArgumentError: the object does not say what it is, or where.
             APIStatusError: the server refused.
             TransportError: no answer came; it may have been deleted or not.
@@ -306,4 +307,6 @@ class ObjectClient(Applying):
             "gracePeriodSeconds": grace_period_seconds,
             "dryRun": ["All"] if dry_run else None,
         }
-        return await self._delete(resource, key, uid, options, dry_run=dry_run)
+        return await self._delete(
+            resource, key, uid, options, dry_run=dry_run, version=str(version) if version else None
+        )

@@ -21,7 +21,7 @@ from pyinformer.apimachinery import (
     View,
 )
 from pyinformer.cluster._answers import Answers
-from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
+from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of, encode_body, is_model
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._sender import Sender, WriteStatistics
@@ -47,8 +47,8 @@ class ObservedWrites:
 
     def __init__(self, connection: Wire, *, options: WriteOptions | None = None) -> None:
         self.connection: Wire = connection
-        self.discovery: Discovery = Discovery(connection)
         self._sender = Sender(connection, options or WriteOptions())
+        self.discovery: Discovery = Discovery(self._sender.read)
         self._observers = WriteObservers()
         self._answers = Answers(self._observers)
         self._unheard = Answers(WriteObservers())
@@ -82,15 +82,13 @@ class ObservedWrites:
                 holds it.
 
         Raises:
-            InvalidObjectError: it is no object of this resource.
+            InvalidObjectError: it is no object of this resource, or not as a server answers: a
+                Status says nothing of where its object was, use `record_delete`.
             InvalidTypeError: it is no object.
         """
         resource = GroupVersionResource.of(api_version, plural)
         raw = obj if isinstance(obj, bytes) else encode_body(body_of(obj))
-        if deleting:
-            self._answers.deleted(resource, raw, key="", uid="")
-        else:
-            self._answers.wrote(resource, raw)
+        self._answers.recorded(resource, raw, deleting=deleting)
 
     def record_delete(
         self,
@@ -110,14 +108,15 @@ class ObservedWrites:
             plural: the resource's plural name, as in its URL.
             key: `namespace/name`, or `name`.
             uid: which object of that name.
-            resource_version: of the deletion, if the answer names one.
+            resource_version: the newest that is known of it: its deletion's, or an earlier one.
 
         Raises:
-            InvalidArgumentError: the uid is empty.
+            InvalidArgumentError: the uid is empty, or the key is none.
         """
         if not uid:
             raise InvalidArgumentError("uid", "is empty: a successor would be hidden too")
         resource = GroupVersionResource.of(api_version, plural)
+        object_path(resource, key)  # refuses what is no key
         self._observers.deleted(resource, key, uid, resource_version)
 
     def write_statistics(self) -> WriteStatistics:
@@ -195,6 +194,23 @@ class ObservedWrites:
         content_type: str = _JSON,
         version: str | None = None,
     ) -> KubeObject:
+        found, _ = await self._write_whole(
+            method, path, target, body, query=query, content_type=content_type, version=version
+        )
+        return found
+
+    async def _write_whole(
+        self,
+        method: str,
+        path: str,
+        target: Target,
+        body: JSONObject,
+        *,
+        query: Query,
+        content_type: str,
+        version: str | None,
+    ) -> tuple[KubeObject, bytes]:
+        """Send a write; return its object, and the answer with what the object leaves out."""
         raw = await self._sender.send(
             method, path, query=query, body=encode_body(body), content_type=content_type
         )
@@ -202,7 +218,7 @@ class ObservedWrites:
         found = answers.wrote(target.resource, raw)
         if version and version == found.metadata.resource_version:
             self._unchanged += 1
-        return found
+        return found, raw
 
     async def _delete(
         self,
@@ -212,6 +228,7 @@ class ObservedWrites:
         options: JSONObject,
         *,
         dry_run: bool,
+        version: str | None = None,
     ) -> KubeObject | None:
         answers = self._unheard if dry_run else self._answers
         body = encode_body({name: value for name, value in options.items() if value is not None})
@@ -219,10 +236,12 @@ class ObservedWrites:
             raw = await self._sender.send(
                 "DELETE", object_path(resource, key), query=(), body=body, content_type=_JSON
             )
-        except NotFoundError:
-            answers.absent(resource, key=key, uid=uid)
+        except NotFoundError as error:
+            if error.reason != "NotFound":
+                raise  # no such resource on this server: nothing is said of the object
+            answers.absent(resource, key=key, uid=uid, version=version)
             return None
-        return answers.deleted(resource, raw, key=key, uid=uid)
+        return answers.deleted(resource, raw, key=key, uid=uid, version=version)
 
 
 def _is_another(target: Target, error: InvalidError) -> ConflictError:
@@ -233,5 +252,9 @@ def _is_another(target: Target, error: InvalidError) -> ConflictError:
 
 def query_of(field_manager: str | None, *, dry_run: bool) -> Query:
     """Return the query of a write."""
+    try:
+        (field_manager or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError("field_manager", NO_UNICODE) from error
     manager = (("fieldManager", field_manager),) if field_manager else ()
     return (*manager, DRY_RUN) if dry_run else manager

@@ -37,7 +37,7 @@ class WriteObserver(Protocol):
         Args:
             key: `namespace/name`, or `name` if it is cluster-scoped.
             uid: which object of that name; never empty.
-            resource_version: of the deletion, if the answer names one.
+            resource_version: the newest that is known of it, its deletion's or an earlier one.
         """
         ...
 

@@ -1,0 +1,80 @@
+"""What may be recorded as a write, and what observers hear of an object's end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer import GroupVersionResource
+from tests.cluster.observing import Heard
+from tests.cluster.test_objects import CONFIG_MAPS, config_map
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer
+
+
+@pytest.mark.parametrize(
+    ("obj", "deleting"),
+    [
+        pytest.param(config_map(), False, id="what was sent, not what was answered"),
+        pytest.param(b'{"kind":"Status","details":{"uid":"u"}}', True, id="a status"),
+        pytest.param(b"{}", False, id="nothing"),
+        pytest.param(b"garbage", True, id="no JSON"),
+    ],
+)
+async def test_what_is_no_answer_is_not_recorded(
+    apiserver: APIServer, obj: Any, deleting: bool
+) -> None:
+    heard = Heard()
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        with pytest.raises(pyinformer.InvalidObjectError):
+            cluster.record_write("v1", "configmaps", obj, deleting=deleting)
+        with pytest.raises(pyinformer.InvalidArgumentError, match="key"):
+            cluster.record_delete("v1", "configmaps", "a/b/c", uid="u")
+        assert heard.events == []
+
+
+async def test_a_write_recorded_under_the_wrong_resource_harms_no_other(
+    apiserver: APIServer,
+) -> None:
+    made = apiserver.create(config_map())
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.record_write("v1", "secrets", made)
+        secret = config_map() | {"kind": "Secret"}
+        assert (await cluster.create(secret)).gvk.kind == "Secret"
+        with pytest.raises(pyinformer.InvalidObjectError, match="ConfigMap"):
+            cluster.record_write("v1", "secrets", made)
+
+
+async def test_a_deletion_names_a_version_of_its_object(apiserver: APIServer) -> None:
+    versions: dict[str, str | None] = {}
+
+    class Versions(Heard):
+        """An observer that keeps the versions."""
+
+        def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
+            """Keep it."""
+            versions[key] = resource_version
+
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, Versions())
+        one, two, three = [await cluster.create(config_map(name)) for name in "abc"]
+        await cluster.delete(one)
+        apiserver.delete("v1", "configmaps", "b")
+        await cluster.delete(two)
+        cluster.record_write("v1", "configmaps", three, deleting=True)
+    assert versions == {obj.key: obj.metadata.resource_version for obj in (one, two, three)}
+
+
+async def test_an_api_that_is_not_served_says_nothing_of_its_objects(apiserver: APIServer) -> None:
+    heard = Heard()
+    things = GroupVersionResource.of("example.com/v1", "things")
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(things, heard)
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.delete("example.com/v1", "things", "default/a")
+        assert await cluster.delete("v1", "configmaps", "default/never") is None
+    assert heard.events == []
