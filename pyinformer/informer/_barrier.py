@@ -95,6 +95,10 @@ class Followed(Protocol[_V]):
         """Return what the store holds."""
         ...
 
+    def is_elsewhere(self, key: str) -> bool:
+        """Tell whether a key is in a namespace that is not followed."""
+        ...
+
     def is_outstanding(self, key: str, uid: str) -> bool:
         """Tell whether a write by this process to this object is not in the store yet."""
         ...
@@ -148,6 +152,8 @@ class Barrier(Generic[_V]):
         """Tell whether the cache is as new."""
         followed = self._followed
         key = wanted.key
+        if key is not None and followed.is_elsewhere(key):
+            return True  # it cannot have changed this cache
         stored = None if key is None else followed.get(key)
         if not wanted.is_met(followed.position, stored):
             return False
@@ -170,7 +176,7 @@ class Barrier(Generic[_V]):
 
     @staticmethod
     def _let_go(waiter: Waiter) -> None:
-        waiter.is_met = True
+        waiter.is_met = not waiter.is_lost  # else what is reached belongs to another epoch
         waiter.let_go.set()
 
     def end_nowait(self, reason: str) -> None:
@@ -222,7 +228,7 @@ class Barrier(Generic[_V]):
             pause *= 2
             if self.is_met(waiter.wanted):  # by an event that was skipped, and told nobody
                 self._let_go(waiter)
-            elif key is not None and version:
+            elif key is not None:
                 try:
                     fresh = await self._look(key, version)
                 except InformerError as error:
@@ -252,6 +258,8 @@ def is_proven(wanted: Wanted, fresh: Fresh, stored: KubeObject[View | None] | No
         stored: what the store holds under the key now, which may be newer than the look.
     """
     at = fresh.resource_version
+    if not wanted.version:
+        return wanted.uid not in {fresh.uid, stored.metadata.uid if stored else None}
     if not resource_version_is_well_formed(wanted.version):
         known = None if stored is None else stored.metadata
         return (

@@ -105,7 +105,7 @@ class Freshness(Generic[V]):
 
     def has_seen(self, wanted: Wanted) -> bool:
         """Tell whether the cache is as new as a write."""
-        return self._is_elsewhere(wanted) or self.barrier.is_met(self._named(wanted))
+        return self.barrier.is_met(self._named(wanted))
 
     async def wait_until(self, wanted: Wanted, *, timeout_seconds: float) -> None:
         """Wait until the cache is as new as a write.
@@ -118,12 +118,11 @@ class Freshness(Generic[V]):
         Cancellation:
             Safe.
         """
-        if not self._is_elsewhere(wanted):
-            await self.barrier.wait(self._named(wanted), timeout_seconds=timeout_seconds)
+        await self.barrier.wait(self._named(wanted), timeout_seconds=timeout_seconds)
 
-    def _is_elsewhere(self, wanted: Wanted) -> bool:
-        """Tell whether the write cannot have changed this cache: it is of another namespace."""
-        return wanted.key is not None and not self._own_writes.holds(wanted.key)
+    def is_elsewhere(self, key: str) -> bool:
+        """Tell whether a key is in a namespace that is not followed."""
+        return not self._own_writes.holds(key)
 
     def _named(self, wanted: Wanted) -> Wanted:
         """Add the key that was written at this version: only of a key can anything be proven."""

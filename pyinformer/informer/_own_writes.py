@@ -35,6 +35,8 @@ _ABSENT: Final = {
     "status.replicas": "0",
     "status.successful": "0",
 }
+# Fields that a selector calls otherwise than the object does.
+_RENAMED: Final = {("Job", "status.successful"): "status.succeeded"}
 # Events: a server works them out of several fields.
 _COMPUTED: Final = frozenset({"source", "reportingComponent"})
 
@@ -88,11 +90,11 @@ class OwnWrites(Generic[V]):
 
     def _take(self, plain: KubeObject[None], raw: bytes) -> None:
         meta, key = plain.metadata, plain._key
-        if not self.holds(key):
-            return
         self._keys[meta.resource_version] = key
         if len(self._keys) > _REMEMBERED:
             self._keys.popitem(last=False)
+        if not self.holds(key):
+            return
         if self._selects(plain):
             self._overlay.put(self._codec.decode(raw, 0, len(raw)))
         else:
@@ -132,7 +134,7 @@ def _field(plain: KubeObject[None], path: str) -> str:
     if path in _COMPUTED:
         raise _UnknownField(path)
     try:
-        value = plain.at(path)
+        value = plain.at(_RENAMED.get((plain.gvk.kind, path), path))
     except FieldNotFoundError:
         return _ABSENT.get(path, "")
     if isinstance(value, str):

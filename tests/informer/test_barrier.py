@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject
-from pyinformer.informer._barrier import Wanted, is_proven
+from pyinformer.apimachinery import InvalidArgumentError, KubeObject, StaleCacheError
+from pyinformer.informer._barrier import Barrier, Wanted, is_proven
 from pyinformer.informer._verify import Fresh
 from tests.store.objects import pod
+from tests.waiting import until
 
 KEY = "default/a"
 
@@ -84,6 +86,74 @@ def test_a_look_without_order_proves_by_equality(
     fresh: Fresh, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(Wanted.of("x7", KEY, None), fresh, _cached(cached)) is expected
+
+
+@pytest.mark.parametrize(
+    ("fresh", "cached", "expected"),
+    [
+        pytest.param(Fresh("12", "", ""), None, True, id="gone from both"),
+        pytest.param(Fresh("12", "b", "11"), None, True, id="a successor has the name"),
+        pytest.param(Fresh("12", "a", "11"), None, False, id="something holds it"),
+        pytest.param(Fresh("12", "", ""), 9, False, id="the cache has it still"),
+    ],
+)
+def test_a_look_proves_a_deletion_when_neither_side_has_the_uid(
+    fresh: Fresh, cached: int | None, expected: bool
+) -> None:
+    assert is_proven(Wanted.of(None, KEY, "a"), fresh, _cached(cached)) is expected
+
+
+class Followed:
+    """A cache that stands where it is told to."""
+
+    name = "pods"
+    position = "9"
+
+    def get(self, key: str) -> KubeObject[None] | None:
+        """Return nothing: it is empty."""
+
+    def is_elsewhere(self, key: str) -> bool:
+        """Tell whether a key is in another namespace."""
+        return key.startswith("other/")
+
+    def is_outstanding(self, key: str, uid: str) -> bool:
+        """Tell that nothing was written."""
+        return False
+
+    def check_running(self) -> None:
+        """Allow every wait."""
+
+    def state(self) -> tuple[str, str | None]:
+        """Say that it watches."""
+        return "watching", None
+
+
+async def _never(key: str, version: str) -> Fresh:
+    raise AssertionError(key, version)
+
+
+async def test_who_waits_for_an_ended_epoch_is_not_let_go_by_the_next_one() -> None:
+    followed = Followed()
+    barrier: Barrier[None] = Barrier(followed, _never)
+    async with anyio.create_task_group() as group:
+
+        async def wait() -> None:
+            with pytest.raises(StaleCacheError, match="new epoch"):
+                await barrier.wait(Wanted.of("10", KEY, None), timeout_seconds=5)
+
+        group.start_soon(wait)
+        await until(lambda: barrier.waiters)
+        barrier.advance_nowait()
+        followed.position = "10"  # of the new epoch: it proves nothing of the old one
+        barrier.end_nowait("new epoch")
+
+
+async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> None:
+    barrier: Barrier[None] = Barrier(Followed(), _never)
+    elsewhere = Wanted.of("10", "other/a", None)
+    await barrier.wait(elsewhere, timeout_seconds=0)
+    with pytest.raises(InvalidArgumentError):
+        await barrier.wait(elsewhere, timeout_seconds=float("nan"))
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,19 @@ def test_field_selectors_are_read_as_a_server_reads_them(
     assert observer.unreadable == 0
 
 
+@pytest.mark.parametrize(("succeeded", "enters"), [(None, True), (0, True), (1, False)])
+def test_the_successes_of_a_job_are_selected_under_another_name(
+    succeeded: int | None, enters: bool
+) -> None:
+    overlay: Overlay[None] = Overlay(lambda _: None, lambda: "1", selective=True)
+    scope = Scope.of("batch/v1", "jobs", None, None, "status.successful=0")
+    observer: OwnWrites[None] = OwnWrites(scope, overlay)
+    status = {} if succeeded is None else {"succeeded": succeeded}
+    raw = _answer(status=status).replace(b'"v1"', b'"batch/v1"').replace(b"Pod", b"Job")
+    observer.wrote(raw)
+    assert bool(overlay.entries) is enters
+
+
 @pytest.mark.parametrize("fields", ["source=kubelet", "spec=x"])
 def test_a_field_that_only_the_server_knows_leaves_the_write_to_the_watch(fields: str) -> None:
     observer, overlay = _observer(fields=fields)
@@ -64,7 +77,7 @@ def test_another_namespace_is_nothing_to_it() -> None:
     observer.wrote(_answer())
     observer.deleted("default/a", "u", None)
     assert not overlay.entries
-    assert observer.key_of("7") is None
+    assert observer.key_of("7") == "default/a"  # so that a wait for it ends at once
 
 
 def test_a_deletion_without_a_uid_hides_nothing() -> None:

@@ -274,6 +274,10 @@ async def test_wait_until_for_another_namespace_returns_at_once(apiserver: APISe
     ):
         with anyio.fail_after(0.5):
             await pods.wait_until("999999", key="other/a")
+            apiserver.ensure_namespace("other")
+            own = await cluster.create(pod("a", namespace="other"))
+            await pods.wait_until(own.metadata.resource_version)  # its key is remembered
+            assert pods.has_seen(own.metadata.resource_version)
 
 
 async def test_wait_until_says_why_it_could_not_look(apiserver: APIServer) -> None:
@@ -331,6 +335,34 @@ async def test_a_deletion_of_what_the_cache_has_not_seen_is_waited_for(
         assert not pods.has_seen(None, key=key, uid=uid)
         apiserver.faults.release()
         await pods.wait_until(None, key=key, uid=uid)
+
+
+async def test_a_deletion_that_the_cache_has_passed_is_not_waited_for(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    apiserver.create(pod("b"))
+    async with cluster_of(apiserver) as cluster:
+        seen = [await cluster.get("v1", "pods", f"default/{name}") for name in "ab"]
+        for name in "ab":
+            apiserver.delete("v1", "pods", name)
+        async with stalled(apiserver, cluster) as pods:
+            for obj in seen:
+                assert await cluster.delete(obj) is None  # it is not there any more
+                with anyio.fail_after(0.5):
+                    await pods.wait_until(None, key=obj.key, uid=obj.metadata.uid)
+            assert not pods._freshness.overlay.entries
+
+
+async def test_a_deletion_by_name_of_what_the_cache_never_saw_is_proven_by_a_look(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
+        unseen = apiserver.create(pod("a"))
+        assert await cluster.delete("v1", "pods", "default/a", grace_period_seconds=0) is None
+        uid = unseen["metadata"]["uid"]
+        assert not pods.has_seen(None, key="default/a", uid=uid)
+        await pods.wait_until(None, key="default/a", uid=uid, timeout_seconds=10)
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> None:
