@@ -311,7 +311,7 @@ class Engine(Generic[V]):
             "controller %s: the reconcile of %s failed: %s; %s; reasons: %s",
             self.name,
             outcome.request,
-            str(error) if isinstance(error, _SAYS_WHY) else self._last_error,
+            _why(error) or self._last_error,
             "it is not retried"
             if after is None
             else f"failure {outcome.failures}, again in {after:.3f} s",
@@ -357,6 +357,16 @@ _SAYS_WHY: Final = (TerminalError, RetryAfter, ReconcileTimeoutError)  # in word
 
 def _reasons(request: Request) -> str:
     return "; ".join(map(str, request.reasons)) or "none"
+
+
+def _why(error: BaseException) -> str | None:
+    """Return what an error says, if that is for logs; one that cannot even say it costs no slot."""
+    if not isinstance(error, _SAYS_WHY):
+        return None
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a fence: a subclass of the user's
+        return None
 
 
 def _level(error: BaseException) -> int:

@@ -147,7 +147,12 @@ def _only_cause(error: BaseException) -> BaseException:
 
 
 def _wanted_seconds(error: BaseException) -> float | None:
-    """Return when it is to be retried; a subclass that forgot to say so is an error like any."""
-    seconds = getattr(error, "retry_after_seconds", None) if isinstance(error, RetryAfter) else None
+    """Return when it is to be retried; a subclass that cannot say so is an error like any."""
+    if not isinstance(error, RetryAfter):
+        return None
+    try:
+        seconds = getattr(error, "retry_after_seconds", None)
+    except Exception:  # noqa: BLE001 - a fence: a property of the user's
+        return None
     is_usable = isinstance(seconds, int | float) and 0 <= seconds < math.inf
     return seconds if is_usable else None

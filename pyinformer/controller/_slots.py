@@ -230,9 +230,11 @@ class Slots:
         self._deadlines.started(now)
         try:
             ended: Ended = await self._attempt(request)
-        except (GeneratorExit, KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit):
             raise  # not the function's alone
         except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
+            if isinstance(error, GeneratorExit) and not _is_current(task):
+                raise  # the slot is thrown away with its loop
             ended = error
         finally:
             slot.request = None
@@ -306,3 +308,10 @@ class Slots:
 
 def _current_task() -> asyncio.Task[object]:
     return cast("asyncio.Task[object]", asyncio.current_task())  # a coroutine is run by a task
+
+
+def _is_current(task: asyncio.Task[object]) -> bool:
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs
+        return False

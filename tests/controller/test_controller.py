@@ -36,6 +36,13 @@ async def never(request: Request, obj: object) -> None:
     await asyncio.Event().wait()
 
 
+class _Unspeakable(TerminalError):
+    """A user's own, with a bug in it."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
 # fmt: off
 @pytest.mark.parametrize(
     ("script", "times"),
@@ -51,6 +58,10 @@ async def never(request: Request, obj: object) -> None:
         pytest.param([TerminalError("no"), None], [0.0], id="terminal"),
         pytest.param([asyncio.CancelledError(), None], [0.0, 1.0], id="cancelled-by-itself"),
         pytest.param([BaseException("odd"), None], [0.0, 1.0], id="base-exception"),
+        pytest.param([GeneratorExit(), None], [0.0, 1.0], id="generator-exit"),
+        pytest.param([BaseExceptionGroup("g", [KeyboardInterrupt()]), None], [0.0, 1.0],
+                     id="group"),
+        pytest.param([_Unspeakable("no"), None], [0.0], id="terminal-that-cannot-be-printed"),
         pytest.param([Result(0.0), None], [0.0, 0.0], id="requeue-at-once"),
     ],
 )

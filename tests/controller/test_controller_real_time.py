@@ -105,6 +105,39 @@ async def test_a_reconcile_that_blocks_the_loop_is_named(
     assert "make a reconcile that does a plain function" in caplog.text
 
 
+@pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_reconcile_may_end_the_program(end: BaseException, *, in_thread: bool) -> None:
+    """As everywhere in asyncio; what is in flight elsewhere is still awaited."""
+    cleaned_up = []
+
+    async def slow(request: Request, obj: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned_up.append(str(request))
+
+    def ending(request: Request, obj: object) -> None:
+        raise end
+
+    async def ending_here(request: Request, obj: object) -> None:
+        raise end
+
+    async def main() -> None:
+        other = Controller("other", slow, options=options(drain_timeout_seconds=0.0))
+        last = Controller("last", ending if in_thread else ending_here)
+        async with ControllerGroup(other, last):
+            other.enqueue("default/a")
+            await until(lambda: other.status().slots[0].request is not None)
+            last.enqueue("default/b")
+            await asyncio.Event().wait()
+
+    with pytest.raises(type(end)):
+        asyncio.run(main())
+    assert cleaned_up == ["default/a"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("whole", [True, False])
 async def test_a_signal_stops_in_order(number: signal.Signals, whole: bool) -> None:

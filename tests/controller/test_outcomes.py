@@ -109,7 +109,14 @@ def test_a_retry_after_that_names_no_time_is_an_error_like_any() -> None:
         def __init__(self) -> None:
             Exception.__init__(self)
 
+    class Broken(Forgetful):
+        def __getattribute__(self, name: str) -> object:
+            if name == "retry_after_seconds":
+                raise ValueError
+            return super().__getattribute__(name)
+
     assert outcomes().failed(_KEY, Forgetful(), 0.0).kind == "error"
+    assert outcomes().failed(_KEY, Broken(), 0.0).kind == "error"
 
 
 def test_retry_after_does_not_shorten_a_pending_retry_but_may_put_it_off() -> None:
