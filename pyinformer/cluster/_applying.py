@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+from msgspec import Struct
+
 from pyinformer.apimachinery import InvalidArgumentError, JSONObject, KubeObject, View
 from pyinformer.cluster._applied import AppliedMemory, Identity
 from pyinformer.cluster._bodies import Body, body_of
@@ -19,6 +22,17 @@ if TYPE_CHECKING:
     from pyinformer.transport import Wire
 
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
+
+
+class _Managed(Struct, frozen=True, rename="camel"):
+    managed_fields: list[JSONObject] | None = None
+
+
+class _Answer(Struct, frozen=True):
+    metadata: _Managed = _Managed()
+
+
+_decode_managed = msgspec.json.Decoder(_Answer).decode
 
 
 class Applying(ObservedWrites):
@@ -136,9 +150,7 @@ class Applying(ObservedWrites):
         if force:
             query.append(("force", "true"))
         identity = Identity(target.resource, target.key, field_manager)
-        if not dry_run:
-            self._applied.forget(identity)  # until the answer is here, anything may be true
-        found = await self._write(
+        sending = self._write_whole(
             "PATCH",
             target.path,
             target,
@@ -147,9 +159,15 @@ class Applying(ObservedWrites):
             content_type=_APPLY_PATCH,
             version=version,
         )
-        if not dry_run:
-            owned = _owned(body, target)
-            self._applied.remember(identity, owned, found.to_dict(), found.metadata)
+        if dry_run:
+            return (await sending)[0]
+        self._applied.begin(identity)  # until the answer is here, anything may be true
+        try:
+            found, raw = await sending
+            owned, managed = _owned(body, target), _decode_managed(raw).metadata.managed_fields
+            self._applied.remember(identity, owned, found.to_dict(), found.metadata, managed)
+        finally:
+            self._applied.end(identity)
         return found
 
 

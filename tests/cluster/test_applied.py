@@ -147,9 +147,51 @@ def test_another_manager_or_object_has_a_memory_of_its_own(memory: AppliedMemory
     assert not memory.is_applied(IDENTITY._replace(key="default/b"), DESIRED, ANSWER, meta())
 
 
+_SUBJECTS: JSONObject = {"subjects": [{"name": "me", "kind": "User"}], "rules": [{"name": "a"}]}
+_ATOMIC: JSONObject = {"f:subjects": {}, "f:rules": {'k:{"name":"a"}': {".": {}, "f:name": {}}}}
+
+
+def _managed(fields: JSONObject, manager: str = "me") -> list[JSONObject]:
+    return [{"manager": manager, "operation": "Apply", "fieldsV1": fields}]
+
+
+@pytest.mark.parametrize(
+    ("where", "is_applied"),
+    [
+        pytest.param("subjects.1", False, id="a-list-that-is-owned-as-a-whole"),
+        pytest.param("rules.1", True, id="a-list-of-which-elements-are-owned"),
+    ],
+)
+def test_whose_the_elements_of_others_are_is_the_servers_word(where: str, is_applied: bool) -> None:
+    memory = AppliedMemory()
+    memory.remember(IDENTITY, _SUBJECTS, _SUBJECTS, meta(), _managed(_ATOMIC))
+    current = changed(where, {"name": "other", "kind": "User"}, _SUBJECTS)
+
+    assert memory.is_applied(IDENTITY, _SUBJECTS, _SUBJECTS, meta())
+    assert memory.is_applied(IDENTITY, _SUBJECTS, current, meta()) is is_applied
+
+
+def test_an_apply_beside_another_one_leaves_open_which_was_last() -> None:
+    memory = AppliedMemory()
+    memory.begin(IDENTITY)
+    memory.begin(IDENTITY)
+    memory.remember(IDENTITY, DESIRED, ANSWER, meta())
+    memory.end(IDENTITY)
+    memory.remember(IDENTITY, DESIRED, ANSWER, meta())
+    memory.end(IDENTITY)
+
+    assert not memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
+
+    memory.begin(IDENTITY)
+    memory.remember(IDENTITY, DESIRED, ANSWER, meta())
+    memory.end(IDENTITY)
+
+    assert memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
+
+
 def test_what_is_forgotten_is_applied_once_more(memory: AppliedMemory) -> None:
-    memory.forget(IDENTITY)
-    memory.forget(IDENTITY)
+    memory.begin(IDENTITY)
+    memory.end(IDENTITY)
 
     assert not memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
 

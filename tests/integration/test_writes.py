@@ -343,6 +343,28 @@ async def test_what_is_applied_already_is_not_applied_again(server: Server) -> N
         assert mended.at("spec.containers", list[Container])[0].image == "example.com/app:1"
 
 
+async def test_a_list_that_is_owned_as_a_whole_has_no_room_for_others(server: Server) -> None:
+    """The subjects of a role binding are one field; those who add to it change ours."""
+    namespace = server.namespace()
+    group = "rbac.authorization.k8s.io"
+    desired: JSONObject = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "a", "namespace": namespace},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "ours"}],
+    }
+    async with server.connect() as cluster:
+        first = await cluster.apply_if_changed(desired, None, field_manager="suite")
+        assert await cluster.apply_if_changed(desired, first, field_manager="suite") == first
+        edited = first.to_dict()
+        edited["subjects"].append({"apiGroup": group, "kind": "User", "name": "theirs"})
+        added = await cluster.patch(first, edited, field_manager="other")
+
+        mended = await cluster.apply_if_changed(desired, added, field_manager="suite", force=True)
+        assert [one["name"] for one in mended.to_dict()["subjects"]] == ["ours"]
+
+
 async def test_after_a_restart_everything_is_applied_once(server: Server) -> None:
     namespace = server.namespace()
     desired = CONFIG_MAPS.make("a", namespace)
