@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -54,7 +54,9 @@ Model: TypeAlias = Struct | DataclassModel | PydanticModel | ClientModel
 Body: TypeAlias = Mapping[str, JSONValue] | KubeObject[View | None] | Model
 """An object to be written."""
 
-_PLAIN = (str, int, bool, type(None))
+NO_UNICODE: Final = "is no Unicode: half of a surrogate pair, from a file's name perhaps"
+
+_PLAIN = (int, bool, type(None))
 
 
 def body_of(body: Body, argument: str = "obj") -> JSONObject:
@@ -102,6 +104,8 @@ def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
         raise InvalidTypeError(argument, reason) from error
     except RecursionError as error:
         raise InvalidArgumentError(argument, "is nested too deeply, or contains itself") from error
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(argument, f"holds a text that {NO_UNICODE}") from error
     except _NotFiniteError as error:
         raise InvalidArgumentError(argument, "holds NaN or infinity; JSON has neither") from error
     except ValueError as error:  # a model's own serializers; their words may quote the object
@@ -126,18 +130,26 @@ def _json(value: Any, *, omit_defaults: bool, keep_nulls: bool) -> JSONValue:  #
         return float(value)
     if isinstance(value, Enum):
         value = value.value
+    if isinstance(value, str):
+        return _unicode(value)
     named = _fields_of(value, omit_defaults=omit_defaults)
     if named is not None:
         return {
-            str(name): _json(field, omit_defaults=omit_defaults, keep_nulls=keep_nulls)
+            _unicode(name): _json(field, omit_defaults=omit_defaults, keep_nulls=keep_nulls)
             for name, field in named.items()
             if field is not UNSET and (keep_nulls or field is not None)
         }
     if isinstance(value, list | tuple):
         return [_json(one, omit_defaults=omit_defaults, keep_nulls=keep_nulls) for one in value]
-    if isinstance(value, str):
-        return str(value)
     return msgspec.to_builtins(value, str_keys=True, order="deterministic")
+
+
+def _unicode(text: object) -> str:
+    """Return a text as JSON may hold it; a key that is none becomes one."""
+    found = str(text)
+    if not found.isascii():
+        found.encode()
+    return found
 
 
 def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | None:  # noqa: ANN401

@@ -7,6 +7,7 @@ come while a program runs. Many who ask at once share one request.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -17,14 +18,13 @@ from msgspec import Struct
 from pyinformer.apimachinery import (
     GroupVersionKind,
     GroupVersionResource,
+    InformerError,
     NotFoundError,
     ProtocolError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyinformer.transport import Wire
+    from collections.abc import Awaitable, Callable
 
 _NOT_FOUND: Final = 404
 
@@ -72,17 +72,26 @@ _Table = list[APIResource]  # a new one for every answer, even if that says noth
 
 
 @final
+class _Question:
+    """A request under way, that others wait for too."""
+
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.error: InformerError | None = None
+
+
+@final
 class Discovery:
     """What one server serves, learned as it is asked for. Made by a Cluster.
 
     Args:
-        connection: the server.
+        read: reads a path of the server.
     """
 
-    def __init__(self, connection: Wire) -> None:
-        self._connection = connection
+    def __init__(self, read: Callable[[str], Awaitable[bytes]]) -> None:
+        self._read = read
         self._tables: dict[str, _Table] = {}
-        self._asking: dict[str, anyio.Event] = {}
+        self._asking: dict[str, _Question] = {}
 
     async def resource(self, resource: GroupVersionResource) -> APIResource:
         """Describe a resource.
@@ -144,22 +153,27 @@ class Discovery:
     async def _newer(self, api_version: str, than: _Table | None) -> _Table:
         """Return a table that was asked for after the caller saw another one."""
         while (asking := self._asking.get(api_version)) is not None:
-            await asking.wait()
+            await asking.answered.wait()
+            if asking.error is not None:  # asked one by one, a dead server would keep all waiting
+                raise copy(asking.error) from asking.error
             table = self._tables.get(api_version)
             if table is not None and table is not than:
                 return table
-        asking = self._asking[api_version] = anyio.Event()
+        asking = self._asking[api_version] = _Question()
         try:
             table = self._tables[api_version] = await self._ask(api_version)
+        except InformerError as error:
+            asking.error = error
+            raise
         finally:
             del self._asking[api_version]
-            asking.set()
+            asking.answered.set()
         return table
 
     async def _ask(self, api_version: str) -> _Table:
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            answer = await self._connection.request("GET", path)
+            answer = await self._read(path)
         except NotFoundError:
             return []
         try:

@@ -282,7 +282,8 @@ class ObjectClient(Applying):
         Raises:
             ConflictError: it is another object by now, or another version.
             NotFoundError: the server has no such resource, which says nothing of the object.
-            InvalidArgumentError: the object does not say what it is, or where.
+            InvalidArgumentError: the object does not say what it is, or where; the key lacks a
+                namespace, or has one.
             APIStatusError: the server refused.
             TransportError: no answer came; it may have been deleted or not.
 

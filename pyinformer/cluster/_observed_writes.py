@@ -25,7 +25,7 @@ from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of, encode_body, i
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._sender import Sender, WriteStatistics
-from pyinformer.cluster._targets import Target, object_path, target_of
+from pyinformer.cluster._targets import Target, check_scope, object_path, target_of
 from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
 
 if TYPE_CHECKING:
@@ -240,6 +240,9 @@ class ObservedWrites:
             if error.reason != "NotFound":
                 raise  # no such resource on this server: nothing is said of the object
             answers.absent(resource, key=key, uid=uid, version=version)
+            check_scope(
+                await self.discovery.resource(resource), key
+            )  # or a slip looks like success
             return None
         return answers.deleted(resource, raw, key=key, uid=uid, version=version)
 

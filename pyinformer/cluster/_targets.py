@@ -8,7 +8,7 @@ an object in the wrong one is found by nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
 from pyinformer.apimachinery import (
@@ -18,9 +18,13 @@ from pyinformer.apimachinery import (
     JSONValue,
     object_key,
 )
+from pyinformer.cluster._bodies import NO_UNICODE
 
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import APIResource, Discovery
+
+_ANY: Final = "any"  # a resource, where only the version matters
+_UP: Final = frozenset({".", ".."})  # a proxy on the way may take them for directories
 
 
 @final
@@ -79,6 +83,7 @@ async def target_of(
     api_version, kind = body.get("apiVersion"), body.get("kind")
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
         raise InvalidArgumentError("obj", "needs apiVersion and kind")
+    GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
     api = await discovery.kind(api_version, kind)
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
@@ -88,6 +93,8 @@ async def target_of(
     if named and not name:
         raise InvalidArgumentError("obj", f"a {kind} without a name in its metadata")
     own = _text(metadata, "namespace")
+    _quoted("metadata.name", name)
+    _quoted("namespace", own or namespace or "")
     if api.namespaced and not (own or namespace):
         raise InvalidArgumentError("namespace", f"{what} needs one: in its metadata, or here")
     if namespace and own and own != namespace:
@@ -97,21 +104,45 @@ async def target_of(
     return Target(api=api, namespace=own or namespace or "", name=name)
 
 
+def check_scope(api: APIResource, key: str) -> None:
+    """Refuse a key that no object of a resource can have; servers answer as if one were missing.
+
+    Raises:
+        InvalidArgumentError: it lacks a namespace, or has one.
+    """
+    if api.namespaced and "/" not in key:
+        raise InvalidArgumentError("key", f"{key!r} needs a namespace: {api.kind} lives in one")
+    if not api.namespaced and "/" in key:
+        reason = f"{key!r} has a namespace, and {api.kind} is cluster-scoped"
+        raise InvalidArgumentError("key", reason)
+
+
 def object_path(resource: GroupVersionResource, key: str) -> str:
     """Return the path of an object.
 
     Raises:
-        InvalidArgumentError: the key is neither `namespace/name` nor `name`.
+        InvalidArgumentError: the key is neither `namespace/name` nor `name`, or a part of it is
+            no name.
     """
     namespace, slash, name = key.rpartition("/")
     if not name or "/" in namespace or bool(slash) != bool(namespace):
         raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
-    return f"{_collection_path(resource, namespace)}/{quote(name, safe='')}"
+    return f"{_collection_path(resource, namespace)}/{_quoted('key', name)}"
 
 
 def _collection_path(resource: GroupVersionResource, namespace: str) -> str:
-    scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    scope = f"/namespaces/{_quoted('key', namespace)}" if namespace else ""
     return f"{resource.path}{scope}/{resource.resource}"
+
+
+def _quoted(argument: str, name: str) -> str:
+    """Return a name as one segment of a path."""
+    if name in _UP:
+        raise InvalidArgumentError(argument, f"{name!r} is no name")
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(argument, f"{name!r} {NO_UNICODE}") from error
 
 
 def _text(metadata: JSONObject, field: str) -> str:

@@ -68,6 +68,7 @@ async def retry_on_conflict(
         ConflictError: the last attempt met one too; or it is one that no attempt would cure: the
             object exists already, or another field manager owns a field.
         InvalidArgumentError: no attempts, or no duration.
+        InvalidTypeError: what the attempt returns cannot be awaited.
 
     Cancellation:
         Cancels the attempt.
@@ -82,7 +83,11 @@ async def retry_on_conflict(
     while True:
         left -= 1
         try:
-            return await attempt()
+            made = attempt()
+            if not isinstance(made, Awaitable):
+                reason = f"returned {type(made).__name__}; give an async function"
+                raise InvalidTypeError("attempt", reason)
+            return await made
         except ConflictError as error:
             if not left or isinstance(error, ApplyConflictError) or _exists(error):
                 raise

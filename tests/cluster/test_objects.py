@@ -84,6 +84,8 @@ async def test_a_model_is_no_original_to_patch(apiserver: APIServer) -> None:
     [
         pytest.param({"kind": "ConfigMap"}, "needs apiVersion and kind", id="no-version"),
         pytest.param({"apiVersion": "v1"}, "needs apiVersion and kind", id="no-kind"),
+        pytest.param({**config_map(), "apiVersion": "v1\r\nX: y"}, "api_version: ", id="header"),
+        pytest.param({**config_map(), "apiVersion": "../v1"}, "api_version: ", id="path"),
         pytest.param({**config_map(), "metadata": None}, "without metadata", id="no-metadata"),
         pytest.param(config_map(""), "without a name", id="no-name"),
         pytest.param({**config_map(), "metadata": {"name": 3}}, "no text", id="number"),
@@ -136,6 +138,41 @@ async def test_a_key_that_is_none_is_refused(apiserver: APIServer, key: str) -> 
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with pytest.raises(pyinformer.InvalidArgumentError, match="'namespace/name' nor 'name'"):
             await cluster.get("v1", "configmaps", key)
+
+
+@pytest.mark.parametrize("key", ["default/..", "default/.", "../a", "..", "default/\ud800"])
+async def test_a_key_that_would_lead_elsewhere_is_refused(apiserver: APIServer, key: str) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        for call in (cluster.get, cluster.delete):
+            with pytest.raises(pyinformer.InvalidArgumentError, match="key: "):
+                await call("v1", "configmaps", key)
+        namespace, _, name = key.rpartition("/")
+        body = {**config_map(), "metadata": {"name": name, "namespace": namespace or "default"}}
+        with pytest.raises(pyinformer.InvalidArgumentError):
+            await cluster.delete(body)
+        assert {one.path for one in apiserver.requests} <= {"/api/v1"}
+
+
+async def test_a_text_that_is_no_unicode_is_refused(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        for body in (config_map(a="\udcff"), config_map(**{"\udcff": "a"})):
+            with pytest.raises(pyinformer.InvalidArgumentError, match=r"obj: .*Unicode"):
+                await cluster.create(body)
+        with pytest.raises(pyinformer.InvalidArgumentError, match=r"field_manager: .*Unicode"):
+            await cluster.create(config_map(), field_manager="\udcff")
+        assert apiserver.list("v1", "configmaps") == []
+
+
+async def test_a_deletion_of_what_cannot_be_there_is_no_success(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        for version, plural in (("v1", "configmapz"), ("ghost.example.com/v1", "ghosts")):
+            with pytest.raises(pyinformer.NotFoundError, match=plural):
+                await cluster.delete(version, plural, "default/a")
+        with pytest.raises(pyinformer.InvalidArgumentError, match="key: 'a' needs a namespace"):
+            await cluster.delete("v1", "configmaps", "a")
+        with pytest.raises(pyinformer.InvalidArgumentError, match=r"key: .* cluster-scoped"):
+            await cluster.delete("v1", "nodes", "default/a")
+        assert await cluster.delete("v1", "configmaps", "default/a") is None
 
 
 async def test_an_apply_needs_a_manager_and_the_object_itself(apiserver: APIServer) -> None:
@@ -281,6 +318,12 @@ async def test_no_attempts_at_all_are_refused(options: dict[str, Any]) -> None:
 
     with pytest.raises(pyinformer.InvalidArgumentError, match=next(iter(options))):
         await retry_on_conflict(attempt, **options)
+
+
+async def test_an_attempt_that_cannot_be_awaited_is_refused() -> None:
+    wrong: Any = lambda: 3  # noqa: E731 - a user's slip
+    with pytest.raises(pyinformer.InvalidTypeError, match=r"attempt: .*int"):
+        await retry_on_conflict(wrong)
 
 
 async def test_who_loses_the_race_to_create_updates(apiserver: APIServer) -> None:

@@ -177,6 +177,45 @@ async def test_a_discovery_cancelled_while_others_wait_for_it_is_asked_for_by_th
         assert len(server.requests) == 2
 
 
+async def test_those_who_wait_for_a_discovery_that_fails_share_its_failure() -> None:
+    arrived, fail = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await fail.wait()
+        writer.write(response(b"{}", status=503))
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        asking = [asyncio.ensure_future(cluster.discovery.kind("v1", "Pod")) for _ in "abc"]
+        await arrived.wait()
+        fail.set()
+        errors = [await raised(one) for one in asking]
+
+        assert [type(error) for error in errors] == [pyinformer.ServerError] * 3
+        assert len(set(map(id, errors))) == 3
+        assert len(server.requests) == 1
+
+
+async def raised(task: asyncio.Future[Any]) -> BaseException:
+    """Return what a task raised."""
+    with pytest.raises(pyinformer.APIStatusError) as found:
+        await task
+    return found.value
+
+
+async def test_a_server_that_is_busy_with_a_discovery_is_asked_again() -> None:
+    answers = [busy(), SERVED]
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        usual = response(msgspec.json.encode(STORED))
+        writer.write(answers.pop(0) if request.target == "/api/v1" else usual)
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        await cluster.replace(BODY)
+
+        assert [one.method for one in server.requests] == ["GET", "GET", "PUT"]
+
+
 async def test_a_retry_cancelled_between_two_attempts_makes_no_more() -> None:
     attempts = 0
 
@@ -255,6 +294,28 @@ async def test_an_apply_whose_outcome_is_unknown_is_made_again() -> None:
             await cluster.apply(EDITED, field_manager="me")
 
         await cluster.apply_if_changed(BODY, first, field_manager="me")
+        assert asked(server) == ["PATCH"] * 3
+
+
+async def test_of_two_applies_at_once_neither_is_taken_for_the_last() -> None:
+    """The one whose answer comes last may have been carried out first."""
+    both = asyncio.Barrier(2)
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.method == "PATCH" and len(asked(server)) <= 2:
+            await both.wait()
+        stored = response(msgspec.json.encode(STORED))
+        writer.write(stored if request.method == "PATCH" else SERVED)
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        more = {**BODY, "data": {"a": "1", "b": "1"}}
+        tasks = [
+            asyncio.ensure_future(cluster.apply(one, field_manager="me")) for one in (more, BODY)
+        ]
+        found = [await task for task in tasks]
+
+        for _ in range(2):
+            await cluster.apply_if_changed(BODY, found[0], field_manager="me")
         assert asked(server) == ["PATCH"] * 3
 
 
