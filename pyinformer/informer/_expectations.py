@@ -1,9 +1,10 @@
 """What a controller has done and its cache has not shown yet, by owner.
 
 Creations and deletions are recorded before they are sent, so that a reconcile that runs too early
-does not make the same children again. Each is fulfilled when the cache has its version or no longer
-has its uid, by a complete list, or lowered when it failed; what is never fulfilled times out, which
-is logged, counted and answered once. Nothing here waits, so nothing can hang.
+does not make the same children again. Each is fulfilled when the cache has its version, or no
+longer has its uid or shows it ending; by a complete list; or lowered when it failed. What is never
+fulfilled times out, which is logged, counted and answered once. A new epoch leaves nothing to
+expect. Nothing here waits, so nothing can hang.
 """
 
 from __future__ import annotations
@@ -27,8 +28,21 @@ ExpectationState: TypeAlias = Literal["fulfilled", "pending", "timed_out"]
 _Owner = TypeVar("_Owner", bound=Hashable)
 
 
+class Reads(Protocol):
+    """What expectations ask of a lister."""
+
+    def get(self, key: str, *, allow_unsynced: bool = False) -> KubeObject[View | None] | None:
+        """Return an object as a reader sees it."""
+        ...
+
+
 class Seen(Protocol):
     """What expectations ask of an informer."""
+
+    @property
+    def lister(self) -> Reads:
+        """What reads its cache."""
+        ...
 
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
@@ -60,6 +74,7 @@ class _Expected:
     since: float
     unanswered: int = 0
     lists: int = 0
+    epoch: int = 0
     # By uid: the key, and for a creation the version.
     created: dict[str, tuple[str, str]] = field(default_factory=dict)
     deleted: dict[str, str] = field(default_factory=dict)
@@ -127,21 +142,28 @@ class Expectations(Generic[_Owner]):
         now = self._clock()
         self._expire(now)
         expected = self._owners.pop(owner, None) or _Expected(now)
+        self._settle(expected)
         expected.since = now
         expected.unanswered += creations
-        expected.lists = self._informer.status().reflector.loads
+        reflector = self._informer.status().reflector
+        expected.lists, expected.epoch = reflector.loads, reflector.guard.epoch
         expected.deleted.update({obj.metadata.uid: str(obj.key) for obj in deletions})
         self._timed_out.pop(owner, None)
         if not expected.is_met:
             self._owners[owner] = expected
 
     def created(self, owner: _Owner, written: KubeObject[View | None]) -> None:
-        """Take note that a creation was answered by this object; the cache will show it."""
+        """Take note that a creation was answered by this object; the cache will show it.
+
+        That counts even if nothing was expected any more: the answer may have seemed lost.
+        """
         expected = self._owners.get(owner)
-        if expected is not None and expected.unanswered:
-            expected.unanswered -= 1
-            meta = written.metadata
-            expected.created[meta.uid] = (str(written.key), meta.resource_version)
+        if expected is None:
+            epoch = self._informer.status().reflector.guard.epoch
+            expected = self._owners[owner] = _Expected(self._clock(), epoch=epoch)
+        expected.unanswered = max(0, expected.unanswered - 1)
+        meta = written.metadata
+        expected.created[meta.uid] = (str(written.key), meta.resource_version)
 
     def failed(
         self,
@@ -165,8 +187,9 @@ class Expectations(Generic[_Owner]):
         """Tell whether the cache shows everything that was done for an owner.
 
         Returns:
-            `fulfilled`; `pending`: leave the owner alone, the event that is missing calls again;
-            or `timed_out`, once: then nothing is expected any more, so go by the cache.
+            `fulfilled`; `pending`: leave the owner alone, the event that is missing calls again,
+            or ask to be called later, for it may never come; or `timed_out`, once: then nothing
+            is expected any more, so go by the cache.
         """
         self._expire(self._clock())
         if owner in self._timed_out:
@@ -211,12 +234,21 @@ class Expectations(Generic[_Owner]):
             if has_seen(version, key=key, uid=uid):
                 del expected.created[uid]
         for uid, key in list(expected.deleted.items()):
-            if has_seen(None, key=key, uid=uid):
+            if has_seen(None, key=key, uid=uid) or self._is_ending(key, uid):
                 del expected.deleted[uid]
-        if expected.unanswered:
-            lists = self._informer.status().reflector.loads
-            if lists >= expected.lists + _LISTS:
-                expected.unanswered = 0  # whatever became of them, the cache shows it
+        if expected.is_met:
+            return
+        reflector = self._informer.status().reflector
+        if reflector.loads >= expected.lists + _LISTS:
+            expected.unanswered = 0  # whatever became of them, the cache shows it
+        if reflector.guard.epoch != expected.epoch:  # what was written may never have been
+            expected.created.clear()
+            expected.deleted.clear()
+
+    def _is_ending(self, key: str, uid: str) -> bool:
+        seen = self._informer.lister.get(key, allow_unsynced=True)
+        meta = None if seen is None else seen.metadata
+        return meta is not None and meta.uid == uid and meta.deletion_timestamp is not None
 
     def _expire(self, now: float) -> None:
         while self._owners:

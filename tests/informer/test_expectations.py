@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectCodec
 from pyinformer.informer import Expectations
 from pyinformer.informer._barrier import Wanted
 from tests.informer.clusters import cluster_of, pod
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
 A, B = cached("a", version=10), cached("b", version=11)
 
 
+class _Guard:
+    epoch = 0
+
+
 class _Reflector:
     loads = 1
+    guard = _Guard()
 
 
 class _Status:
@@ -38,6 +44,13 @@ class Cache:
         self.position = "9"
         self.objects: dict[str, Any] = {}
         self.loads = 1
+        self.epoch = 0
+        self.lister = self
+
+    def get(self, key: str, *, allow_unsynced: bool = False) -> Any:
+        """Return what a reader sees."""
+        assert allow_unsynced
+        return self.objects.get(key)
 
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
@@ -51,6 +64,8 @@ class Cache:
         status: Any = _Status()
         status.reflector = _Reflector()
         status.reflector.loads = self.loads
+        status.reflector.guard = _Guard()
+        status.reflector.guard.epoch = self.epoch
         found: InformerStatus = status
         return found
 
@@ -132,14 +147,54 @@ def test_what_is_expected_twice_adds_up(cache: Cache, expectations: Expectations
     assert expectations.check("web") == "fulfilled"
 
 
-def test_an_answer_nobody_expects_is_none(expectations: Expectations[str]) -> None:
+def test_an_answer_that_comes_late_counts_all_the_same(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    expectations.expect("web", creations=1)
+    cache.loads += 2
+    assert expectations.check("web") == "fulfilled"  # its answer seemed to be lost
     expectations.created("web", A)
+    assert expectations.check("web") == "pending"
+    cache.position = "10"
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_an_answer_is_taken_note_of_by_whoever_gives_it(expectations: Expectations[str]) -> None:
     expectations.expect("web", creations=1)
     expectations.created("web", A)
     expectations.created("web", B)
     pending = expectations.pending("web")
     assert pending is not None
-    assert pending.creations == ("default/a",)
+    assert pending.creations == ("default/a", "default/b")
+
+
+def test_a_deletion_is_fulfilled_when_its_object_is_seen_to_end(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    cache.objects["default/a"] = A
+    expectations.expect("web", deletions=[A])
+    assert expectations.check("web") == "pending"
+    body = A.to_dict()
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    raw = msgspec.json.encode(body)
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))
+    cache.objects["default/a"] = codec.decode(raw, 0, len(raw))
+    assert expectations.check("web") == "fulfilled"  # its grace period may last for minutes
+
+
+def test_a_new_epoch_leaves_nothing_to_expect_of_the_old_one(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    cache.objects["default/b"] = B
+    expectations.expect("web", creations=1, deletions=[B])
+    expectations.created("web", A)
+    assert expectations.check("web") == "pending"
+    cache.epoch, cache.position = 1, "5"
+    expectations.expect("web", creations=1)
+    pending = expectations.pending("web")
+    assert pending is not None
+    assert (pending.creations, pending.deletions) == ((), ())
+    assert pending.unanswered_creations == 1
 
 
 def test_a_creation_whose_answer_was_lost_is_settled_by_the_second_list(
