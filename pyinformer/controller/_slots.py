@@ -232,7 +232,7 @@ class Slots:
             ended: Ended = await self._attempt(request)
         except (KeyboardInterrupt, SystemExit):
             raise  # not the function's alone
-        except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
+        except BaseException as error:  # the fence; test tools raise these
             if isinstance(error, GeneratorExit) and not _is_current(task):
                 raise  # the slot is thrown away with its loop
             ended = error

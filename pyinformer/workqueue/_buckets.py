@@ -8,9 +8,11 @@ key that moves up leaves a stale place behind; stale places never outnumber the 
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Final, Generic, final
 
 from typing_extensions import TypeVar
@@ -125,14 +127,27 @@ class PriorityBuckets(Generic[T]):
         self._shrink(priority, bucket)
 
     def depths(self) -> tuple[tuple[int, int], ...]:
-        """Return priority and depth, highest first."""
+        """Return priority and depth, highest first; from any thread."""
         if not self._depth:
             return ()
-        return tuple((key, self._buckets[key].depth) for key in reversed(self._priorities))
+        return tuple((key, bucket.depth) for key, bucket in reversed(self._open_buckets()))
 
     def oldest_at(self) -> float:
-        """Return since when the oldest of the heads waits; there is one."""
-        return min(map(self._head_at, self._priorities))
+        """Return since when the oldest of the heads waits, infinity if none does.
+
+        From any thread: what is taken away meanwhile is left out.
+        """
+        oldest_at = math.inf
+        for _, bucket in self._open_buckets():
+            with suppress(IndexError):
+                since = self.since.get(bucket.items[0])
+                oldest_at = oldest_at if since is None else min(since, oldest_at)
+        return oldest_at
+
+    def _open_buckets(self) -> list[tuple[int, _Bucket[T]]]:
+        """Return the buckets by priority, ascending, from any thread."""
+        found = [(priority, self._buckets.get(priority)) for priority in tuple(self._priorities)]
+        return [(priority, bucket) for priority, bucket in found if bucket is not None]
 
     def _choose(self) -> int:
         """Choose among several priorities."""

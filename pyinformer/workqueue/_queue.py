@@ -7,6 +7,7 @@ a time, in the order in which they came. Everything but waiting is decided in th
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Hashable
 from functools import partial
 from threading import get_ident
@@ -33,7 +34,8 @@ class Queue(QueueCore[T], Generic[T]):
     """Keys waiting for work: fair, without duplicates, and never one key at two workers.
 
     Nothing is started and no loop is needed until somebody waits. `add` may be called from any
-    thread, also before there is a loop; everything else belongs to the loop's thread.
+    thread, also before there is a loop, and so may `statistics`; everything else belongs to the
+    loop's thread.
 
     Source:
         client-go util/workqueue/queue.go.
@@ -181,13 +183,18 @@ class Queue(QueueCore[T], Generic[T]):
         return list(self._states)
 
     def statistics(self) -> WorkQueueStatistics:
-        """Return the queue's figures."""
-        depth = len(self)
+        """Return the queue's figures; from any thread.
+
+        From another thread than the loop's nothing is moved: what has fallen due meanwhile still
+        counts as delayed, and what was just added as handed over.
+        """
+        is_here = self._handover.thread in {0, get_ident()}
+        depth = len(self) if is_here else len(self._ready)
         return WorkQueueStatistics(
             name=self._name,
             depth=depth,
             delayed=self._delayed(),
-            processing=len(self._states) - len(self._ready),
+            processing=max(0, len(self._states) - depth),
             again=len(self._again),
             handed_over=len(self._handover),
             peak=max(self._peak, depth),
@@ -312,8 +319,9 @@ class Queue(QueueCore[T], Generic[T]):
                 self._tick_later()
 
     def _oldest_at(self) -> float:
-        """Return since when the key at the head waits; one does."""
-        return min(since for since in self._states.values() if since is not None)
+        """Return since when the key at the head waits, infinity if none does; from any thread."""
+        moments = list(self._states.values())  # in one step, whatever the loop does meanwhile
+        return min((since for since in moments if since is not None), default=math.inf)
 
     def _delayed(self) -> int:
         return 0

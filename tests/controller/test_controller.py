@@ -36,7 +36,7 @@ async def never(request: Request, obj: object) -> None:
     await asyncio.Event().wait()
 
 
-class _Unspeakable(TerminalError):
+class _UnspeakableError(TerminalError):
     """A user's own, with a bug in it."""
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class _Unspeakable(TerminalError):
         pytest.param([GeneratorExit(), None], [0.0, 1.0], id="generator-exit"),
         pytest.param([BaseExceptionGroup("g", [KeyboardInterrupt()]), None], [0.0, 1.0],
                      id="group"),
-        pytest.param([_Unspeakable("no"), None], [0.0], id="terminal-that-cannot-be-printed"),
+        pytest.param([_UnspeakableError("no"), None], [0.0], id="unspeakable"),
         pytest.param([Result(0.0), None], [0.0, 0.0], id="requeue-at-once"),
     ],
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,6 +15,7 @@ from pyinformer.workqueue import (
     ItemExponentialFailureRateLimiter,
     PriorityQueue,
     Queue,
+    WorkQueueStatistics,
 )
 from tests.waiting import until
 
@@ -142,3 +144,54 @@ def test_what_comes_after_the_loop_is_no_error() -> None:
     asyncio.run(use())
     in_thread(lambda: queue.add("b"))
     assert queue.statistics().handed_over == 1
+
+
+@pytest.mark.parametrize("kind", [DelayingQueue, PriorityQueue])
+async def test_another_thread_that_looks_moves_nothing(
+    kind: type[DelayingQueue[str] | PriorityQueue[str]],
+) -> None:
+    now = [0.0]
+    queue = kind(clock=lambda: now[0])
+    queue.add("b")  # on the loop's thread, which is the queue's from now on
+    queue.add_after("a", 1.0)
+    now[0] = 2.0
+    seen: list[WorkQueueStatistics] = []
+    in_thread(lambda: seen.append(queue.statistics()))
+    assert (seen[0].depth, seen[0].delayed, seen[0].oldest_seconds) == (1, 1, 2.0)
+    here = queue.statistics()
+    assert (here.depth, here.delayed) == (2, 0)
+
+
+@pytest.fixture
+def often_interrupted() -> Iterator[None]:
+    """Have threads take turns as often as possible."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("kind", [Queue, PriorityQueue])
+@pytest.mark.usefixtures("often_interrupted")
+async def test_a_queue_may_be_looked_at_while_it_works(
+    kind: type[Queue[int] | PriorityQueue[int]],
+) -> None:
+    queue = kind()
+    looks = list[WorkQueueStatistics]()
+
+    def look() -> None:
+        looks.extend(queue.statistics() for _ in range(300))
+
+    queue.add(0)
+    thread = threading.Thread(target=look)
+    thread.start()
+    while thread.is_alive():
+        for item in range(30):
+            if isinstance(queue, PriorityQueue):
+                queue.add_after(item, 1e-5, priority=item % 5)
+            queue.add(item)
+        while (taken := queue.get_nowait()) is not None:
+            queue.done(taken)
+    thread.join()
+    assert len(looks) == 300
+    assert all(look.oldest_seconds < 60.0 and look.processing >= 0 for look in looks)
