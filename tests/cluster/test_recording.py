@@ -78,3 +78,19 @@ async def test_an_api_that_is_not_served_says_nothing_of_its_objects(apiserver: 
             await cluster.delete("example.com/v1", "things", "default/a")
         assert await cluster.delete("v1", "configmaps", "default/never") is None
     assert heard.events == []
+
+
+async def test_no_dry_run_is_told_of(apiserver: APIServer) -> None:
+    heard = Heard()
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(config_map())
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        edited = made.to_dict() | {"data": {"a": "1"}}
+        await cluster.create(config_map("b"), dry_run=True)
+        await cluster.replace(edited, dry_run=True)
+        await cluster.patch(made, edited, dry_run=True)
+        await cluster.apply(config_map(a="2"), field_manager="me", force=True, dry_run=True)
+        await cluster.delete(made, dry_run=True)
+        await cluster.delete("v1", "configmaps", "default/never", dry_run=True)
+        assert heard.events == []
+        assert await cluster.get("v1", "configmaps", "default/a") == made

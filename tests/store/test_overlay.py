@@ -258,6 +258,53 @@ def test_what_left_the_selector_and_came_back_can_be_deleted() -> None:
     assert not cache.overlay.entries
 
 
+def test_who_had_the_name_before_an_unseen_object_does_not_end_its_deletion(cache: Cache) -> None:
+    cache.overlay.bury(B, "2")  # nobody knows at which version it existed
+    cache.hear(Added(record(B, "0", 101)))
+    cache.hear(Deleted(record(B, "0", 102)))
+    cache.hear(Added(record(B, "2", 103)))
+    assert B not in cache.lister
+
+
+def test_a_late_answer_about_a_predecessor_shows_nothing(cache: Cache) -> None:
+    cache.overlay.put(record(A, "2", 105))
+    cache.overlay.bury(A, "2")
+    cache.overlay.put(record(A, "1", 104))
+    assert A not in cache.lister
+
+
+def test_a_version_that_is_none_hides_no_successor(cache: Cache) -> None:
+    cache.overlay.bury(A, "1", "garbage")
+    cache.hear(Updated(record(A, "1", 90), record(A, "2", 104)))
+    assert version_of(cache.lister.get(A)) == 104
+
+
+def test_an_answer_that_the_store_has_within_the_step_of_its_event_is_known(cache: Cache) -> None:
+    cache.store.apply_nowait(Updated(record(A, "1", 90), record(A, "1", 105)))
+    assert cache.position == "100"  # it moves after the store
+    cache.overlay.put(record(A, "1", 105))
+    cache.overlay.put(record(A, "1", 103))
+    assert not cache.overlay.entries
+
+
+def test_a_sweep_takes_away_what_the_position_has_passed(cache: Cache) -> None:
+    cache.overlay.put(record(B, "2", 105))
+    cache.position = "105"
+    cache.overlay.sweep()
+    assert not cache.overlay.entries
+
+
+def test_a_new_epoch_counts_its_own_bookmarks(cache: Cache) -> None:
+    cache.overlay.bury(A, "1")
+    cache.overlay.confirm("110")
+    cache.overlay.clear()
+    cache.position = "20"  # the server went back in time
+    cache.overlay.bury(A, "1")
+    for version in ("30", "40", "50"):
+        cache.overlay.confirm(version)
+    assert A in cache.lister
+
+
 def test_versions_that_cannot_be_compared_turn_it_off_with_one_warning(
     cache: Cache, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,181 @@
+"""How an informer's stations tell overlay and barrier of what the cache has caught up with.
+
+The distribution is driven by hand, and time is virtual: who waits is let go in the turn of the loop
+in which the cache gets there, not when it looks for itself a second later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.informer._barrier import Wanted
+from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._freshness import Freshness
+from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.store import Indexer
+from tests.objects import make
+from tests.waiting import until
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Reflector:
+    """What fills the cache, as far as it is asked where it stands."""
+
+    def __init__(self) -> None:
+        self.position = "100"
+        self.epoch = 0
+        self.buried: set[tuple[str, str]] = set()
+
+    def has_buried(self, key: str, uid: str) -> bool:
+        """Tell whether a deletion was heard of."""
+        return (key, uid) in self.buried
+
+
+class Bench:
+    """A cache with everything that is told of its changes."""
+
+    def __init__(self) -> None:
+        self.indexer: Indexer[None] = Indexer()
+        self.reflector = Reflector()
+        self.freshness: Freshness[None] = Freshness(
+            cast("pyinformer.Cluster", None),
+            Scope.of("v1", "pods", None, None, None),
+            InformerSettings(),
+            self.indexer,
+            reflector=lambda: cast("Any", self.reflector),
+            check_running=lambda: None,
+        )
+        self.distribution: Distribution[None] = Distribution(
+            self.indexer,
+            on_synced=lambda: None,
+            on_crash=lambda _: None,
+            freshness=self.freshness,
+        )
+        self.list("100", make("ns/a", resource_version="90"))
+
+    def list(self, resource_version: str, *objects: KubeObject) -> None:
+        """Take a complete list."""
+        found = {str(obj.key): obj for obj in objects}
+        for _ in self.distribution.replace_nowait(found, resource_version):
+            pass
+        self.reflector.position = resource_version
+
+    def hear(self, event: Event[None], resource_version: str) -> None:
+        """Take an event, and move the position behind it, as a reflector does."""
+        self.distribution.apply_nowait(event)
+        self.reflector.position = resource_version
+
+
+async def _ends_at_once(
+    bench: Bench, wait: Callable[[], Coroutine[None, None, None]], happens: Callable[[], None]
+) -> None:
+    now = asyncio.get_running_loop().time
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await until(lambda: bench.freshness.barrier.waiters)
+        began_at = now()
+        happens()
+    assert now() == began_at
+
+
+async def test_an_event_lets_go_of_who_waits_for_it() -> None:
+    bench = Bench()
+    await _ends_at_once(
+        bench,
+        lambda: bench.freshness.wait_until(Wanted.of("105", None, None), timeout_seconds=60),
+        lambda: bench.hear(Added(make("ns/b", resource_version="105")), "105"),
+    )
+
+
+async def test_a_deletion_lets_go_of_who_waits_for_it() -> None:
+    bench = Bench()
+    gone = make("ns/a", resource_version="105")
+    await _ends_at_once(
+        bench,
+        lambda: bench.freshness.wait_until(Wanted.of(None, "ns/a", "uid-a"), timeout_seconds=60),
+        lambda: bench.hear(Deleted(gone), "105"),
+    )
+
+
+async def test_a_bookmark_lets_go_of_who_waits_and_of_what_was_written() -> None:
+    bench = Bench()
+    bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
+
+    def bookmark() -> None:
+        bench.reflector.position = "105"
+        bench.distribution.bookmark_nowait("105")
+
+    await _ends_at_once(
+        bench,
+        lambda: bench.freshness.wait_until(Wanted.of("105", None, None), timeout_seconds=60),
+        bookmark,
+    )
+    assert not bench.freshness.overlay.entries
+
+
+async def test_a_list_lets_go_of_who_waits() -> None:
+    bench = Bench()
+    await _ends_at_once(
+        bench,
+        lambda: bench.freshness.wait_until(Wanted.of("105", None, None), timeout_seconds=60),
+        lambda: bench.list("106"),
+    )
+
+
+async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
+    bench = Bench()
+    bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
+    found: list[bool] = []
+
+    class Receiver:
+        """Looks for the ghost whenever it is told of something."""
+
+        def put_nowait(self, event: Event[None]) -> None:
+            """Look."""
+            found.append("ns/ghost" in bench.freshness.overlay.entries)
+
+        def preload_nowait(self, objects: object) -> None:
+            """Take nothing."""
+
+        def initial_list_complete_nowait(self) -> None:
+            """Take note of nothing."""
+
+    bench.distribution.attach(Receiver())
+    bench.list("110", make("ns/b", resource_version="108"))
+    assert found == [False, False]  # ns/a is gone, ns/b is new
+
+
+async def test_an_answer_older_than_a_list_that_is_being_told_is_known() -> None:
+    bench = Bench()
+    steps = bench.distribution.replace_nowait(
+        {f"ns/{n}": make(f"ns/{n}", resource_version="105") for n in range(200)}, "110"
+    )
+    while bench.indexer.resource_version != "110":
+        next(steps)
+    bench.freshness.overlay.put(make("ns/ghost", resource_version="107"))
+    assert bench.reflector.position == "100"  # it moves when everything is told
+    assert not bench.freshness.overlay.entries
+
+
+async def test_the_answer_to_a_deletion_that_was_heard_of_hides_nothing() -> None:
+    bench = Bench()
+    bench.hear(Deleted(make("ns/a", resource_version="105")), "105")
+    bench.reflector.buried.add(("ns/a", "uid-a"))
+    bench.freshness.overlay.bury("ns/a", "uid-a")
+    assert not bench.freshness.overlay.entries
+
+
+async def test_what_the_cache_holds_takes_away_what_was_written() -> None:
+    bench = Bench()
+    old, new = make("ns/a", resource_version="90"), make("ns/a", resource_version="105")
+    bench.freshness.overlay.put(new)
+    bench.hear(Updated(old, new), "105")
+    assert not bench.freshness.overlay.entries
