@@ -53,6 +53,26 @@ def translated(error: Exception, url: str, *, waited_seconds: float = 0.0) -> In
     return TransportError(url, f"the connection was lost: {words_of(error)}")
 
 
+def of_a_request(error: InformerError, method: str) -> InformerError:
+    """Return the error of a request: of a write that may have been sent, nobody knows the outcome.
+
+    Args:
+        error: what happened.
+        method: `GET`, or what changes something.
+    """
+    import aiohttp
+
+    never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+    if method == "GET" or not isinstance(error, TransportError):
+        return error
+    if isinstance(error.__cause__, never_sent):
+        return error
+    reason = f"{error.reason}; whether the server carried out the {method} is not known"
+    if isinstance(error, RequestTimeoutError):
+        return RequestTimeoutError(error.url, reason, waited_seconds=error.waited_seconds)
+    return TransportError(error.url, reason)
+
+
 def _not_connected(error: aiohttp.ClientConnectorError, url: str) -> TransportError:
     import aiohttp
 

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
-from pyinformer.transport._failures import translated, wire_failures, words_of
+from pyinformer.transport._failures import of_a_request, translated, wire_failures, words_of
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error
 from pyinformer.transport._watch_http import WatchResponse, keepalive_socket, open_watch
@@ -165,14 +165,23 @@ class Connection:
             raise InvalidArgumentError("timeout_seconds", f"{seconds} is not above 0")
         try:
             async with asyncio.timeout(seconds), self._place(url, watch=False):
-                response = await self._open(
-                    method, url, query, watch=False, content=body, content_type=content_type
-                )
-                return await self._read_answer(response, url)
+                return await self._exchange(method, url, query, body, content_type)
         except TimeoutError as error:
             if isinstance(error, InformerError):
                 raise
-            raise translated(error, url, waited_seconds=seconds) from error
+            late = translated(error, url, waited_seconds=seconds)
+            raise of_a_request(late, method) from error
+
+    async def _exchange(
+        self, method: str, url: str, query: Query, content: bytes | None, content_type: str
+    ) -> bytes:
+        try:
+            response = await self._open(
+                method, url, query, watch=False, content=content, content_type=content_type
+            )
+            return await self._read_answer(response, url)
+        except TransportError as error:
+            raise of_a_request(error, method) from error.__cause__
 
     async def aclose(self) -> None:
         """Close all connections; streams that are open fail.

@@ -17,6 +17,7 @@ import pytest
 import pyinformer
 from pyinformer import GroupVersionResource, WriteOptions
 from pyinformer.cluster import create_or_update, retry_on_conflict
+from pyinformer.transport import ConnectionOptions
 from tests.cluster.observing import Heard
 from tests.transport.serving import response, serving
 from tests.waiting import until
@@ -214,6 +215,48 @@ async def test_a_server_that_is_busy_with_a_discovery_is_asked_again() -> None:
         await cluster.replace(BODY)
 
         assert [one.method for one in server.requests] == ["GET", "GET", "PUT"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"])
+async def test_a_write_whose_answer_is_lost_says_that_its_outcome_is_unknown(sent: bytes) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.target == "/api/v1":
+            writer.write(SERVED)
+            return
+        writer.write(sent)
+        writer.close()
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        words = "whether the server carried out the PUT is not known"
+        with pytest.raises(pyinformer.TransportError, match=words):
+            await cluster.replace(BODY)
+        with pytest.raises(pyinformer.TransportError) as found:
+            await existing(cluster)
+        assert "carried out" not in str(found.value)
+        assert asked(server).count("PUT") == 1
+
+
+async def test_a_write_without_an_answer_in_time_says_that_its_outcome_is_unknown() -> None:
+    script = Script(silent=True)
+    options = ConnectionOptions(request_timeout_seconds=0.2)
+    async with (
+        serving(script.answer) as server,
+        pyinformer.connect(server=server.url, options=options) as cluster,
+    ):
+        words = r"within 0\.2 s; whether the server carried out the PUT is not known"
+        with pytest.raises(pyinformer.RequestTimeoutError, match=words) as found:
+            await cluster.replace(BODY)
+        assert found.value.waited_seconds == 0.2
+
+
+async def test_a_write_that_never_left_does_not_say_so() -> None:
+    script = Script()
+    async with scripted(script) as (server, cluster, _):
+        await cluster.discovery.kind("v1", "ConfigMap")
+    async with pyinformer.connect(server=server.url) as cluster:
+        with pytest.raises(pyinformer.TransportError, match="cannot connect") as found:
+            await cluster.delete("v1", "configmaps", "default/a")
+        assert "carried out" not in str(found.value)
 
 
 async def test_a_retry_cancelled_between_two_attempts_makes_no_more() -> None:
