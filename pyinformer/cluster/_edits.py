@@ -7,6 +7,7 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, cast
 
 from pyinformer.apimachinery import (
@@ -19,6 +20,7 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model, whole_body_of
 from pyinformer.cluster._patches import carry_over, merge_patch, object_patch
 
+_WHOLE: Final = {"apiVersion", "kind", "metadata"}
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
@@ -38,6 +40,9 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
     whole = before.to_dict()
     after = _edited(before, whole, edited)
     for path in _IDENTITY:
+        if not _at(after, path) and _at(whole, path):
+            reason = f"has no {'.'.join(path)}: give the whole object with the edits in it"
+            raise InvalidArgumentError("edited", reason)
         if _at(after, path) != _at(whole, path):
             reason = f"{'.'.join(path)} cannot be changed: this is another object than {before!r}"
             raise InvalidArgumentError("edited", reason)
@@ -48,9 +53,11 @@ def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject
     """Return the patch for another status; what the server has may fit the model or not.
 
     Raises:
-        InvalidArgumentError: elements of a list cannot be told apart.
+        InvalidArgumentError: it is a whole object; or elements of a list cannot be told apart.
         InvalidTypeError: `status` is no status.
     """
+    if isinstance(status, KubeObject) or (isinstance(status, Mapping) and status.keys() >= _WHOLE):
+        raise InvalidArgumentError("status", "is a whole object; give what its status shall be")
     found = before.to_dict().get("status")
     whole: JSONObject = found if isinstance(found, dict) else {}
     image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)

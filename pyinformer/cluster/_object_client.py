@@ -205,7 +205,8 @@ class ObjectClient(Applying):
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version.
             NotFoundError: it does not exist.
-            InvalidArgumentError: elements of a list cannot be told apart.
+            InvalidArgumentError: `status` is a whole object, or elements of a list cannot be told
+                apart.
             InvalidTypeError: `obj` is a model: it may not know all fields.
             APIStatusError: the server refused.
             TransportError: no answer came; it may have been written or not.

@@ -7,7 +7,7 @@ what leaves is what came of it. Only a conflict is worth another attempt, and th
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -117,7 +117,7 @@ async def create_or_update(
         ConflictError: others wrote to it again and again.
         InvalidArgumentError: the object does not say what it is or where, or `mutate` made
             another one of it.
-        InvalidTypeError: `mutate` is a coroutine function.
+        InvalidTypeError: `mutate` is a coroutine function, or makes a dict of its own.
         APIStatusError: the server refused.
         TransportError: no answer came; it may have been written or not.
 
@@ -168,6 +168,8 @@ def _mutated(body: JSONObject, mutate: Callable[[JSONObject], None] | None) -> J
         if close is not None:
             close()
         raise InvalidTypeError("mutate", "is asynchronous; prepare what it needs beforehand")
+    if isinstance(found, Mapping) and found is not body and "metadata" in found:
+        raise InvalidTypeError("mutate", "returns another dict; it has to change its own in place")
     return body
 
 

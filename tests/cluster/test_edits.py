@@ -221,6 +221,18 @@ def test_another_object_is_no_edit(field: str) -> None:
         patch_of(obj, edited)
 
 
+def test_the_edits_alone_are_not_the_whole_object() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"edited: has no apiVersion: .* whole object"):
+        patch_of(deployment(), {"spec": {"replicas": 1}})
+
+
+@pytest.mark.parametrize("whole", [DEPLOYMENT, deployment], ids=["dict", "object"])
+def test_a_whole_object_is_no_status(whole: Any) -> None:
+    given = whole() if callable(whole) else whole
+    with pytest.raises(InvalidArgumentError, match="status: is a whole object"):
+        status_patch_of(deployment(), given)
+
+
 def test_an_object_that_does_not_fit_the_model_says_so() -> None:
     with pytest.raises(InvalidObjectError, match="does not fit Status"):
         patch_of(deployment(), Status(1))

@@ -361,6 +361,18 @@ async def test_an_update_that_meets_another_begins_again(apiserver: APIServer) -
         assert calls == 2
 
 
+async def test_a_mutate_function_that_returns_another_object_is_refused(
+    apiserver: APIServer,
+) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        wrong: Any = lambda body: {**body, "data": {"a": "2"}}  # noqa: E731 - a user's slip
+        with pytest.raises(pyinformer.InvalidTypeError, match=r"mutate: .* in place"):
+            await create_or_update(cluster, config_map(), wrong)
+        same: Any = lambda body: body.update(data={"a": "3"}) or body  # noqa: E731
+        found = await create_or_update(cluster, config_map(), same)
+        assert found.object.at("data.a", str) == "3"
+
+
 async def test_a_mutate_function_that_cannot_work_is_refused(apiserver: APIServer) -> None:
     async def later(body: JSONObject) -> None:
         """Do nothing, asynchronously."""
