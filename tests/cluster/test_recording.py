@@ -94,3 +94,25 @@ async def test_no_dry_run_is_told_of(apiserver: APIServer) -> None:
         await cluster.delete("v1", "configmaps", "default/never", dry_run=True)
         assert heard.events == []
         assert await cluster.get("v1", "configmaps", "default/a") == made
+
+
+@pytest.mark.parametrize(
+    ("metadata", "what"),
+    [
+        pytest.param({"deletionGracePeriodSeconds": 30}, "wrote", id="its grace period lasts"),
+        pytest.param({"finalizers": ["example.com/a"]}, "wrote", id="a finalizer holds it"),
+        pytest.param({"deletionGracePeriodSeconds": 0}, "deleted", id="nothing holds it"),
+        pytest.param({}, "deleted", id="nothing ever held it"),
+    ],
+)
+@pytest.mark.parametrize("deleting", [True, False])
+async def test_an_ending_object_is_gone_when_nothing_holds_it(
+    apiserver: APIServer, metadata: dict[str, Any], what: str, deleting: bool
+) -> None:
+    heard = Heard()
+    ending = apiserver.create(config_map())
+    ending["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", **metadata}
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        cluster.record_write("v1", "configmaps", ending, deleting=deleting)
+    assert [event[0] for event in heard.events] == [what]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -146,6 +147,20 @@ async def test_who_waits_for_an_ended_epoch_is_not_let_go_by_the_next_one() -> N
         barrier.advance_nowait()
         followed.position = "10"  # of the new epoch: it proves nothing of the old one
         barrier.end_nowait("new epoch")
+
+
+@pytest.mark.virtual_time
+async def test_looks_are_seldom_and_rarer_each_time() -> None:
+    now = asyncio.get_running_loop().time
+    began_at, looks = now(), list[float]()
+
+    async def look(key: str, version: str) -> Fresh:
+        looks.append(round(now() - began_at, 3))
+        return Fresh("12", "a", "11")  # there, and not in the cache
+
+    with pytest.raises(StaleCacheError):
+        await Barrier(Followed(), look).wait(Wanted.of("10", KEY, None), timeout_seconds=20)
+    assert looks == [1.0, 3.0, 7.0, 15.0]
 
 
 async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> None:
