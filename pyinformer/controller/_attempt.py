@@ -56,7 +56,7 @@ class Attempt(Generic[V]):
         Raises:
             BaseException: whatever the function raised.
             InvalidTypeError: it returned neither None nor a Result.
-            TerminalError: no primary is of the request's cluster.
+            TerminalError: no primary is of the request's cluster, or watches its namespace.
 
         Cancellation:
             Reaches the function; one that runs in a thread is waited for.
@@ -73,19 +73,28 @@ class Attempt(Generic[V]):
         raise InvalidTypeError("result", _nonsense(self.name, returned))
 
     def read(self, request: Request) -> KubeObject[V] | None:
-        """Return the object as the cache has it now; None if it is gone."""
+        """Return the object as the cache has it now; None if it is gone.
+
+        Raises:
+            CacheNotSyncedError: an informer's first sync is not done.
+            TerminalError: no primary is of the request's cluster, or watches its namespace.
+        """
         if not self._primaries:
             return None
         informers = self._primaries.get(request.cluster)
         if informers is None:
             raise TerminalError(f"no primary informer is of cluster {request.cluster!r}")
-        if len(informers) == 1:
-            return informers[0].lister.get(request.key)
         namespace = request.namespace
+        is_watched = False
         for informer in informers:
             if informer.scope.namespace in {None, namespace}:
-                return informer.lister.get(request.key)
-        raise TerminalError(f"no primary informer watches the namespace of {request}")
+                found = informer.lister.get(request.key)
+                if found is not None:
+                    return found
+                is_watched = True
+        if not is_watched:  # None would say that the object is gone
+            raise TerminalError(f"no primary informer watches the namespace of {request}")
+        return None
 
 
 def _is_asynchronous(function: Callable[..., object]) -> bool:

@@ -27,7 +27,13 @@ from pyinformer.controller._attempt import Attempt
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._life import Life
 from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._primaries import listed, tell_owner
+from pyinformer.controller._primaries import (
+    listed,
+    request_among,
+    tell_owner,
+    the_only_cluster,
+    watched_owners,
+)
 from pyinformer.informer import SharedInformer
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._informer_source import SourceOptions
@@ -63,7 +69,8 @@ class Controller(Generic[V]):
     Args:
         name: names it in logs, metrics and status.
         reconcile: `reconcile(request, obj)`; obj is the cached state of the primary, None if it
-            is gone. It may be asynchronous, or plain, and then runs in a thread.
+            is gone, which an object that has left a selector of the primary's is, too. It may be
+            asynchronous, or plain, and then runs in a thread.
         primary: whose objects are reconciled; several informers if they are in several clusters
             or namespaces. None for a controller that is woken by other sources only.
         workers: how many objects are reconciled at a time; one object never is twice.
@@ -135,7 +142,8 @@ class Controller(Generic[V]):
         """Reconcile a primary object whenever one that it owns changes.
 
         The kind of the owner is asked of the server when the controller starts; if that is
-        forbidden, it is taken from an object of the cache.
+        forbidden, it is taken from an object of the cache. Owners that no primary watches, because
+        of its namespace or a selector, are not requested: they would look as if they were gone.
 
         Args:
             informer: of the owned resource, in the same cluster as its primary.
@@ -160,6 +168,7 @@ class Controller(Generic[V]):
             cluster=cluster,
             predicate=predicate,
             options=self._source_options(0.0),
+            concerns=watched_owners(owners),
             metrics=self._metrics,
             rng=self._options.rng,
         )
@@ -178,7 +187,8 @@ class Controller(Generic[V]):
 
         Args:
             informer: of the watched resource.
-            mapping: returns keys, requests, or None; it must be quick and must not wait.
+            mapping: returns keys, requests, or None; it must be quick and must not wait. What a
+                selector of the primary's leaves out, it must not name: that looks as if gone.
             predicate: drops changes that do not matter, before they are mapped.
 
         Raises:
@@ -213,6 +223,7 @@ class Controller(Generic[V]):
             period_seconds,
             keys,
             primaries=self._primary_sources,
+            cluster=the_only_cluster(self._primaries) or "",
             metrics=self._metrics,
         )
         self.add_source(source)
@@ -243,19 +254,19 @@ class Controller(Generic[V]):
         Requests that come after the end are counted and dropped.
 
         Args:
-            request: the request, or the object's key: `namespace/name`, or `name`.
+            request: the request, or the key, `namespace/name` or `name`, if there is one cluster.
             priority: higher comes first.
             after_seconds: not before so much later.
             reason: who asks; for logs and tests.
 
         Raises:
             InvalidTypeError: it is neither text nor a request, or the priority is no number.
-            InvalidArgumentError: a negative or endless time.
+            InvalidArgumentError: a text that is no key, or in one cluster of several; or the time.
         """
         check_seconds("after_seconds", after_seconds)
         if not isinstance(priority, int):
             raise InvalidTypeError("priority", f"must be an int, not {type(priority).__name__}")
-        wanted = request if isinstance(request, Request) else Request(request)
+        wanted = request_among(self._primaries, request)
         because = Reason(source=reason or "enqueue", event="enqueued", key=str(wanted))
         self.engine.intake.put(wanted, because, priority=priority, after_seconds=after_seconds)
 
@@ -270,8 +281,7 @@ class Controller(Generic[V]):
         Cancellation:
             Reaches the reconcile, which is awaited up to the grace.
         """
-        wanted = request if isinstance(request, Request) else Request(request)
-        return await self.engine.once(wanted)
+        return await self.engine.once(request_among(self._primaries, request))
 
     def requests_for(
         self, informer: SharedInformer[Any], event: Event[View | None]

@@ -16,7 +16,7 @@ from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._fence import SourceFence
 from pyinformer.sources._informer_source import InformerSource, SourceOptions
 from pyinformer.sources._mapping import MappingFunction, check_mapping, collect
-from pyinformer.sources._request import Request
+from pyinformer.sources._request import Request, request_for
 
 if TYPE_CHECKING:
     from pyinformer.sources._predicates import PredicateFunction
@@ -63,7 +63,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
 
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
         known = new or old
-        return () if known is None else (Request(known._key, self.cluster),)
+        return () if known is None else (request_for(known._key, self.cluster),)
 
 
 @final

@@ -15,7 +15,6 @@ from pyinformer.apimachinery import (
     InvalidArgumentError,
     InvalidTypeError,
     KubeObject,
-    ObjectKey,
     V,
 )
 from pyinformer.sources._predicates import check_plain
@@ -83,10 +82,7 @@ def request_of(item: str | Request, cluster: str = "") -> Request:
     if not isinstance(item, str):
         reason = f"is 'namespace/name', 'name' or a Request, not {type(item).__name__}"
         raise InvalidTypeError("key", reason)
-    namespace, slash, name = item.partition("/")
-    if not (namespace and "/" not in name and bool(name) == bool(slash)):
-        raise InvalidArgumentError("key", f"{item!r} is neither 'namespace/name' nor 'name'")
-    return Request(ObjectKey(item), cluster)
+    return Request(item, cluster)
 
 
 def _refuse_what_is_no_answer(found: object) -> None:

@@ -8,7 +8,7 @@ every read of its cache, and what this process wrote itself is in it.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, final
 
@@ -16,7 +16,7 @@ from pyinformer.apimachinery import InvalidArgumentError, KubeObject, LifecycleE
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._informer_source import InformerSource, SourceOptions
 from pyinformer.sources._owners import OwnerKind, owner_index, owner_index_name, owner_keys
-from pyinformer.sources._request import Request
+from pyinformer.sources._request import Request, request_for
 
 if TYPE_CHECKING:
     from pyinformer.sources._predicates import PredicateFunction
@@ -34,6 +34,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         cluster: the name of the informer's cluster; owners are in the same.
         predicate: drops changes that do not matter.
         options: priorities and reminders.
+        concerns: tells by its key whether an owner is to be requested; None for every one.
         metrics: where failures are counted.
         rng: spreads the first reminders.
 
@@ -53,6 +54,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         cluster: str = "",
         predicate: PredicateFunction[V] | None = None,
         options: SourceOptions | None = None,
+        concerns: Callable[[str], bool] | None = None,
         metrics: Metrics = NO_METRICS,
         rng: random.Random | None = None,
     ) -> None:
@@ -67,6 +69,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         )
         self.controller_only: bool = controller_only
         """Whether only the owner that controls an object counts."""
+        self._concerns = concerns
         self._owner: OwnerKind | None = None
 
     @property
@@ -130,4 +133,5 @@ class OwnedSource(InformerSource[V], Generic[V]):
             if state is not None and state.metadata.owner_references:
                 found = owner_keys(state, owner, controller_only=self.controller_only)
                 keys.update(dict.fromkeys(found))
-        return [Request(key, self.cluster) for key in keys]
+        concerns = self._concerns
+        return [request_for(key, self.cluster) for key in keys if concerns is None or concerns(key)]

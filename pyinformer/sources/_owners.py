@@ -58,8 +58,8 @@ def owner_keys(
 
 
 def _is_of(reference: OwnerReference, owner: OwnerKind) -> bool:
-    if reference.kind != owner.kind or not reference.name:
-        return False
+    if reference.kind != owner.kind or not reference.name or "/" in reference.name:
+        return False  # the server takes any text for a name here, and no object is called so
     group, slash, _ = reference.api_version.partition("/")
     return group == owner.group if slash else not owner.group
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidTypeError, ObjectKey
+from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, ObjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,7 @@ class Request:
 
     Raises:
         InvalidTypeError: the key or the cluster is no text.
+        InvalidArgumentError: the key is neither `namespace/name` nor `name`.
     """
 
     __slots__ = ("_cluster", "_hash", "_key", "_reasons")
@@ -58,6 +59,9 @@ class Request:
         for argument, value in (("key", key), ("cluster", cluster)):
             if not isinstance(value, str):
                 raise InvalidTypeError(argument, f"must be text, not {type(value).__name__}")
+        namespace, slash, name = key.partition("/")
+        if not (namespace and "/" not in name and bool(name) == bool(slash)):
+            raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
         self._key = key
         self._cluster = cluster
         self._reasons = tuple(reasons)
@@ -90,7 +94,7 @@ class Request:
 
     def with_reasons(self, reasons: Sequence[Reason]) -> Request:
         """Return the same request with other reasons."""
-        return Request(self._key, self._cluster, reasons=reasons)
+        return request_for(self._key, self._cluster, reasons=reasons)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Request):
@@ -110,5 +114,15 @@ class Request:
         return f"<Request {self}>"
 
 
+def request_for(key: str, cluster: str, *, reasons: Sequence[Reason] = ()) -> Request:
+    """Make a request for a key that needs no check: it is a cached object's, or a request's."""
+    request = Request.__new__(Request)
+    request._key = key
+    request._cluster = cluster  # noqa: SLF001 - the other constructor
+    request._reasons = tuple(reasons)  # noqa: SLF001 - the other constructor
+    request._hash = hash(key) ^ hash(cluster)  # noqa: SLF001 - the other constructor
+    return request
+
+
 def _rebuild(key: str, cluster: str, reasons: tuple[Reason, ...]) -> Request:
-    return Request(key, cluster, reasons=reasons)
+    return request_for(key, cluster, reasons=reasons)

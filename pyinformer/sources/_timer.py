@@ -26,7 +26,7 @@ from pyinformer.sources._pacing import PacedRounds, next_beat_at
 from pyinformer.sources._predicates import check_plain
 from pyinformer.sources._pump import pump
 from pyinformer.sources._reasons import reason_of_timer
-from pyinformer.sources._request import Request
+from pyinformer.sources._request import Request, request_for
 from pyinformer.sources._source import SourceStatus
 from pyinformer.workqueue import LOW_PRIORITY
 
@@ -198,7 +198,7 @@ class TimerSource:
     def _primary_requests(self) -> list[Request]:
         self._beats += 1
         return [
-            Request(key, source.cluster)
+            request_for(key, source.cluster)
             for source in self._primaries
             for key in source.informer.lister.keys(allow_unsynced=True)
         ]

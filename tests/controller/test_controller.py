@@ -735,6 +735,7 @@ def test_a_primary_that_is_no_informer_is_refused() -> None:
     [
         pytest.param({"request": ["default/a"]}, InvalidTypeError, id="unhashable"),
         pytest.param({"request": None}, InvalidTypeError, id="none"),
+        pytest.param({"request": "a/b/c"}, InvalidArgumentError, id="no-key"),
         pytest.param(
             {"request": "a", "after_seconds": -1.0}, InvalidArgumentError, id="negative-delay"
         ),

@@ -201,6 +201,8 @@ async def test_each_cluster_gives_the_objects_of_its_requests() -> None:
         ):
             informers = [SharedInformer(each, "v1", "configmaps") for each in (one, two)]
             controller = Controller("maps", seen, informers)
+            with pytest.raises(InvalidArgumentError, match="in which cluster"):
+                controller.enqueue("default/a")
             with pytest.raises(InvalidArgumentError, match="without a primary"):
                 async with cluster_of(east) as third:
                     controller.owns(SharedInformer(third, "v1", "pods"))
@@ -209,6 +211,78 @@ async def test_each_cluster_gives_the_objects_of_its_requests() -> None:
                 controller.enqueue(Request("default/a", "north"))
                 await until(lambda: controller.status().outcomes["terminal"] == 1)
     assert sorted(seen.objects, key=str) == [("east:default/a", "east"), ("west:default/a", "west")]
+
+
+async def test_a_mere_key_is_in_the_only_cluster_that_there_is(apiserver: APIServer) -> None:
+    apiserver.create(config_map("a"))
+    seen = Seen()
+    async with pyinformer.connect(server=apiserver.url, name="prod") as cluster:
+        controller = Controller("maps", seen, SharedInformer(cluster, "v1", "configmaps"))
+        controller.every(0.05, "default/a")
+        controller.enqueue("default/a", reason="me")
+        async with controller:
+            await until(lambda: "timer " in seen.reasons)
+    assert controller.status().outcomes["terminal"] == 0
+    assert {key for key, _ in seen.objects} == {"prod:default/a"}
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        pytest.param({"namespaces": "one"}, id="namespace"),
+        pytest.param({"label_selector": "mine=yes"}, id="labels"),
+        pytest.param({"field_selector": "metadata.name=mine"}, id="fields"),
+    ],
+)
+async def test_an_owner_that_is_not_watched_never_looks_as_if_it_were_gone(
+    apiserver: APIServer, selection: dict[str, str]
+) -> None:
+    """Somebody would clean up after it, in the namespace or shard of another operator."""
+    apiserver.ensure_namespace("one")
+    apiserver.ensure_namespace("two")
+
+    def made(name: str, namespace: str, mine: str) -> None:
+        labels = {"mine": mine}
+        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        apiserver.create(config_map(name) | {"metadata": metadata})
+        pod = owned_pod(name, name)
+        pod["metadata"] |= {"namespace": namespace}
+        apiserver.create(pod)
+
+    made("theirs", "two", "no")
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps", **selection)  # type: ignore[call-overload]
+        controller = Controller("maps", seen, maps)
+        pods = SharedInformer(cluster, "v1", "pods")
+        source = controller.owns(pods)
+        async with controller:
+            made("mine", "one", "yes")
+            await until(lambda: seen.reasons.count("added one/mine") == 2)
+            theirs = Added(pods.lister["two/theirs"])
+            assert source.requests_for(theirs) == []
+            if "namespaces" in selection:
+                controller.enqueue("two/theirs")
+                await until(lambda: controller.status().outcomes["terminal"] == 1)
+    assert {key for key, _ in seen.objects} == {"one/mine"}
+
+
+async def test_informers_of_several_selectors_are_one_primary(apiserver: APIServer) -> None:
+    for colour in ("red", "blue"):
+        metadata = {"name": colour, "namespace": "default", "labels": {"is": colour}}
+        apiserver.create(config_map(colour, v=colour) | {"metadata": metadata})
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster:
+        primary = [
+            SharedInformer(cluster, "v1", "configmaps", label_selector=f"is={colour}")
+            for colour in ("red", "blue")
+        ]
+        async with Controller("maps", seen, primary):
+            await until(lambda: len(seen.objects) == 2)
+    assert sorted(map(str, seen.objects)) == [
+        "('default/blue', 'blue')",
+        "('default/red', 'red')",
+    ]
 
 
 async def test_informers_of_several_namespaces_are_one_primary(apiserver: APIServer) -> None:

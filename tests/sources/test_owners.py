@@ -33,6 +33,7 @@ _TENANT = OwnerKind("acme.io", "Tenant", namespaced=False)
         pytest.param([owner("a", kind="StatefulSet")], _DEPLOYMENT, (), id="other-kind"),
         pytest.param([owner("a", controller=False)], _DEPLOYMENT, (), id="does-not-control"),
         pytest.param([owner("")], _DEPLOYMENT, (), id="nameless"),
+        pytest.param([owner("a/b")], _DEPLOYMENT, (), id="no-name"),
         pytest.param(
             [owner("a", api_version="acme.io/v1", kind="Tenant")], _TENANT, ("a",), id="cluster"
         ),

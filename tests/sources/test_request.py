@@ -74,6 +74,12 @@ def test_a_key_that_is_no_text_is_refused(key: object) -> None:
         Request(key)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("key", ["", "/", "/a", "a/", "a/b/c"])
+def test_a_text_that_is_no_key_is_refused(key: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="neither 'namespace/name' nor 'name'"):
+        Request(key)
+
+
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), "5"])
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidArgumentError, match="requeue_after_seconds"):

@@ -37,7 +37,7 @@ def test_before_there_is_a_loop_any_thread_may_add() -> None:
 
 def test_what_was_handed_over_before_the_loop_is_taken_by_it() -> None:
     queue = DelayingQueue[str]()
-    in_thread(lambda: queue.add_after("later", 0.02))
+    in_thread(lambda: queue.add_after("later", 0.3))
     in_thread(lambda: queue.add("now"))
 
     async def take() -> list[str]:
