@@ -30,17 +30,22 @@ _SPARE: Final = 64  # so many stale places are kept before anybody counts
 class _Bucket(Generic[T]):
     """The keys of one priority, in order; the one at the head is never stale."""
 
-    __slots__ = ("depth", "items", "stale")
+    __slots__ = ("_stale_places", "items", "stale")
 
     def __init__(self) -> None:
         self.items: deque[T] = deque()
         self.stale: dict[T, int] = {}  # how many places of a key, from the head on, are stale
-        self.depth = 0
+        self._stale_places = 0
+
+    @property
+    def depth(self) -> int:
+        """How many keys wait here."""
+        return len(self.items) - self._stale_places
 
     def withdraw(self, item: T) -> None:
         """Make a key's place stale."""
         self.stale[item] = self.stale.get(item, 0) + 1
-        self.depth -= 1
+        self._stale_places += 1
         self.clean_head()
         if len(self.items) > 2 * self.depth + _SPARE:
             self._clean()
@@ -60,6 +65,7 @@ class _Bucket(Generic[T]):
             self.stale[item] = places - 1
         elif places:
             del self.stale[item]
+        self._stale_places -= places > 0
         return places > 0
 
 
@@ -101,7 +107,6 @@ class PriorityBuckets(Generic[T]):
         if bucket is None:
             bucket = self._open(priority)
         bucket.items.append(item)
-        bucket.depth += 1
         self._depth += 1
 
     def pop(self) -> T:
@@ -110,10 +115,11 @@ class PriorityBuckets(Generic[T]):
         priority = priorities[-1] if len(priorities) == 1 else self._choose()
         bucket = self._buckets[priority]
         item = bucket.items.popleft()
-        bucket.depth -= 1
         if bucket.stale:
             bucket.clean_head()
-        self._shrink(priority, bucket)
+        self._depth -= 1
+        if not bucket.items:
+            self._empty(priority)
         return item
 
     def touch(self, item: T, /) -> None:
@@ -124,7 +130,9 @@ class PriorityBuckets(Generic[T]):
         priority = self.wanted.get(item, 0)
         bucket = self._buckets[priority]
         bucket.withdraw(item)
-        self._shrink(priority, bucket)
+        self._depth -= 1
+        if not bucket.items:
+            self._empty(priority)
 
     def depths(self) -> tuple[tuple[int, int], ...]:
         """Return priority and depth, highest first; from any thread."""
@@ -164,12 +172,12 @@ class PriorityBuckets(Generic[T]):
             raise InternalError("a key waits and is being processed")
         return since
 
-    def _shrink(self, priority: int, bucket: _Bucket[T]) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._turn = 0
-        elif not bucket.depth:
+    def _empty(self, priority: int) -> None:
+        """Close a bucket that has become empty, but for the last one: it may be used again."""
+        if self._depth:
             self._close(priority)
+        else:
+            self._turn = 0
 
     def _open(self, priority: int) -> _Bucket[T]:
         if self._priorities and not self._depth:

@@ -51,6 +51,7 @@ class QueueCore(Generic[T]):
         "_closed",
         "_dropped",
         "_is_quiet",
+        "_mark",
         "_meter",
         "_ordering",
         "_peak",
@@ -72,6 +73,7 @@ class QueueCore(Generic[T]):
         self._push = ordering.push
         self._pop = ordering.pop
         self._clock = clock
+        self._mark = 0.0  # since when a key that is added now waits; 0.0: the clock says it
         self._meter = meter
         self._waiters: deque[Waiter] = deque()
         self._closed = False
@@ -110,7 +112,7 @@ class QueueCore(Generic[T]):
             self._add_heard(item)
             return
         self._push(item)
-        states[item] = self._clock()
+        states[item] = self._mark or self._read_clock()
 
     def get_nowait(self) -> T | None:
         """Take the key whose turn it is; only on the loop's thread.
@@ -202,13 +204,16 @@ class QueueCore(Generic[T]):
         if self._closed or item is None:
             self._refuse(item)
             return
-        now = self._clock()
         self._push(item)
-        self._states[item] = now
+        self._states[item] = self._mark or self._clock()
         if self._meter is not None:
-            self._meter.added(item, now, len(self._ready))
+            self._meter.added(item, self._clock(), len(self._ready))
         if self._waiters:
             self._wake_one()
+
+    def _read_clock(self) -> float:
+        """Read the clock for a key that is added; the reading may be kept for the next ones."""
+        return self._clock()
 
     def _note_quiet(self) -> None:
         """See whether a key can come and go unheard: nobody counts, nobody waits, no end is near.
@@ -235,7 +240,7 @@ class QueueCore(Generic[T]):
     def _come_again(self, item: T) -> None:
         self._again.remove(item)
         self._push(item)
-        self._states[item] = self._clock()
+        self._states[item] = self._mark or self._clock()
         if self._meter is not None:
             self._meter.depth(len(self._ready))
         if self._waiters:
@@ -263,6 +268,7 @@ class QueueCore(Generic[T]):
 
     def _use_clock(self, clock: Callable[[], float]) -> None:
         """Read another clock from now on; what waits keeps its age."""
+        self._mark = 0.0
         if clock is not self._clock:
             seconds = clock() - self._clock()
             self._clock = clock

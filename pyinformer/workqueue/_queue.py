@@ -27,6 +27,7 @@ from pyinformer.workqueue._statistics import WorkQueueStatistics
 
 T = TypeVar("T", bound=Hashable)
 
+_MARK_SECONDS = 0.05  # a reading of the clock is a fifth of an add: it serves those that follow
 _TURN_SECONDS = 0.004  # workers that never wait for anything else give way to the loop this often
 
 
@@ -47,6 +48,7 @@ class Queue(QueueCore[T], Generic[T]):
         "_handover",
         "_has_own_clock",
         "_is_forced",
+        "_marking_loop",
         "_name",
         "_ticker",
         "_timer",
@@ -80,6 +82,7 @@ class Queue(QueueCore[T], Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._turn_began = 0.0
+        self._marking_loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def name(self) -> str:
@@ -219,6 +222,22 @@ class Queue(QueueCore[T], Generic[T]):
         self._handover.run_nowait()
         return self.get_nowait()
 
+    def _read_clock(self) -> float:
+        """Read the clock; on a usual loop keep the reading until a timer has forgotten it.
+
+        So no key seems younger than it is, and none older by more than the timer takes. In a
+        queue that outlives its loop keys age from the loop's end on, until there is another one.
+        """
+        now = self._clock()
+        loop = self._marking_loop
+        if loop is not None and not loop.is_closed():
+            self._mark = now
+            loop.call_later(_MARK_SECONDS, self._forget_mark)
+        return now
+
+    def _forget_mark(self) -> None:
+        self._mark = 0.0
+
     def _count_taken(self, meter: Meter, item: T) -> None:
         super()._count_taken(meter, item)
         self._tick_later()
@@ -250,6 +269,7 @@ class Queue(QueueCore[T], Generic[T]):
         if not self._has_own_clock:
             is_usual = type(loop).time is asyncio.BaseEventLoop.time  # which only calls monotonic
             self._use_clock(monotonic if is_usual else loop.time)
+            self._marking_loop = loop if is_usual else None
         self._timer = self._ticker = None
         self._handover.run_nowait()
 

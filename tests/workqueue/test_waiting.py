@@ -282,6 +282,37 @@ async def test_an_own_clock_is_kept_when_a_loop_comes() -> None:
     assert await get == "a"
 
 
+async def test_a_key_seems_older_than_it_is_by_one_reading_of_the_clock_at_most() -> None:
+    loop = asyncio.get_running_loop()
+    queue = Queue[str]()
+    queue.add("first")
+    is_over = asyncio.Event()
+    loop.call_later(
+        0.05, is_over.set
+    )  # right after the queue's own timer, by when its reading ends
+    await is_over.wait()
+    assert queue.statistics().oldest_seconds >= 0.05
+    assert queue.get_nowait() == "first"
+    before = loop.time()
+    queue.add("second")
+    assert queue.statistics().oldest_seconds <= loop.time() - before
+
+
+def test_no_reading_of_the_clock_is_left_by_a_loop_that_has_ended() -> None:
+    queue = Queue[str]()
+
+    async def take_and_add() -> None:
+        before = asyncio.get_running_loop().time()
+        queue.done(await queue.get())
+        queue.add("a")
+        oldest_seconds = queue.statistics().oldest_seconds
+        assert oldest_seconds <= asyncio.get_running_loop().time() - before
+
+    queue.add("a")
+    asyncio.run(take_and_add())
+    asyncio.run(take_and_add())
+
+
 async def test_a_queue_belongs_to_one_loop_at_a_time() -> None:
     queue = Queue[str]()
     queue.add("a")
