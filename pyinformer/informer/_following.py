@@ -1,0 +1,276 @@
+"""What follows one resource: the stations behind an informer, put together, and what they tell.
+
+A scope and settings enter; a lister that any thread may read leaves, and every change, to whoever
+receives it in its own step. Each station keeps its own promises; here is what one tells the others,
+in the order in which they begin and end. Handlers and lifetimes are the informer's, on top of this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, cast
+
+import anyio
+
+from pyinformer.apimachinery import InformerError, LifecycleError, V
+from pyinformer.informer._audience import Audience
+from pyinformer.informer._barrier import Wanted
+from pyinformer.informer._distribution import Distribution, Receiver
+from pyinformer.informer._freshness import Freshness
+from pyinformer.informer._lifetime import Lifetime
+from pyinformer.informer._queued_sink import sink_of
+from pyinformer.informer._readiness import CacheReadiness
+from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.informer._status import InformerStatus
+from pyinformer.metrics import Metrics
+from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
+from pyinformer.store import Indexer, IndexFunction, Lister
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from pyinformer.cluster import Cluster
+
+
+class Following(Generic[V]):
+    """One resource in one scope, cached.
+
+    Args:
+        cluster: the server.
+        scope: what is followed.
+        settings: how it is kept.
+        options: how the server is talked to.
+        metrics: where occurrences are counted.
+        grace_seconds: how long closing waits for handlers.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        scope: Scope,
+        settings: InformerSettings,
+        *,
+        options: ReflectorOptions | None,
+        metrics: Metrics,
+        grace_seconds: float,
+    ) -> None:
+        self.scope: Scope = scope
+        self.settings: InformerSettings = settings
+        view = cast("type[V] | None", settings.projection)
+        selective = scope.is_selective
+        self.cluster: Cluster = cluster
+        """The server that it follows, through which own writes are read at once."""
+        self._grace_seconds = grace_seconds
+        self._indexer: Indexer[V] = Indexer(view)
+        self._freshness: Freshness[V] = Freshness(
+            cluster,
+            self.scope,
+            self.settings,
+            self._indexer,
+            reflector=lambda: self._reflector,
+            check_running=self._check_running,
+        )
+        self._distribution = Distribution(
+            self._indexer,
+            on_synced=self._synced,
+            on_crash=self._broken,
+            selective=selective,
+            freshness=self._freshness,
+        )
+        self._audience: Audience[V] = Audience(
+            str(self.scope), self._distribution, self._indexer.list, on_crash=self._broken
+        )
+        self._reflector: Reflector[V] = Reflector(
+            cluster.list_watch(
+                self.scope.resource,
+                namespace=self.scope.namespace,
+                label_selector=self.scope.label_selector,
+                field_selector=self.scope.field_selector,
+            ),
+            sink_of(settings.queue, self._distribution, selective=selective),
+            projection=view,
+            strip_managed_fields=settings.memory == "strip_managed_fields",
+            transform=settings.transform,
+            options=options,
+            watch_list_memory=cluster.watch_list_memory,
+            metrics=metrics,
+            on_change=self._reflector_changed,
+        )
+        self.lister: Lister[V] = Lister(
+            self._indexer,
+            resource=str(self.scope.resource),
+            readiness=CacheReadiness(self),
+            overlay=self._freshness.overlay,
+        )
+        """Reads the cache, and own writes that it has not heard of yet; from any thread."""
+        self.settled: anyio.Event = anyio.Event()
+        """Is set when the cache has synced, or never will."""
+        self.on_crash: Callable[[], None] | None = None
+        """Is called when it has crashed; for the factory."""
+        self._lifetime = Lifetime(
+            str(self.scope),
+            self._begin,
+            self._finish,
+            on_end=self._ended,
+            grace_seconds=grace_seconds,
+        )
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has held everything at least once."""
+        return self._distribution.has_synced
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither closed nor broken since."""
+        return self._lifetime.is_running
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed; it cannot be started again."""
+        return self._lifetime.is_closed
+
+    @property
+    def crash(self) -> InformerError | None:
+        """What went wrong inside, which would be a bug of ours; None unless that happened."""
+        return self._lifetime.crash
+
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index to the cache, at any time; what is cached is indexed at once.
+
+        That is one step of the event loop: add indexes before the start where the cache is large.
+        A hundred thousand objects take it a tenth of a second, a third if the path is in no view.
+
+        Args:
+            name: the name to read it by.
+            by: a field path such as `"spec.nodeName"`, or a pure function of an object.
+
+        Raises:
+            InvalidArgumentError: the name is taken.
+            InvalidPathError: the path cannot be read.
+        """
+        self._indexer.add_index(name, by)
+
+    def attach_receiver(self, receiver: Receiver[V]) -> None:
+        """Tell a receiver of what exists and of every change, in the step of the event itself.
+
+        This is for controllers, which decide before anything is merged. What a receiver raises
+        ends the informer, and the time it takes everybody waits: others add an event handler.
+
+        Args:
+            receiver: is told on the event loop; if the cache has synced, at once of what exists.
+
+        Raises:
+            LifecycleError: the informer is closed.
+        """
+        self._lifetime.refuse_if_closed()
+        self._distribution.attach(receiver)
+
+    def detach_receiver(self, receiver: Receiver[V]) -> None:
+        """Tell a receiver nothing any more; one that was never attached is no error.
+
+        A list that is being compared at this moment still tells it the rest of the differences.
+        """
+        self._distribution.detach(receiver)
+
+    async def wait_until(
+        self,
+        resource_version: str | None,
+        *,
+        key: str | None = None,
+        uid: str | None = None,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """Wait until the cache itself, and so every handler's source, has reached a write.
+
+        The lister shows own writes at once; this is for what goes by events, and for writes of
+        others. It ends when the cache's position has reached the version, when the object under
+        `key` has, or after a second when a list of that key in this informer's scope shows what
+        the cache holds, so that a write that the selector keeps out does not time out. A write of
+        this process needs no key, the informer remembers it; anything else is proven only by the
+        position, which a quiet resource moves once a minute. A key of a namespace that the
+        informer does not follow returns at once, and so does a write that changed nothing.
+
+        Args:
+            resource_version: what a write's response says; None for a deletion, which ends when
+                the object with this `uid` is no longer cached under this `key`.
+            key: `namespace/name`, or `name` if cluster-scoped.
+            uid: which object of that name was deleted.
+            timeout_seconds: how long to wait.
+
+        Raises:
+            StaleCacheError: the cache did not get there in time, or a new epoch of the server's
+                history has begun, in which the write may not exist.
+            LifecycleError: it was not started, or was closed.
+            InternalError: something inside crashed.
+            InvalidArgumentError: there is nothing to wait for, or the timeout is no duration.
+
+        Cancellation:
+            Safe.
+        """
+        wanted = Wanted.of(resource_version, key, uid)
+        await self._freshness.wait_until(wanted, timeout_seconds=timeout_seconds)
+
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Tell whether `wait_until` would return at once.
+
+        Raises:
+            InvalidArgumentError: there is nothing to wait for.
+        """
+        return self._freshness.has_seen(Wanted.of(resource_version, key, uid))
+
+    def status(self) -> InformerStatus:
+        """Return how it is doing: a frozen record without object content; from any thread."""
+        life = self._lifetime
+        return InformerStatus(
+            informer=str(self.scope),
+            has_synced=self.has_synced,
+            objects=len(self._indexer),
+            position=self._reflector.position,
+            running_seconds=life.running_seconds,
+            reflector=self._reflector.status(),
+            indexes=self._indexer.indexes(),
+            handlers=self._audience.status(life.now()),
+            own_writes=self._freshness.overlay.statistics(),
+            crash=None if life.crash is None else str(life.crash),
+        )
+
+    def reflector_state(self) -> tuple[str, str | None]:
+        """Return the reflector's state and its last error; from any thread."""
+        status = self._reflector.status()
+        return status.state.value, status.last_error
+
+    async def _begin(self, group: TaskGroup) -> None:
+        self._freshness.open_nowait()
+        self._audience.start_nowait(group)
+        await group.start(self._reflector.run)
+
+    async def _finish(self) -> None:
+        await self._audience.aclose(self._grace_seconds)
+
+    def _broken(self, error: BaseException) -> None:
+        self._lifetime.break_nowait(error)
+
+    def _synced(self) -> None:
+        self.settled.set()
+
+    def _check_running(self) -> None:
+        if self.crash is not None:
+            raise self.crash
+        if not self.is_running:
+            raise LifecycleError(f"the informer of {self.scope} is not running: start it first")
+
+    def _reflector_changed(self) -> None:
+        self._freshness.check_epoch()
+        if self._reflector.state is ReflectorState.FAILED:
+            self.settled.set()
+
+    def _ended(self, error: InformerError | None) -> None:
+        self.settled.set()
+        self._freshness.close_nowait()
+        self._audience.end_streams_nowait(error)
+        if error is not None and self.on_crash is not None:
+            self.on_crash()
