@@ -181,9 +181,10 @@ def _shared_lists(managed: JSONValue, field_manager: str) -> frozenset[_Path] | 
         KEP-555; sigs.k8s.io/structured-merge-diff fieldpath/serialize-pe.go.
     """
     for entry in managed if isinstance(managed, list) else ():
-        is_ours = entry.get("manager") == field_manager and entry.get("operation") == "Apply"
-        if is_ours and not entry.get("subresource"):
-            return frozenset(_elements(entry.get("fieldsV1"), ()))
+        found = entry if isinstance(entry, dict) else {}
+        is_ours = found.get("manager") == field_manager and found.get("operation") == "Apply"
+        if is_ours and not found.get("subresource"):
+            return frozenset(_elements(found.get("fieldsV1"), ()))
     return None
 
 

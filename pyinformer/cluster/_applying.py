@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidArgumentError, JSONObject, KubeObject, View
+from pyinformer.apimachinery import InvalidArgumentError, JSONObject, JSONValue, KubeObject, View
 from pyinformer.cluster._applied import AppliedMemory, Identity
 from pyinformer.cluster._bodies import Body, body_of
 from pyinformer.cluster._observed_writes import ObservedWrites, query_of
@@ -25,7 +25,7 @@ _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 
 
 class _Managed(Struct, frozen=True, rename="camel"):
-    managed_fields: list[JSONObject] | None = None
+    managed_fields: JSONValue = None
 
 
 class _Answer(Struct, frozen=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from pyinformer._clock import wall_time
-from pyinformer.apimachinery import InvalidArgumentError, JSONObject, JSONValue
+from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, JSONObject, JSONValue
 from pyinformer.controller._timestamps import timestamp
 
 Conditions: TypeAlias = Sequence[Mapping[str, JSONValue]] | None
@@ -66,6 +66,7 @@ def set_condition(
 
     Raises:
         InvalidArgumentError: a value that every API server refuses.
+        InvalidTypeError: `conditions` is no list of conditions.
 
     Source:
         k8s.io/apimachinery pkg/api/meta/conditions.go, SetStatusCondition.
@@ -73,7 +74,7 @@ def set_condition(
     word = _checked_status(status)
     _check("condition_type", condition_type, _TYPE, _MAX_TYPE)
     _check("reason", reason, _REASON, _MAX_REASON)
-    copies: list[JSONObject] = [dict(each) for each in conditions or ()]
+    copies = _copies(conditions)
     condition = next((each for each in copies if each.get("type") == condition_type), None)
     if condition is None:
         condition = {"type": condition_type}
@@ -87,11 +88,13 @@ def set_condition(
 
 
 def find_condition(conditions: Conditions, condition_type: str) -> JSONObject | None:
-    """Return a copy of the condition of one type, or None."""
-    for condition in conditions or ():
-        if condition.get("type") == condition_type:
-            return dict(condition)
-    return None
+    """Return a copy of the condition of one type, or None.
+
+    Raises:
+        InvalidTypeError: `conditions` is no list of conditions.
+    """
+    found = (each for each in _copies(conditions) if each.get("type") == condition_type)
+    return next(found, None)
 
 
 def is_condition_true(
@@ -110,6 +113,14 @@ def is_condition_true(
         return False
     observed = condition.get("observedGeneration")
     return generation is None or not isinstance(observed, int) or observed >= generation
+
+
+def _copies(conditions: Conditions) -> list[JSONObject]:
+    given = () if conditions is None else conditions
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if not is_list or not all(isinstance(each, Mapping) for each in given):
+        raise InvalidTypeError("conditions", "is no list of dicts, as status.conditions has to be")
+    return [dict(each) for each in given]
 
 
 def _checked_status(status: ConditionStatus) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.controller import find_condition, is_condition_true, set_condition
 
 if TYPE_CHECKING:
@@ -145,6 +145,14 @@ def test_a_condition_of_an_older_generation_is_not_true() -> None:
     assert is_condition_true(_ready(generation=2), "Ready", generation=2)
     assert not is_condition_true(_ready(generation=2), "Ready", generation=3)
     assert is_condition_true(_ready(), "Ready", generation=3), "it does not say which"
+
+
+@pytest.mark.parametrize("wrong", [{"type": "Ready"}, "Ready", ["Ready"], 7])
+def test_what_is_no_list_of_conditions_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="conditions: "):
+        set_condition(wrong, "Ready", True, reason="Up")
+    with pytest.raises(InvalidTypeError, match="conditions: "):
+        find_condition(wrong, "Ready")
 
 
 def test_a_condition_is_found_as_a_copy() -> None:

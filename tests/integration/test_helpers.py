@@ -68,6 +68,26 @@ async def test_a_second_event_is_a_patch_of_the_first(server: Server) -> None:
         assert event["series"]["count"] == 2
 
 
+async def test_events_with_long_texts_about_odd_names_are_taken(server: Server) -> None:
+    namespace = server.namespace()
+    text = "\u00e4\U0001f642" * 1000
+    role: JSONObject = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "system:a..b.:c", "namespace": namespace},
+    }
+    async with (
+        server.connect() as cluster,
+        pyinformer.EventRecorder(cluster, "recorder", instance=text) as recorder,
+    ):
+        recorder.event(role, f"R{text}", f"x{text}\udcff", action=text)
+        await until(lambda: recorder.statistics().written == 1, what=recorder.statistics)
+
+        (event,) = _events(server, namespace)
+        assert event["note"].startswith("x\u00e4\U0001f642")
+        assert event["regarding"]["name"] == "system:a..b.:c"
+
+
 async def test_events_about_what_lives_in_no_namespace_are_taken(server: Server) -> None:
     async with (
         server.connect() as cluster,
