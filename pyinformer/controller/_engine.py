@@ -17,11 +17,8 @@ import anyio
 
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
-    ConflictError,
     LifecycleError,
     ReconcileTimeoutError,
-    RetryAfter,
-    TerminalError,
     V,
 )
 from pyinformer.controller._attempt import Attempt
@@ -32,6 +29,7 @@ from pyinformer.controller._outcomes import Outcome, Outcomes
 from pyinformer.controller._result import Result
 from pyinformer.controller._slots import Slots
 from pyinformer.controller._status import ControllerStatus
+from pyinformer.controller._words import level_of, outlook_of, words_of
 from pyinformer.informer import SharedInformer, wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._request import Reason, Request
@@ -185,7 +183,7 @@ class Engine(Generic[V]):
             )
         self.has_synced = self.is_running = True
         self._slots.start_nowait(self._workers)
-        _log.info("controller %s works with %d slots", self.name, self._workers)
+        _log.info("controller %s has started; workers: %d", self.name, self._workers)
 
     def detach_nowait(self) -> None:
         """Be fed nothing any more."""
@@ -305,16 +303,13 @@ class Engine(Generic[V]):
         if isinstance(error, ReconcileTimeoutError):
             self._counts["timeout"] += 1
         self._last_error = f"{type(error).__name__} {place_of(error)}"
-        after = outcome.after_seconds
         _log.log(
-            _level(error),
+            level_of(error),
             "controller %s: the reconcile of %s failed: %s; %s; reasons: %s",
             self.name,
             outcome.request,
-            _why(error) or self._last_error,
-            "it is not retried"
-            if after is None
-            else f"failure {outcome.failures}, again in {after:.3f} s",
+            words_of(error),
+            outlook_of(outcome),
             _reasons(outcome.request),
         )
 
@@ -352,23 +347,7 @@ class Engine(Generic[V]):
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
-_SAYS_WHY: Final = (TerminalError, RetryAfter, ReconcileTimeoutError)  # in words that are for logs
 
 
 def _reasons(request: Request) -> str:
     return "; ".join(map(str, request.reasons)) or "none"
-
-
-def _why(error: BaseException) -> str | None:
-    """Return what an error says, if that is for logs; one that cannot even say it costs no slot."""
-    if not isinstance(error, _SAYS_WHY):
-        return None
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a fence: a subclass of the user's
-        return None
-
-
-def _level(error: BaseException) -> int:
-    """Conflicts are how optimistic locking works, and RetryAfter is what somebody meant."""
-    return logging.INFO if isinstance(error, ConflictError | RetryAfter) else logging.WARNING

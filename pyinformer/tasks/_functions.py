@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+from pathlib import Path
+from typing import Final
 
 from pyinformer.apimachinery import InvalidHandlerError
 
@@ -55,11 +58,28 @@ def name_of(function: object) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Return where an error was raised, without its text, which may quote an object."""
-    last = error.__traceback__
-    if last is None:
+    """Return where an error was raised, without its text, which may quote an object.
+
+    That is the user's own line, if there is one: what pyinformer or the standard library raised
+    beneath it is told by where it was called.
+    """
+    traced = error.__traceback__
+    if traced is None:
         return "at an unknown place"
-    while last.tb_next is not None:
-        last = last.tb_next
-    code = last.tb_frame.f_code
-    return f"at {code.co_filename}:{last.tb_lineno} in {code.co_name}"
+    last, found = traced, None
+    while traced is not None:
+        last, file = traced, traced.tb_frame.f_code.co_filename
+        if file.startswith(_PACKAGE):
+            if found is not None:
+                break
+        elif not file.startswith(_LIBRARY) or _INSTALLED in file:
+            found = traced
+        traced = traced.tb_next
+    told = found or last
+    code = told.tb_frame.f_code
+    return f"at {code.co_filename}:{told.tb_lineno} in {code.co_name}"
+
+
+_PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
+_LIBRARY: Final = str(Path(os.__file__).parent) + os.sep
+_INSTALLED: Final = f"{os.sep}site-packages{os.sep}"  # a folder of the standard library's

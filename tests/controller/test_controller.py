@@ -575,7 +575,7 @@ async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
     assert "the reconcile of default/a failed: ValueError at" in text
     assert "failure 1, again in 1.000 s; reasons: said updated default/a@7" in text
     assert "default/a: success; reasons: said updated default/a@7; reconcile retry" in text
-    assert "no such zone; not tried again until something changes; it is not retried" in text
+    assert "failed: no such zone; not tried again until something changes; reasons" in text
 
 
 class Counted:
