@@ -141,9 +141,9 @@ class Controller(Generic[V]):
     ) -> OwnedSource[W]:
         """Reconcile a primary object whenever one that it owns changes.
 
-        The kind of the owner is asked of the server when the controller starts; if that is
-        forbidden, it is taken from an object of the cache. Owners that no primary watches, because
-        of its namespace or a selector, are not requested: they would look as if they were gone.
+        The kind of the owner is asked of the server at the start; if it does not tell, an object of
+        the cache does. Owners that no primary watches, because of its namespace or a selector, are
+        not requested: they would look as if they were gone.
 
         Args:
             informer: of the owned resource, in the same cluster as its primary.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, final
 
@@ -17,6 +18,7 @@ import anyio
 
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
+    InformerError,
     LifecycleError,
     ReconcileTimeoutError,
     V,
@@ -32,6 +34,7 @@ from pyinformer.controller._status import ControllerStatus
 from pyinformer.controller._words import level_of, outlook_of, words_of
 from pyinformer.informer import SharedInformer, wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.sources._owned import OwnedSource
 from pyinformer.sources._request import Reason, Request
 from pyinformer.tasks import UserTasks, place_of
 from pyinformer.workqueue import PriorityQueue
@@ -78,8 +81,8 @@ class Engine(Generic[V]):
         self.sources: list[Source] = []
         self.informers: list[SharedInformer[Any]] = []
         """The caches that have to be filled before the first reconcile."""
-        self.before_attach: list[Callable[[], Any]] = []
-        """Coroutine functions to be called when the caches are filled."""
+        self.before_attach: list[Callable[[], Awaitable[None]]] = []
+        """To be called while the caches are being filled, and again if that was in vain."""
         self.life: Life | None = None
         """Who has started it; None before."""
         self.has_synced: bool = False
@@ -162,6 +165,8 @@ class Engine(Generic[V]):
         began_at = anyio.current_time()
         timeout_seconds = self.options.sync_timeout_seconds
         self._now = asyncio.get_running_loop().time
+        for prepare in self.before_attach:
+            group.start_soon(_early, prepare)
         await wait_for_cache_sync(*self.informers, timeout_seconds=timeout_seconds)
         deadline = began_at + timeout_seconds
         with anyio.move_on_at(deadline) as scope:
@@ -173,13 +178,10 @@ class Engine(Generic[V]):
             for source in self.sources:
                 await source.wait_synced()
         if scope.cancelled_caught:
-            pending = tuple(
-                f"{source.name} of controller {self.name}: initial keys are not enqueued yet"
-                for source in self.sources
-                if not source.has_synced
-            )
+            pending = [one for one in self.sources if not one.has_synced]
             raise CacheSyncTimeoutError(
-                waited_seconds=anyio.current_time() - began_at, pending=pending
+                waited_seconds=anyio.current_time() - began_at,
+                pending=[f"{one.name} of controller {self.name}: {_lack(one)}" for one in pending],
             )
         self.has_synced = self.is_running = True
         self._slots.start_nowait(self._workers)
@@ -347,6 +349,16 @@ class Engine(Generic[V]):
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
+
+
+def _lack(source: Source) -> str:
+    is_ready = not isinstance(source, OwnedSource) or source.owner is not None
+    return "initial keys are not enqueued yet" if is_ready else "its kind of owner is not known yet"
+
+
+async def _early(prepare: Callable[[], Awaitable[None]]) -> None:
+    with suppress(InformerError):  # it is met again when the caches are filled
+        await prepare()
 
 
 def _reasons(request: Request) -> str:

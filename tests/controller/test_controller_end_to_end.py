@@ -351,6 +351,58 @@ async def test_owners_of_an_unknown_kind_end_the_start_with_a_reason(apiserver: 
     assert repr(ControllerGroup(controller)) == "<ControllerGroup of 1 controllers>"
 
 
+async def test_the_kind_of_owner_is_learned_before_there_is_anything_to_index(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(config_map("app"))
+    lists = Fault(resource="pods", hang=True, times=None)
+    apiserver.faults.add(lists)
+    async with cluster_of(apiserver) as cluster:
+        pods = SharedInformer(cluster, "v1", "pods")
+        controller = Controller("maps", Seen(), SharedInformer(cluster, "v1", "configmaps"))
+        owned = controller.owns(pods)
+        starting = asyncio.create_task(controller.start())
+        await until(lambda: owned.owner)
+        assert not pods.has_synced
+        apiserver.faults.clear()
+        apiserver.faults.release()
+        await starting
+        await controller.aclose()
+
+
+@pytest.mark.parametrize("trouble", [{"status": 503}, {"refuse": True}], ids=["503", "refused"])
+async def test_a_server_in_passing_trouble_is_asked_for_the_owners_again(
+    apiserver: APIServer, trouble: dict[str, int]
+) -> None:
+    troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, **trouble)  # type: ignore[arg-type]
+    apiserver.faults.add(troubled)
+    async with cluster_of(apiserver) as cluster:
+        maps, pods = (SharedInformer(cluster, "v1", name) for name in ("configmaps", "pods"))
+        controller = Controller("maps", Seen(), maps)
+        owned = controller.owns(pods)
+        starting = asyncio.create_task(controller.start())
+        await until(lambda: maps.has_synced and pods.has_synced)
+        assert owned.owner is None
+        apiserver.faults.clear()
+        await starting
+        assert str(owned.owner) == "ConfigMap"
+        await controller.aclose()
+
+
+async def test_owners_that_nobody_tells_of_end_the_start_with_a_reason(
+    apiserver: APIServer,
+) -> None:
+    troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, status=503)
+    apiserver.faults.add(troubled)
+    async with cluster_of(apiserver) as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        options = ControllerOptions(sync_timeout_seconds=0.5)
+        controller = Controller("maps", Seen(), maps, options=options)
+        controller.owns(SharedInformer(cluster, "v1", "pods"))
+        with pytest.raises(CacheSyncTimeoutError, match="its kind of owner is not known yet"):
+            await controller.start()
+
+
 async def test_a_cache_that_crashes_ends_the_controller(
     apiserver: APIServer,
 ) -> None:
