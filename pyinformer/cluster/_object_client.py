@@ -98,7 +98,8 @@ class ObjectClient(Applying):
         A model drops the fields it does not know: start from `to_dict()`, or use `patch`.
 
         Args:
-            obj: the whole object. With a resourceVersion in it, only that version is replaced.
+            obj: the whole object, so none that an informer's transform has cut. With a
+                resourceVersion in it, only that version is replaced.
             field_manager: who owns its fields; None for this program's name.
             dry_run: let the server check it and store nothing.
 
@@ -139,7 +140,8 @@ class ObjectClient(Applying):
         others wrote to it in between.
 
         Args:
-            obj: the object as it was.
+            obj: the object as it was. If an informer's transform has cut its lists, do not edit
+                them: they would be written as short as they are; `get()` has all of them.
             edited: the whole object with the edits: `obj.to_dict()` or `obj.as_type(Model)`,
                 changed. What is missing in it is removed. Resource version and uid do not count.
             check_uid: fail if it is another object of the same name by now.

@@ -66,7 +66,7 @@ def set_condition(
 
     Raises:
         InvalidArgumentError: a value that every API server refuses.
-        InvalidTypeError: `conditions` is no list of conditions.
+        InvalidTypeError: `conditions` is no list of conditions, or the message no text.
 
     Source:
         k8s.io/apimachinery pkg/api/meta/conditions.go, SetStatusCondition.
@@ -74,6 +74,8 @@ def set_condition(
     word = _checked_status(status)
     _check("condition_type", condition_type, _TYPE, _MAX_TYPE)
     _check("reason", reason, _REASON, _MAX_REASON)
+    if not isinstance(message, str):
+        raise InvalidTypeError("message", f"must be text, not {type(message).__name__}")
     copies = _copies(conditions)
     condition = next((each for each in copies if each.get("type") == condition_type), None)
     if condition is None:

@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias, final
 from pyinformer.apimachinery import (
     ConflictError,
     InvalidArgumentError,
+    InvalidTypeError,
     KubeObject,
     NotFoundError,
     ObjectMeta,
@@ -85,6 +86,7 @@ async def finalizer(
 
     Raises:
         InvalidArgumentError: the name is none for a finalizer.
+        InvalidTypeError: `obj` is no KubeObject.
         ConflictError: others changed the object faster, several times running.
         APIStatusError: the server refused.
         TransportError: it was not reached; whether the finalizer was changed is not known.
@@ -92,7 +94,10 @@ async def finalizer(
     Cancellation:
         Safe; inside the block it is an error like others, and the finalizer stays.
     """
-    if not _NAME.fullmatch(name):
+    if obj is not None and not isinstance(obj, KubeObject):
+        reason = f"a {type(obj).__name__} is no object as a reconcile gets it"
+        raise InvalidTypeError("obj", reason)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         reason = f"{name!r} is no name of a finalizer, such as 'acme.io/backups'"
         raise InvalidArgumentError("name", reason)
 

@@ -41,7 +41,8 @@ def set_controller_reference(
     Raises:
         AlreadyOwnedError: another object controls it.
         OwnerScopeError: the owner lives in a namespace, and the object not in the same one.
-        InvalidArgumentError: the owner has no uid, or one of the two no name or kind.
+        InvalidArgumentError: the owner has no uid, or one of the two no name or kind, or both are
+            the same object.
         InvalidTypeError: `obj` is no dict.
 
     Source:
@@ -79,7 +80,8 @@ def set_owner_reference(
 
     Raises:
         OwnerScopeError: the owner lives in a namespace, and the object not in the same one.
-        InvalidArgumentError: the owner has no uid, or one of the two no name or kind.
+        InvalidArgumentError: the owner has no uid, or one of the two no name or kind, or both are
+            the same object.
         InvalidTypeError: `obj` is no dict.
     """
     reference, references = _checked(owner, obj)
@@ -101,6 +103,12 @@ def _checked(owner: AnyObject, obj: JSONObject) -> tuple[Reference, list[JSONObj
         raise InvalidArgumentError("owner", reason)
     if reference.namespace and reference.namespace != dependent.namespace:
         raise OwnerScopeError(owner_namespace=reference.namespace, namespace=dependent.namespace)
+    if (reference.group, reference.kind, reference.key) == (
+        dependent.group,
+        dependent.kind,
+        dependent.key,
+    ):
+        raise InvalidArgumentError("obj", "would own itself: a deletion could wait for ever")
     found = metadata_of(obj, "obj").get("ownerReferences") or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise InvalidTypeError("obj", "metadata.ownerReferences is no list of dicts")

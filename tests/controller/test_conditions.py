@@ -155,6 +155,12 @@ def test_what_is_no_list_of_conditions_is_refused(wrong: Any) -> None:
         find_condition(wrong, "Ready")
 
 
+def test_a_message_that_is_no_text_is_refused() -> None:
+    wrong: Any = None
+    with pytest.raises(InvalidTypeError, match="message: "):
+        set_condition(None, "Ready", True, reason="Up", message=wrong)
+
+
 def test_a_condition_is_found_as_a_copy() -> None:
     conditions = _ready()
     found = find_condition(conditions, "Ready")

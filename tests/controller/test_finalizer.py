@@ -13,6 +13,7 @@ import pytest
 from pyinformer.apimachinery import (
     ConflictError,
     InvalidArgumentError,
+    InvalidTypeError,
     JSONObject,
     KubeObject,
     NotFoundError,
@@ -20,6 +21,7 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster import connect
 from pyinformer.controller import finalizer
 from pyinformer.testing import APIServer, Fault
+from tests.objects import make
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -208,6 +210,20 @@ async def test_an_object_that_goes_during_the_clean_up_is_no_error() -> None:
 
         assert held.object is None
         assert _is_gone(server)
+
+
+@pytest.mark.parametrize(
+    ("obj", "name", "argument"),
+    [
+        pytest.param(make("default/a").to_dict(), "acme.io/x", "obj", id="a-dict"),
+        pytest.param(make("default/a"), None, "name", id="no-name"),
+    ],
+)
+async def test_what_is_no_object_or_no_name_is_refused(obj: Any, name: Any, argument: str) -> None:
+    async with connect(server="http://127.0.0.1:1") as cluster:
+        with pytest.raises((InvalidTypeError, InvalidArgumentError), match=f"^{argument}: "):
+            async with finalizer(cluster, obj, name):
+                raise AssertionError
 
 
 async def test_who_always_loses_the_race_gives_up_with_the_conflict() -> None:

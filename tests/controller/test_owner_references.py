@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -119,6 +119,13 @@ def test_a_cluster_scoped_owner_owns_anything(namespace: str) -> None:
     config_map = set_controller_reference(_database(namespace=""), _config_map(namespace))
 
     assert config_map["metadata"]["ownerReferences"] == [_REFERENCE]
+
+
+@pytest.mark.parametrize("put", [set_controller_reference, set_owner_reference])
+def test_an_object_does_not_own_itself(put: Any) -> None:
+    owner: JSONObject = make("shop/web").to_dict() | {"apiVersion": "v1", "kind": "Pod"}
+    with pytest.raises(InvalidArgumentError, match="obj: would own itself"):
+        put(owner, copy.deepcopy(owner))
 
 
 def test_an_object_with_a_generated_name_can_be_owned() -> None:
