@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, final
 
@@ -22,8 +22,11 @@ _SPARE = 64  # so many stale moments are kept before anybody counts
 
 
 @final
-class _Together(deque[T]):
-    """Keys that came for the same moment, in order. Not hashable, so no key can be one."""
+class _Together(OrderedDict[T, None]):
+    """Keys that came for the same moment, in order. Not hashable, so no key can be one.
+
+    A plain dict would walk over all that has left it whenever the first is asked for.
+    """
 
     __slots__ = ()
 
@@ -66,7 +69,7 @@ class Schedule(Generic[T]):
             return False
         there = self._keys_at[due_at]
         if isinstance(there, _Together) and len(there) > 1:
-            there.remove(item)
+            del there[item]
         else:
             del self._keys_at[due_at]
             self._drop_stale()
@@ -76,7 +79,7 @@ class Schedule(Generic[T]):
         """Take one due key after the other; what has not been asked for stays."""
         while self.moments and self.moments[0] <= now:
             there = self._keys_at[self.moments[0]]
-            item = there[0] if isinstance(there, _Together) else there
+            item = next(iter(there)) if isinstance(there, _Together) else there
             self.discard(item)
             yield item
 
@@ -96,9 +99,9 @@ class Schedule(Generic[T]):
             self._keys_at[due_at] = item
             heapq.heappush(self.moments, due_at)
         elif isinstance(there, _Together):
-            there.append(item)
+            there[item] = None
         else:
-            self._keys_at[due_at] = _Together((there, item))
+            self._keys_at[due_at] = _Together(((there, None), (item, None)))
 
     def _drop_stale(self) -> None:
         while self.moments and self.moments[0] not in self._keys_at:

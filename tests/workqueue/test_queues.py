@@ -332,3 +332,31 @@ def test_stale_moments_and_places_are_bounded() -> None:
     assert len(queue._buckets._buckets[-5].items) < 200
     assert queue._buckets._buckets[-5].stale.get("a", 0) < 200
     assert taken(queue) == ["low"]
+
+
+class _Compared:
+    """A key that counts how often it is compared."""
+
+    comparisons = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.comparisons += 1
+        return self is other
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def test_many_keys_of_one_moment_leave_in_any_order_without_a_search() -> None:
+    queue = DelayingQueue[_Compared](clock=lambda: 0.0)
+    keys = [_Compared(number) for number in range(2_000)]
+    for key in keys:
+        queue.add_after(key, 1.0)
+    _Compared.comparisons = 0
+    for key in reversed(keys[1:]):
+        assert queue.forget_delayed(key)
+    assert queue.statistics().delayed == 1
+    assert _Compared.comparisons < 20_000
