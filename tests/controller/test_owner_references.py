@@ -123,7 +123,8 @@ def test_a_cluster_scoped_owner_owns_anything(namespace: str) -> None:
 
 @pytest.mark.parametrize("put", [set_controller_reference, set_owner_reference])
 def test_an_object_does_not_own_itself(put: Any) -> None:
-    owner: JSONObject = make("shop/web").to_dict() | {"apiVersion": "v1", "kind": "Pod"}
+    metadata = {"name": "web", "namespace": "shop", "uid": "u"}
+    owner: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     with pytest.raises(InvalidArgumentError, match="obj: would own itself"):
         put(owner, copy.deepcopy(owner))
 
