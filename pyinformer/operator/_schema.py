@@ -29,6 +29,7 @@ _FORMATS: Final = frozenset(
     | {"int32", "int64", "float", "double"}
 )
 _ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
+_UNKNOWN: Final = "x-unknown-type"
 _WHAT_SAYS_A_SHAPE: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
 _OF_THE_SERVER: Final = ("apiVersion", "kind", "metadata")  # at the root it knows them by itself
 
@@ -52,10 +53,16 @@ def structural_schema(model: type) -> JSONObject:
 def _json_schema(model: Any, name: str) -> JSONObject:  # noqa: ANN401 - any kind of model
     if hasattr(model, "model_json_schema"):
         return cast("JSONObject", model.model_json_schema(mode="validation"))
+
     try:
-        return msgspec.json.schema(model)
-    except (TypeError, RuntimeError) as error:  # what it does not know, custom types for one
+        return msgspec.json.schema(model, schema_hook=_unknown)
+    except (TypeError, RuntimeError) as error:  # what it cannot describe
         raise InvalidModelError(name, "", " ".join(str(error).split())) from error
+
+
+def _unknown(kind: object) -> JSONObject:
+    """Stand for a type without a schema until its field is known."""
+    return {_UNKNOWN: getattr(kind, "__name__", repr(kind))}
 
 
 @final
@@ -98,6 +105,9 @@ class _Conversion:
     def _convert(self, node: JSONValue, path: str) -> JSONObject:
         if isinstance(node, dict) and "$ref" in node:
             return self._inside(node, path)
+        if isinstance(node, dict) and _UNKNOWN in node:
+            reason = f"is of type {node[_UNKNOWN]}, of which nothing is known; Any may be anything"
+            self._refuse(path, reason)
         if not isinstance(node, dict) or not any(word in node for word in _WHAT_SAYS_A_SHAPE):
             described = _described(node) if isinstance(node, dict) else {}
             return {**_ANYTHING, **described}

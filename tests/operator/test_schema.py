@@ -143,6 +143,7 @@ def test_defaults_are_the_server_s_too_but_null_is_none() -> None:
         pytest.param(Literal["a"] | None, "field", "may be null", id="null-choice-without-default"),
         pytest.param(list[Literal["a"] | None], "field[]", "may be null", id="null-in-a-list"),
         pytest.param(None, "field", "is of type 'null'", id="null"),
+        pytest.param(dict[str, object], "field.*", "is of type object", id="object"),
     ],
 )
 def test_what_a_definition_cannot_say_names_the_field(kind: Any, path: str, words: str) -> None:
