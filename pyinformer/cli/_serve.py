@@ -63,7 +63,7 @@ def _serve_until_interrupted(
         server.write_kubeconfig(kubeconfig)
         try:
             say(f"serving at {server.url}; the kubeconfig is {kubeconfig}")
-            say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
+            say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}")
             say("  then kubectl, or pyinformer.connect(), finds this server; Ctrl-C stops it")
             threading.Event().wait()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -85,6 +86,20 @@ async def _serves_the_default_namespace(kubeconfig: Path) -> bool:
     ):
         await namespaces.wait_for_cache_sync(timeout_seconds=10)
         return "default" in namespaces.lister
+
+
+def test_serve_names_its_kubeconfig_for_any_folder(tmp_path: Path) -> None:
+    command = [*_COMMAND, "serve", "--kubeconfig", os.path.relpath(tmp_path / "kubeconfig")]
+    with running(command, errors=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            exported = process.stdout.readline().partition("export KUBECONFIG=")[2].strip()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=10)
+
+    assert Path(exported).is_absolute()
 
 
 def test_serve_writes_a_usable_kubeconfig_and_stops_at_ctrl_c(tmp_path: Path) -> None:
