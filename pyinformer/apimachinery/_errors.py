@@ -217,15 +217,15 @@ class InvalidViewError(InvalidTypeError):
 
 @final
 class InvalidHandlerError(InvalidTypeError):
-    """An event handler cannot be called the way it would be called.
+    """A function cannot be called the way it would be called: a handler, mapping or reconcile.
 
     Attributes:
-        handler: the handler's name.
+        handler: the function's name.
     """
 
     def __init__(self, handler: str, reason: str) -> None:
         self.handler = handler
-        super().__init__("handler", f"{handler} cannot be an event handler: {reason}")
+        super().__init__("handler", f"{handler} cannot be used: {reason}")
 
 
 @final

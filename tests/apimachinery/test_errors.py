@@ -122,7 +122,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
         errors.InvalidHandlerError("on_pod", "why"),
         TypeError,
-        "handler: on_pod cannot be an event handler: why",
+        "handler: on_pod cannot be used: why",
     ),
     (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), AttributeError, _FROZEN),
     (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), TypeError, _FROZEN),

@@ -131,66 +131,64 @@ class Half:
     [
         pytest.param(
             register_wrongly,
-            "None cannot be an event handler: nothing was given; give handler(event), on_add,"
+            "None cannot be used: nothing was given; give handler(event), on_add,"
             " on_update or on_delete",
             id="nothing",
         ),
         pytest.param(
             lambda: register_wrongly(two, name="irrelevant"),
-            "two cannot be an event handler: it takes (old: 'KubeObject', new: 'KubeObject') ->"
+            "two cannot be used: it takes (old: 'KubeObject', new: 'KubeObject') ->"
             " 'None'; it must look like handler(event)",
             id="two-arguments-for-an-event",
         ),
         pytest.param(
             lambda: register_wrongly(on_add=two),
-            "two cannot be an event handler: it takes (old: 'KubeObject', new: 'KubeObject') ->"
+            "two cannot be used: it takes (old: 'KubeObject', new: 'KubeObject') ->"
             " 'None'; it must look like on_add(obj)",
             id="two-arguments-for-on_add",
         ),
         pytest.param(
             lambda: register_wrongly(on_update=tell_nothing),
-            "tell_nothing cannot be an event handler: it takes (event: 'Event') -> 'None'; it"
+            "tell_nothing cannot be used: it takes (event: 'Event') -> 'None'; it"
             " must look like on_update(old, new)",
             id="one-argument-for-on_update",
         ),
         pytest.param(
             lambda: register_wrongly(tell_nothing, on_add=tell_nothing),
-            "tell_nothing cannot be an event handler: it was given together with on_add; give"
+            "tell_nothing cannot be used: it was given together with on_add; give"
             " one function of an event, or these",
             id="both",
         ),
         pytest.param(
             lambda: register_wrongly("on_add"),
-            "str cannot be an event handler: a str is no function; it must look like"
-            " handler(event)",
+            "str cannot be used: a str is no function; it must look like handler(event)",
             id="text",
         ),
         pytest.param(
             lambda: register_wrongly(generator),
-            "generator cannot be an event handler: it is a generator function, whose body would"
+            "generator cannot be used: it is a generator function, whose body would"
             " never run; write handler(event)",
             id="generator",
         ),
         pytest.param(
             lambda: register_wrongly(Half()),
-            "Half cannot be an event handler: it has no on_update and no on_delete; a handler"
+            "Half cannot be used: it has no on_update and no on_delete; a handler"
             " object has all three",
             id="half",
         ),
         pytest.param(
             lambda: register_wrongly(Recorder),
-            "Recorder cannot be an event handler: it is a class; give an object of it",
+            "Recorder cannot be used: it is a class; give an object of it",
             id="class-with-the-methods",
         ),
         pytest.param(
             lambda: in_thread(tell),
-            "tell cannot be an event handler: it is asynchronous already; give it without"
-            " in_thread",
+            "tell cannot be used: it is asynchronous already; give it without in_thread",
             id="coroutine-function-in-thread",
         ),
         pytest.param(
             lambda: thread_wrongly(3),
-            "int cannot be an event handler: a int is no function; give in_thread a plain function",
+            "int cannot be used: a int is no function; give in_thread a plain function",
             id="number-in-thread",
         ),
     ],
