@@ -354,7 +354,7 @@ def test_many_keys_of_one_moment_leave_in_any_order_without_a_search() -> None:
     queue = DelayingQueue[_Compared](clock=lambda: 0.0)
     keys = [_Compared(number) for number in range(2_000)]
     for key in keys:
-        queue.add_after(key, 1.0)
+        queue.add_after_nowait(key, 1.0)
     _Compared.comparisons = 0
     for key in reversed(keys[1:]):
         assert queue.forget_delayed(key)
