@@ -19,6 +19,7 @@ import anyio
 from pyinformer.apimachinery import (
     InformerError,
     InvalidArgumentError,
+    InvalidTypeError,
     KubeObject,
     StaleCacheError,
     View,
@@ -52,7 +53,12 @@ class Wanted:
 
         Raises:
             InvalidArgumentError: it names nothing.
+            InvalidTypeError: something of it is no text.
         """
+        given = {"resource_version": resource_version, "key": key, "uid": uid}
+        for name, value in given.items():
+            if value is not None and not isinstance(value, str):
+                raise InvalidTypeError(name, f"is text, not {value!r}")
         if resource_version == "":
             reason = "is empty; None waits until the object with `uid` under `key` is gone"
             raise InvalidArgumentError("resource_version", reason)

@@ -205,6 +205,7 @@ class Following(Generic[V]):
             LifecycleError: it was not started, or was closed.
             InternalError: something inside crashed.
             InvalidArgumentError: there is nothing to wait for, or the timeout is no duration.
+            InvalidTypeError: the version, the key or the uid is no text.
 
         Cancellation:
             Safe.

@@ -8,7 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject, StaleCacheError
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    KubeObject,
+    StaleCacheError,
+)
 from pyinformer.informer._barrier import Barrier, Wanted, is_proven
 from pyinformer.informer._verify import Fresh
 from tests.store.objects import pod
@@ -169,6 +174,14 @@ async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> 
     await barrier.wait(elsewhere, timeout_seconds=0)
     with pytest.raises(InvalidArgumentError):
         await barrier.wait(elsewhere, timeout_seconds=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("version", "key", "uid"), [(5, None, None), (b"5", None, None), ("5", 1, None), ("5", KEY, 1)]
+)
+def test_a_version_that_is_no_text_is_refused(version: Any, key: Any, uid: Any) -> None:
+    with pytest.raises(InvalidTypeError):
+        Wanted.of(version, key, uid)
 
 
 @pytest.mark.parametrize(
