@@ -93,7 +93,8 @@ class Applying(ObservedWrites):
         """Apply an object unless it still is as this process has applied it.
 
         Only the paths in `desired` count, and those that were applied last: what the server adds
-        as defaults and what others own makes no difference, nor do null, {} and []. What this
+        as defaults and what others own makes no difference, nor do null, {} and []. A list that the
+        server counts as one field, as most of custom resources are, is owned as a whole. What this
         process has not applied yet since it started is applied once.
 
         Args:
