@@ -225,6 +225,7 @@ class Controller(Generic[V]):
             primaries=self._primary_sources,
             cluster=the_only_cluster(self._primaries) or "",
             metrics=self._metrics,
+            controller=self.name,
         )
         self.add_source(source)
         return source
@@ -233,8 +234,8 @@ class Controller(Generic[V]):
         """Be woken by a source of your own.
 
         Args:
-            source: whatever makes requests.
-            informer: its informer, whose cache is to be synced before the first reconcile.
+            source: makes requests.
+            informer: whose cache is to be synced before the first reconcile.
 
         Raises:
             LifecycleError: the controller was started.
@@ -254,7 +255,7 @@ class Controller(Generic[V]):
         Requests that come after the end are counted and dropped.
 
         Args:
-            request: the request, or the key, `namespace/name` or `name`, if there is one cluster.
+            request: the request, or its key: `namespace/name` or `name`, if there is one cluster.
             priority: higher comes first.
             after_seconds: not before so much later.
             reason: who asks; for logs and tests.
@@ -273,7 +274,7 @@ class Controller(Generic[V]):
     async def reconcile_once(self, request: Request | str) -> Outcome:
         """Reconcile one object here and now, without the queue: for tests.
 
-        The same rules decide what follows, and nothing does: read it from the outcome.
+        The same rules decide what follows, and nothing does.
 
         Raises:
             LifecycleError: the controller was started; enqueue the request instead.
@@ -394,6 +395,7 @@ class Controller(Generic[V]):
             initial_priority=self._options.initial_priority,
             resync_priority=self._options.resync_priority,
             resync_period_seconds=resync_period_seconds,
+            controller=self.name,
         )
 
     def __repr__(self) -> str:

@@ -80,7 +80,8 @@ class HotLoops:
     def _roll(self, now: float) -> None:
         counts = self._counts
         for request in list(self._hot):
-            if counts.get(request, 0) < self._cool_below:
+            rests_since = self._hot[request] + self._delay_seconds  # it did not start when it might
+            if counts.get(request, 0) < self._cool_below and rests_since <= now:
                 del self._hot[request]
         self._counts = {}
         self._ends_at = now + self._window_seconds

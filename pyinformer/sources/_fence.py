@@ -33,14 +33,23 @@ class SourceFence:
         function: the function, for its name.
         consequence: what happens after a failure, for the log.
         metrics: where failures are counted.
+        controller: whose source it is; empty for nobody's.
     """
 
     def __init__(
-        self, source: str, role: str, function: object, *, consequence: str, metrics: Metrics
+        self,
+        source: str,
+        role: str,
+        function: object,
+        *,
+        consequence: str,
+        metrics: Metrics,
+        controller: str = "",
     ) -> None:
         self._name = name_of(function)
         self._consequence = consequence
         self._source = source
+        self._controller = controller
         self._role = role
         self._metrics = metrics
         self._logged: set[type[BaseException]] = set()
@@ -71,13 +80,18 @@ class SourceFence:
     def _failed(self, key: str, error: BaseException) -> None:
         self.failures += 1
         self.last_failure = f"{self._role} {self._name}: {type(error).__name__} {place_of(error)}"
-        labels = {"source": self._source, "function": self._role}
+        labels = {
+            "controller": self._controller,
+            "source": self._source,
+            "function": self._role,
+        }
         self._metrics.increment("controller_source_failures_total", labels)
         if type(error) in self._logged or len(self._logged) >= _TYPES_MAX:
             return
         self._logged.add(type(error))
         _log.error(
-            "%s: %s failed on %s; %s. Further failures of this type are only counted",
+            "%s%s: %s failed on %s; %s. Further failures of this type are only counted",
+            f"controller {self._controller}: " if self._controller else "",
             self._source,
             self.last_failure,
             key or "no object in particular",

@@ -63,6 +63,8 @@ class SourceOptions:
     reminders heal nothing that an informer could have missed."""
     include_unchanged: bool = False
     """Also take updates whose resource version is the old one, as reminders."""
+    controller: str = ""
+    """The name of the controller, for logs and metrics of what fails."""
 
     def __post_init__(self) -> None:
         check_seconds("resync_period_seconds", self.resync_period_seconds)
@@ -110,7 +112,12 @@ class InformerSource(ABC, Generic[V]):
         self._rng = rng or random.Random()
         self._predicate = predicate
         self._predicate_fence = SourceFence(
-            name, "predicate", predicate, consequence="the change counts", metrics=metrics
+            name,
+            "predicate",
+            predicate,
+            consequence="the change counts",
+            metrics=metrics,
+            controller=self._options.controller,
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False

@@ -116,6 +116,7 @@ class WatchedSource(InformerSource[V], Generic[V]):
             mapping,
             consequence="what it would have requested for that state is not enqueued",
             metrics=metrics,
+            controller=self._options.controller,
         )
 
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:

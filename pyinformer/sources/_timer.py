@@ -52,6 +52,7 @@ class TimerSource:
         name: names the source in reasons, logs and status; by default by its period.
         cluster: the cluster of requests that are only keys.
         metrics: where failures are counted.
+        controller: the name of the controller, for logs and metrics of what fails.
 
     Raises:
         InvalidArgumentError: the period is no duration or too short, a key is none, or there are
@@ -74,6 +75,7 @@ class TimerSource:
         name: str = "",
         cluster: str = "",
         metrics: Metrics = NO_METRICS,
+        controller: str = "",
     ) -> None:
         check_seconds("period_seconds", period_seconds)
         if period_seconds < _PERIOD_MIN_SECONDS:
@@ -90,7 +92,12 @@ class TimerSource:
         self._is_spread = keys is None
         self._function = self._checked(keys)
         self._fence = SourceFence(
-            self.name, "keys", keys, consequence="this beat requests less", metrics=metrics
+            self.name,
+            "keys",
+            keys,
+            consequence="this beat requests less",
+            metrics=metrics,
+            controller=controller,
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False

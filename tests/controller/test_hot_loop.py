@@ -55,6 +55,19 @@ def test_a_key_that_goes_on_stays_slowed() -> None:
     assert loops.wait_seconds(_KEY, 59.5) == 0.5
 
 
+def test_a_key_stays_slowed_by_a_delay_that_is_longer_than_the_window() -> None:
+    loops = HotLoops(limit=3, window_seconds=1.0, delay_seconds=10.0)
+    _heat(loops, 0.0)
+    loops.started(Request("default/b"), 2.0)
+    assert loops.wait_seconds(_KEY, 2.0) == 8.0
+    for start in (10.0, 20.0, 30.0):
+        assert not loops.started(_KEY, start)
+        assert loops.wait_seconds(_KEY, start) == 10.0
+    for start in (45.0, 50.0):
+        loops.started(Request("default/b"), start)
+    assert loops.hot(50.0) == ()
+
+
 def test_a_key_that_comes_to_rest_is_forgotten() -> None:
     loops = hot_loops()
     _heat(loops, 0.0)

@@ -65,13 +65,13 @@ async def test_a_function_is_asked_at_each_beat_and_may_fail() -> None:
             raise ZeroDivisionError
 
     metrics = Counted()
-    source = TimerSource(1.0, keys, name="poll", metrics=metrics)
+    source = TimerSource(1.0, keys, name="poll", metrics=metrics, controller="c")
     async with _running(source) as noted:
         await elapse(3.5)
 
         assert noted.take() == ["a1 timer 0", "a2 timer 0", "a3 timer 0"]
         assert source.status().failures == 1
-        assert metrics.counts == {"controller_source_failures_total poll keys": 1}
+        assert metrics.counts == {"controller_source_failures_total c poll keys": 1}
 
 
 @pytest.mark.virtual_time

@@ -257,7 +257,8 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
 
     informer, noted, metrics = FedInformer(), Noted(), Counted()
     informer.load()
-    source = WatchedSource(informer, mapping, name="watched", metrics=metrics)
+    options = SourceOptions(controller="c")
+    source = WatchedSource(informer, mapping, name="watched", metrics=metrics, options=options)
     source.attach(noted)
 
     with caplog.at_level(logging.ERROR, "pyinformer.controller"):
@@ -269,12 +270,13 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
     assert noted.take() == [*taken, "default/bad updated 0"]
     assert len(caplog.records) == 1
     message = caplog.records[0].getMessage()
+    assert message.startswith("controller c: watched: mapping")
     assert "ZeroDivisionError" in message
     assert "default/bad" in message
     assert "42" not in message
     assert source.status().failures == 3
     assert "mapping" in (source.status().last_failure or "")
-    assert metrics.counts == {"controller_source_failures_total watched mapping": 3}
+    assert metrics.counts == {"controller_source_failures_total c watched mapping": 3}
     assert informer.crashes == []
 
 
