@@ -1,0 +1,53 @@
+"""What the how-to pages show is run from top to bottom: their tests pass, their programs end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+_PAGES = Path(__file__).parents[2] / "docs/howto"
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the page defines; its blocks are one module."""
+    page = _PAGES / request.param
+    module = ModuleType(page.stem)
+    monkeypatch.setitem(sys.modules, page.stem, module)
+    for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+        exec(compile(block, str(page), "exec"), module.__dict__)  # noqa: S102 - our own page
+    return module.__dict__
+
+
+@pytest.mark.parametrize("shown", ["clean-up-and-tell-people.md"], indirect=True)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_a_bucket_is_made_and_said_to_be_ready",
+        "test_a_bucket_stays_until_the_provider_has_deleted_it",
+    ],
+)
+def test_the_tests_of_the_page_on_cleaning_up_pass(shown: dict[str, Any], name: str) -> None:
+    shown[name]()
+
+
+@pytest.mark.parametrize("shown", ["work-queue.md"], indirect=True)
+def test_the_program_of_the_page_on_queues_does_what_it_was_fed(shown: dict[str, Any]) -> None:
+    done = asyncio.run(shown["main"]())
+
+    assert sorted(done) == sorted(["urgent", "later", *(f"resync-{one}" for one in range(100))])
+
+
+@pytest.mark.parametrize("shown", ["clean-up-and-tell-people.md"], indirect=True)
+def test_the_model_of_the_page_has_a_definition(shown: dict[str, Any]) -> None:
+    recorder: Any = None  # only the registration is looked at
+    (definition,) = shown["make_operator"](None, recorder).custom_resource_definitions()
+
+    assert definition["metadata"]["name"] == "buckets.acme.io"
