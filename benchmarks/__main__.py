@@ -12,6 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks._controllers import (
+    CONTROLLER_RUNTIME,
+    ControllerWorkload,
+    controller_rows,
+    controller_runtime_program,
+    measure_memory,
+    memory_rows,
+)
+from benchmarks._controllers import PEERS as CONTROLLER_PEERS
+from benchmarks._controllers import measure_round as measure_controllers
 from benchmarks._generator import PodSizes
 from benchmarks._measure import PEERS, measure, running_server
 from benchmarks._phases import Measurement
@@ -53,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sections = [_run(plan, seed=options.seed) for plan in _plans(options)]
     if options.smoke or options.queue is not None:
         sections.append(_run_queue(options))
+    if options.smoke or options.controllers is not None:
+        sections += _run_controllers(options)
     record = make_record(sections)
     show(record)
     if options.json is not None:
@@ -72,7 +84,7 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
     objects = _SMOKE_OBJECTS if options.smoke else options.objects
     chosen = options.peers or (*_UPDATE_PEERS, *_SYNC_PEERS, *_READ_PEERS)
     plans: list[Plan] = []
-    if options.queue is not None and not options.smoke:
+    if (options.queue or options.controllers) and not options.smoke:
         return plans
     if options.smoke or options.sync is None:
         plans.append(
@@ -163,6 +175,39 @@ def _run_queue(options: argparse.Namespace) -> Section:
     return Section("Work queue", known, queue_rows(peers, rounds), rounds)
 
 
+def _run_controllers(options: argparse.Namespace) -> list[Section]:
+    cpu, server_cpu = pick_cpus()
+    peers = [
+        peer for peer in CONTROLLER_PEERS if not (options.smoke and peer == CONTROLLER_RUNTIME)
+    ]
+    workload = ControllerWorkload(options.controllers or 0, 13_000, 10_000_000)
+    if options.smoke:
+        sizes = (_SMOKE_OBJECTS, _SMOKE_OBJECTS, _SMOKE_UPDATES)
+        workload = ControllerWorkload(*sizes, period_seconds=0.5, noops=_SMOKE_UPDATES, repeats=1)
+    rounds: list[dict[str, Measurement]] = []
+    with controller_runtime_program(wanted=CONTROLLER_RUNTIME in peers) as program:
+        for number in range(1 if options.smoke else options.rounds):
+            print(f"Controllers: round {number + 1}", file=sys.stderr)
+            order = _rotated(peers, number)
+            found = measure_controllers(order, workload, program, cpu=cpu, server_cpu=server_cpu)
+            rounds.append({peer: found[peer] for peer in peers})
+    print("Controllers: keys that pass", file=sys.stderr)
+    passed = [measure_memory(workload, cpu=cpu)]
+    known: dict[str, float | int | str] = {
+        "objects": workload.objects,
+        "reminded of": workload.reminded,
+        "period of the reminders, seconds": workload.period_seconds,
+        "no-ops": workload.noops,
+        "rounds": len(rounds),
+        "client and server CPU": f"{cpu}, {server_cpu}",
+    }
+    passing: dict[str, float | int | str] = {"keys": workload.passing, "CPU": f"{cpu}"}
+    return [
+        Section("Controllers", known, controller_rows(peers, rounds), rounds),
+        Section("Keys that passed through a controller", passing, memory_rows(passed), passed),
+    ]
+
+
 def _rotated(peers: Sequence[str], number: int) -> list[str]:
     """Begin each round with another peer, so that none always runs on the warmer machine."""
     first = number % len(peers)
@@ -189,6 +234,14 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const=100_000,
         help="measure work queues of N keys beside client-go's instead; needs Go (100000)",
+    )
+    parser.add_argument(
+        "--controllers",
+        type=_positive,
+        metavar="N",
+        nargs="?",
+        const=10_000,
+        help="measure controllers of N objects beside controller-runtime instead; needs Go (10000)",
     )
     parser.add_argument(
         "--peers", nargs="+", choices=PEERS, metavar="PEER", help="only these, in this order"

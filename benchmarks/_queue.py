@@ -7,26 +7,23 @@ growth of the resident set, the keys themselves included.
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from benchmarks._go import go_program, pinned
 from benchmarks._phases import Measurement
 from benchmarks._rows import Round, Row, Spec, make_rows, named
-from pyinformer.apimachinery import KubeAPIServerError
-from pyinformer.testing._build import find_go
 
 CLIENT_GO = "client-go"
 PEERS = (CLIENT_GO, "queue", "priority-queue")
 _MODULE = Path(__file__).parent / "client_go_queue"
 _MODES = ("speed", "ready", "delayed", "passage")
-_TIMEOUT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +63,9 @@ def _memory_specs() -> tuple[Spec, ...]:
     )
 
 
-@contextlib.contextmanager
-def client_go_program(*, wanted: bool) -> Iterator[Path | str]:
-    """Build client-go's queue into a program; it is gone after the block.
-
-    Yields:
-        The program, or why there is none.
-    """
-    if not wanted:
-        yield "not asked for"
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "client-go-queue"
-        try:
-            command = [str(find_go()), "build", "-o", str(program), "."]
-            subprocess.run(command, cwd=_MODULE, check=True, capture_output=True, text=True)
-        except KubeAPIServerError as error:
-            yield error.reason
-        except subprocess.CalledProcessError as error:
-            yield str(error.stderr).strip()
-        else:
-            yield program
+def client_go_program(*, wanted: bool) -> AbstractContextManager[Path | str]:
+    """Build client-go's queue into a program, or say why not; it is gone after the block."""
+    return go_program(_MODULE, wanted=wanted)
 
 
 def measure_round(
@@ -104,7 +83,7 @@ def _measure(
     extra: dict[str, float] = {}
     try:
         for command in _commands(peer, workload, program, cpu=cpu):
-            extra |= _run(command)
+            extra |= run_child(command)
     except (subprocess.SubprocessError, msgspec.DecodeError) as error:
         return Measurement(peer=peer, error=f"{type(error).__name__}: {error}")
     return Measurement(peer=peer, objects=workload.keys, extra=extra)
@@ -114,9 +93,7 @@ def _commands(
     peer: str, workload: QueueWorkload, program: Path | str, *, cpu: int | None
 ) -> list[list[str]]:
     if peer == CLIENT_GO:
-        command = [str(program), str(workload.keys), str(workload.repeats)]
-        pinned = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
-        return [[*pinned, *command]]
+        return [pinned([str(program), str(workload.keys), str(workload.repeats)], cpu)]
     counts: Mapping[str, int] = {
         "speed": workload.keys,
         "ready": workload.waiting,
@@ -134,9 +111,15 @@ def _commands(
     ]
 
 
-def _run(command: Sequence[str]) -> dict[str, float]:
+def run_child(command: Sequence[str], timeout_seconds: float = 600.0) -> dict[str, float]:
+    """Run a program and read the figures that it prints.
+
+    Raises:
+        SubprocessError: it failed, or took too long.
+        DecodeError: what it printed are no figures.
+    """
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        command, capture_output=True, text=True, timeout=timeout_seconds, check=False
     )
     sys.stderr.write(done.stderr)
     done.check_returncode()
