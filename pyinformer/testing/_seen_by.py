@@ -57,12 +57,15 @@ async def seen_by(controller: Controller[Any], cluster: Cluster, event: Event[An
     """Return what the informers of a controller would tell of an event.
 
     Raises:
-        InvalidArgumentError: none of them is of its kind.
+        InvalidArgumentError: none of them is of its kind, or it is no event of a KubeObject.
 
     Cancellation:
         Safe.
     """
-    obj = _newest(event)
+    obj: object = _newest(event)
+    if not isinstance(obj, KubeObject):
+        reason = "write Added(world.kube_object({...})), or Updated or Deleted"
+        raise InvalidArgumentError("event", reason)
     of_kind: list[SharedInformer[Any]] = []
     for informer in controller.engine.informers:
         if informer.cluster is cluster:
@@ -75,14 +78,15 @@ async def seen_by(controller: Controller[Any], cluster: Cluster, event: Event[An
     return [(informer, heard) for informer, heard in told if heard is not None]
 
 
-def _newest(event: Event[Any]) -> KubeObject[Any]:
+def _newest(event: object) -> object:
     match event:
         case Added(obj):
             return obj
-        case Updated(_, new):
-            return new
+        case Updated(old, new):
+            return new if isinstance(old, KubeObject) else old
         case Deleted(last):
             return last
+    return None
 
 
 def _told(informer: SharedInformer[Any], event: Event[Any]) -> Event[Any] | None:

@@ -11,6 +11,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, NotFoundError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyinformer.apimachinery import Event, KubeObject
+    from pyinformer.cluster import Cluster
     from pyinformer.informer import SharedInformer
     from pyinformer.testing._memory import MemoryWire
 
@@ -38,9 +40,13 @@ class Stage:
     def __init__(self) -> None:
         self.wires: list[MemoryWire] = []
         """The wires of its worlds."""
+        self.clusters: list[Cluster] = []
+        """The clusters of its worlds."""
         self.seen: list[tuple[SharedInformer[Any], Event[Any]]] = []
         """The events that caches have told, in order."""
         self._informers: list[SharedInformer[Any]] = []
+        self._beginning = threading.Lock()  # several threads may come first
+        self._crash: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -53,24 +59,27 @@ class Stage:
         """Whether its loop runs."""
         return self._loop is not None
 
-    def join(self, wire: MemoryWire) -> None:
+    def join(self, wire: MemoryWire, cluster: Cluster) -> None:
         """Let one more World use this stage; each has to close it."""
         self._members += 1
         self.wires.append(wire)
+        self.clusters.append(cluster)
 
     def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
         """Run a coroutine function in the loop and wait, blocking, for its end.
 
         Raises:
             LifecycleError: called from inside the loop, or closed.
-            Exception: whatever the function raised.
+            BaseException: whatever the function raised; what ends a loop, such as SystemExit in a
+                reconcile, closes the World besides.
         """
         if threading.current_thread() is self._thread:
             reason = "inside a reconcile or a handler, await the methods of its cluster instead"
             raise LifecycleError(f"a World cannot wait for its own loop: {reason}")
         if self._is_closed:
             raise LifecycleError("the World is closed: make a new one")
-        loop = self._loop or self._begin()
+        with self._beginning:
+            loop = self._loop or self._begin()
 
         async def run() -> _T:
             """Make a coroutine of whatever can be awaited."""
@@ -79,6 +88,10 @@ class Stage:
         future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            if self._crash is not None:
+                raise self._crash from None
+            raise
         except BaseException:  # Ctrl-C, say: what it interrupts shall not go on
             future.cancel()
             raise
@@ -87,7 +100,7 @@ class Stage:
         """Start informers that nobody has started, and wait until their caches are filled.
 
         Raises:
-            InvalidArgumentError: the World does not serve the resource of one.
+            InvalidArgumentError: one belongs to another stage, or its resource is not served.
             CacheSyncTimeoutError: one cannot be filled; it says why.
 
         Cancellation:
@@ -96,7 +109,9 @@ class Stage:
         chosen = [informer for informer in dict.fromkeys(informers) if not informer.is_closed]
         for informer in chosen:
             if informer not in self._informers:
+                self._check_here(informer)
                 await _check_served(informer)
+            if informer not in self._informers:  # other threads' calls went on meanwhile
                 self._informers.append(informer)
                 informer.attach_receiver(_Witness(informer, self.seen))
             await informer.start()
@@ -135,6 +150,9 @@ class Stage:
         loop, thread, stopping = self._loop, self._thread, self._stopping
         if loop is None or thread is None or stopping is None:
             return
+        if self._crash is not None:
+            thread.join(_CLOSE_SECONDS)
+            return
 
         async def run() -> None:
             """End what runs in the loop, then the loop."""
@@ -161,11 +179,28 @@ class Stage:
     def _begin(self) -> asyncio.AbstractEventLoop:
         begun: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._main(begun)), name="pyinformer world", daemon=True
+            target=partial(self._live, begun), name="pyinformer world", daemon=True
         )
         self._thread.start()
         self._loop = begun.result()
         return self._loop
+
+    def _live(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(self._main(begun))
+            except BaseException as error:  # noqa: BLE001 - raised where somebody waits, in call()
+                self._crash = error  # before the runner cancels what is waited for
+                self._is_closed = True
+
+    def _check_here(self, informer: SharedInformer[Any]) -> None:
+        """Refuse what lives in another loop, where this one would wait for it in vain."""
+        if not any(informer.cluster is cluster for cluster in self.clusters):
+            reason = (
+                f"the informer of {informer.scope.resource} is not of this World: make the second"
+                " one of two as World(..., beside=first), and informers of world.factory"
+            )
+            raise InvalidArgumentError("controller", reason)
 
     async def _main(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
         self._stopping = asyncio.Event()
@@ -205,3 +240,6 @@ class _Witness:
 
     def initial_list_complete_nowait(self) -> None:
         """Note nothing."""
+
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Take note of nothing."""

@@ -39,6 +39,8 @@ _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system"
 _HISTORY: Final = 10_000
 _DAY_SECONDS: Final = 86_400.0
 _CONFLICT: Final = 409
+_FIRST_REFUSAL: Final = 400
+_LAST_REFUSAL: Final = 599
 _WRITES: Final = frozenset({"create", "replace", "patch", "apply", "delete"})
 
 
@@ -55,7 +57,8 @@ class World(WorldObjects):
 
     Every method blocks until its consequences have come to rest, may be called from any thread
     and from inside a running event loop, but not from inside a reconcile. User code runs in a
-    loop of the World's own. It ends with the `with` block, or with the World itself.
+    loop of the World's own. It ends with the `with` block, or with the World itself: one that a
+    reconcile refers to lives until the process ends, so let that one have a `with`.
 
     Args:
         objects: what exists. A kind that is not known is served under a plural that is guessed
@@ -81,15 +84,16 @@ class World(WorldObjects):
         # The one place that looks into another World.
         self._stage: Stage = Stage() if beside is None else beside._stage  # noqa: SLF001
         self._wire = MemoryWire(Door(self._backend), self._log.note)
-        self._stage.join(self._wire)
         self._asked: weakref.WeakKeyDictionary[Controller[Any], int] = weakref.WeakKeyDictionary()
         self.cluster: Cluster = Cluster(
             self._wire.config,
             name=name,
-            write_options=WriteOptions(writes_per_second=None),
+            write_options=WriteOptions(writes_per_second=None, retry_limit=0),
             wire=self._wire,
         )
-        """What programs get of `pyinformer.connect()`."""
+        """What programs get of `pyinformer.connect()`, but for 429: there is no waiting here, so it
+        reaches the reconcile at once."""
+        self._stage.join(self._wire, self.cluster)
         self.factory: SharedInformerFactory = SharedInformerFactory(self.cluster)
         """For the informers of the program; the World starts them, and needs no start of it."""
         last = partial(_close, self.factory, self.cluster)
@@ -119,6 +123,7 @@ class World(WorldObjects):
 
         Raises:
             LifecycleError: the controller was started, or the World is closed.
+            InvalidArgumentError: an informer is of another World that is not `beside` this one.
             CacheSyncTimeoutError: a cache could not be filled; the error says why.
         """
 
@@ -147,7 +152,8 @@ class World(WorldObjects):
                 informer was started has not happened.
 
         Raises:
-            InvalidArgumentError: no informer of the controller is of the event's kind.
+            InvalidArgumentError: no informer of the controller is of the event's kind, or it is no
+                event of a `kube_object`.
             CacheSyncTimeoutError: a cache could not be filled; the error says why.
         """
 
@@ -224,7 +230,7 @@ class World(WorldObjects):
             times: how many writes; None for every one from now on.
 
         Raises:
-            InvalidArgumentError: there is no such verb.
+            InvalidArgumentError: there is no such verb or resource.
         """
         verbs = _WRITES - {"create"} if verb is None else frozenset({verb})
         self._fail(plural, key, verbs, Fault(status=_CONFLICT, message=_TAKEN, times=times))
@@ -250,8 +256,10 @@ class World(WorldObjects):
             times: how many requests; None for every one from now on.
 
         Raises:
-            InvalidArgumentError: there is no such verb.
+            InvalidArgumentError: there is no such verb or resource, or the status refuses nothing.
         """
+        if not _FIRST_REFUSAL <= status <= _LAST_REFUSAL:
+            raise InvalidArgumentError("status", f"{status} refuses nothing: it is 400 to 599")
         verbs = _WRITES if verb is None else frozenset({verb})
         fault = Fault(status=status, retry_after_seconds=retry_after_seconds, times=times)
         self._fail(plural, key, verbs, fault)
@@ -304,6 +312,12 @@ class World(WorldObjects):
         if not verbs <= _WRITES | {"get"}:
             known = ", ".join(sorted(_WRITES))
             raise InvalidArgumentError("verb", f"{min(verbs)!r} is not one of get, {known}")
+        served = self._registry.all()
+        if plural is not None and not any(
+            plural in (one.plural, one.qualified_name) for one in served
+        ):
+            reason = f"the World does not serve {plural!r}, so nothing would ever fail"
+            raise InvalidArgumentError("plural", reason)
 
         def matches(record: RequestRecord) -> bool:
             is_meant = plural in (None, record.resource, record.resource.partition(".")[0])

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,7 @@ from pyinformer.apimachinery import (
     LifecycleError,
     NotFoundError,
     TerminalError,
+    TooManyRequestsError,
     Updated,
     View,
 )
@@ -400,6 +402,25 @@ def test_any_refusal_can_be_had_and_ended(world: World, operator: _Operator) -> 
     assert world.reconcile(operator.controller, "default/a").error is None
 
 
+def test_a_refusal_that_could_never_strike_is_refused(world: World) -> None:
+    with pytest.raises(InvalidArgumentError, match="does not serve 'databasez'"):
+        world.conflict_on("databasez")
+    with pytest.raises(InvalidArgumentError, match="200 refuses nothing"):
+        world.fail_on(status=200)
+    world.conflict_on("databases.acme.io")
+
+
+@pytest.mark.timeout(10)
+def test_a_server_that_asks_to_wait_is_not_waited_for(world: World, operator: _Operator) -> None:
+    world.fail_on("configmaps", status=429, retry_after_seconds=30)
+
+    outcome = world.reconcile(operator.controller, "default/a")
+
+    assert isinstance(outcome.error, TooManyRequestsError)
+    assert outcome.error.retry_after_seconds == 30
+    assert world.reconcile(operator.controller, "default/a").error is None
+
+
 def test_finalizers_and_events_work_as_in_production() -> None:
     cleaned: list[str] = []
     with World([_database()]) as world:
@@ -451,6 +472,58 @@ def test_two_worlds_beside_each_other_serve_one_controller() -> None:
         assert [write.plural for write in ingress.writes] == ["secrets"]
         assert business.writes == ()
         assert ingress.enqueued_by(controller) == [Request("default/x", "business")]
+
+
+def test_a_world_that_is_not_beside_is_named_at_once(world: World) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        pass
+
+    with World([_database()], name="other") as other:
+        informers = [each.factory.informer("acme.io/v1", "databases") for each in (world, other)]
+        controller = Controller("d", reconcile, informers)
+
+        with pytest.raises(InvalidArgumentError, match=r"beside=first"):
+            world.reconcile(controller, "default/a")
+
+
+def test_what_is_no_event_of_an_object_is_refused(world: World, operator: _Operator) -> None:
+    body: Any = _database()
+    wrongs: list[Any] = [Added(body), world.kube_object(body), Updated(body, body)]
+    for wrong in wrongs:
+        with pytest.raises(InvalidArgumentError, match=r"write Added\(world.kube_object"):
+            world.enqueued_by(operator.controller, wrong)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_what_ends_a_loop_reaches_the_test_and_closes_the_world(error: BaseException) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        raise error
+
+    with World([_database()]) as world:
+        databases = world.factory.informer("acme.io/v1", "databases")
+        controller = Controller("d", reconcile, databases)
+
+        with pytest.raises(type(error)) as raised:
+            world.reconcile(controller, "default/a")
+
+        assert raised.value is error
+        with pytest.raises(LifecycleError, match="the World is closed"):
+            world.reconcile(controller, "default/a")
+    assert _threads() == 0
+
+
+def test_threads_may_come_at_once(world: World, operator: _Operator) -> None:
+    ready = threading.Barrier(8)
+
+    def reconcile() -> object:
+        ready.wait()
+        return world.reconcile(operator.controller, "default/a").error
+
+    with ThreadPoolExecutor(8) as pool:
+        errors = [each.result() for each in [pool.submit(reconcile) for _ in range(8)]]
+
+    assert _threads() == 1
+    assert sum(error is None for error in errors) >= 1
 
 
 def test_a_resource_that_is_not_served_is_named_at_once(world: World) -> None:
