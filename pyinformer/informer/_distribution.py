@@ -37,6 +37,10 @@ class Receiver(Protocol[_W]):
         """Take note that all that existed has been put in."""
         ...
 
+    def unheard_nowait(self, was: KubeObject[_W], now: KubeObject[_W] | None) -> None:
+        """Take note that reads showed a state that no event tells of, and show it no more."""
+        ...
+
 
 @final
 class Distribution(Generic[V]):
@@ -101,6 +105,11 @@ class Distribution(Generic[V]):
         except Exception as error:
             self._on_crash(error)
             raise
+
+    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+        """Tell those who act on what they read that a state of an own write is gone unheard."""
+        for receiver in self._receivers:
+            receiver.unheard_nowait(was, now)
 
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that nothing changed up to this resource version."""

@@ -87,6 +87,9 @@ class EventStream(Generic[V]):
         self._initial = iter(list(objects))
         self._something.set()
 
+    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+        """Do nothing: streams tell of what the cache held, and of nothing else."""
+
     def initial_list_complete_nowait(self) -> None:
         """Do nothing: each event says whether it is of the initial list."""
 

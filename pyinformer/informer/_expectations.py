@@ -266,7 +266,8 @@ class Expectations(Generic[_Owner]):
         while len(self._timed_out) > _MAX_TIMED_OUT:
             del self._timed_out[next(iter(self._timed_out))]
         _log.warning(
-            "expectations timed out: what was written never showed in the cache",
+            "expectations of %s timed out: what was written never showed in the cache",
+            owner,
             extra={
                 "owner": str(owner),
                 "unanswered_creations": expected.unanswered,

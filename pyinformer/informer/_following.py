@@ -69,6 +69,7 @@ class Following(Generic[V]):
             self.settings,
             self._indexer,
             reflector=lambda: self._reflector,
+            on_unheard=lambda was, now: self._distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
             check_running=self._check_running,
         )
         self._distribution = Distribution(

@@ -19,6 +19,7 @@ from pyinformer.store import Overlay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyinformer.apimachinery import KubeObject
     from pyinformer.cluster import Cluster
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Reflector
@@ -37,6 +38,7 @@ class Freshness(Generic[V]):
         settings: how it keeps that.
         indexer: its store.
         reflector: returns what fills the store; called once everything is assembled.
+        on_unheard: is told what readers saw without an event, and what they see now; see Overlay.
         check_running: raises if the informer is not started, or is closed.
 
     Raises:
@@ -51,6 +53,7 @@ class Freshness(Generic[V]):
         indexer: Indexer[V],
         *,
         reflector: Callable[[], Reflector[V]],
+        on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
     ) -> None:
         if settings.projection is not None:
@@ -68,6 +71,7 @@ class Freshness(Generic[V]):
             indexer.get,
             lambda: self.position,
             was_deleted=lambda key, uid: reflector().has_buried(key, uid),
+            on_unheard=on_unheard,
             selective=scope.is_selective,
         )
         self.barrier: Barrier[V] = Barrier(self, self._look)

@@ -124,6 +124,9 @@ class Listener(Generic[V]):
         """
         self._mailbox.preload_nowait(objects)
 
+    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+        """Do nothing: handlers hear of what the cache held, and of nothing else."""
+
     def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
         """Take reminders: an update from each object to itself, unless something newer waits.
 

@@ -123,8 +123,9 @@ class OwnWrites(Generic[V]):
         self.unreadable += 1
         if self.unreadable == 1:
             _log.warning(
-                "a write's response does not tell what readers should see of it: they see it when"
-                " the watch brings it; further ones are counted",
+                "%s: a write's response does not tell what readers should see of it: they see it"
+                " when the watch brings it; further ones are counted",
+                self._scope,
                 extra={"informer": str(self._scope), "error": str(error)[:500]},
             )
 

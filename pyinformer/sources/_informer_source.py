@@ -37,11 +37,12 @@ from pyinformer.sources._reasons import (
     reason_of_initial,
     reason_of_resync,
 )
+from pyinformer.sources._request import Reason
 from pyinformer.sources._source import SourceStatus
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
-    from pyinformer.sources._request import Reason, Request
+    from pyinformer.sources._request import Request
     from pyinformer.sources._source import Enqueue, SourceInformer
 
 _PERIOD_MIN_SECONDS: Final = 0.001  # below, reminding would be all that the loop does
@@ -200,6 +201,20 @@ class InformerSource(ABC, Generic[V]):
         """Take what the cache holds already, to be worked off by `run`."""
         if self._enqueue is not None:
             self._initial = list(objects)[::-1]
+
+    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+        """Take note that reads showed a state that no event tells of, and show it no more.
+
+        Whoever acted on it is woken: an object that this process made and somebody else deleted
+        while the watch was down is in no list, neither before nor after.
+        """
+        if self._enqueue is None:
+            return
+        told = () if now is None else self._collect(None, now)
+        unheard = [request for request in self._collect(was, None) if request not in told]
+        version = was.metadata.resource_version
+        reason = Reason(self.name, "superseded", key=was._key, resource_version=version)
+        self._hand_over(unheard, reason, 0)
 
     def initial_list_complete_nowait(self) -> None:
         """Take note that all that existed has been put in."""

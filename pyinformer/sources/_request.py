@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ReasonEvent: TypeAlias = Literal[
-    "added", "updated", "deleted", "initial", "resync", "timer", "enqueued", "requeue", "retry"
+    "added",
+    "updated",
+    "deleted",
+    "superseded",
+    "initial",
+    "resync",
+    "timer",
+    "enqueued",
+    "requeue",
+    "retry",
 ]
 
 

@@ -4,7 +4,8 @@ Responses of own writes enter; what a reader is to see of a key leaves: the writ
 (it is gone, or no longer belongs here), or what the store holds once that is as new. An entry goes
 when the store holds its version, never before, so whoever looks here first and into the store
 second sees no object vanish. Nothing older than the store's position enters: no deleted object
-comes back. Written on the loop, like the store; readers of any thread copy `entries`.
+comes back. What readers saw and no event ever tells of is reported when they see it no more.
+Written on the loop, like the store; readers of any thread copy `entries`.
 """
 
 from __future__ import annotations
@@ -94,6 +95,9 @@ class Overlay(Generic[V]):
         get: returns what the store holds of a key.
         position: returns the resource version up to which the store holds every change.
         was_deleted: tells whether the deletion of an object, by key and uid, is in the store.
+        on_unheard: is told of a state that readers saw and of what they see now, if no event says
+            that the one became the other: an object of ours that somebody deleted while the watch
+            was down is in no list, before or after. None for what they see now means anything.
         selective: the cache has a selector, so that most objects are none of its own.
         max_entries: how many writes are remembered; the oldest make room.
     """
@@ -104,6 +108,7 @@ class Overlay(Generic[V]):
         position: Callable[[], str],
         *,
         was_deleted: Callable[[str, str], bool] = lambda _key, _uid: False,
+        on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None] = lambda _was, _now: None,
         selective: bool = False,
         max_entries: int = _MAX_ENTRIES,
     ) -> None:
@@ -112,6 +117,7 @@ class Overlay(Generic[V]):
         self._get = get
         self._position = position
         self._was_deleted = was_deleted
+        self._on_unheard = on_unheard
         self._selective = selective
         self._max_entries = max_entries
         self._sweep_at = _SWEEP_AT_LEAST
@@ -178,7 +184,10 @@ class Overlay(Generic[V]):
 
     def _enter(self, key: str, entry: Entry[V]) -> None:
         entries = self.entries
+        known = entries.get(key)
         entries[key] = entry  # in the place of an older one: no reader may miss both
+        if known is not None:
+            self._superseded(known, entry.object if isinstance(entry, Written) else None)
         position = self._position()
         # A watch that stalls takes nothing away, however often one looks.
         if position != self._swept and len(entries) >= min(self._sweep_at, self._max_entries):
@@ -189,7 +198,7 @@ class Overlay(Generic[V]):
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        del self.entries[next(iter(self.entries))]
+        self._give_up(next(iter(self.entries)))
         self._dropped += 1
         if self._dropped == 1:
             _log.warning(
@@ -217,6 +226,7 @@ class Overlay(Generic[V]):
             is_over = bool(entry.floor) and older(entry.floor, meta.resource_version)
         if is_over:
             del self.entries[key]
+            self._superseded(entry, self._get(key))
 
     def confirm(self, position: str) -> None:
         """Take note that the store holds every change up to a list's or a bookmark's version."""
@@ -232,7 +242,7 @@ class Overlay(Generic[V]):
             # Nothing says when this deletion took effect; a watch that goes on without it
             # for minutes contradicts the response, and the server is right.
             if entry.confirmations == 1:
-                del self.entries[key]
+                self._give_up(key)
             else:
                 self.entries[key] = Buried(entry.uid, entry.floor, entry.confirmations - 1)
 
@@ -241,6 +251,22 @@ class Overlay(Generic[V]):
         for key, entry in list(self.entries.items()):
             if self._is_over(key, entry, position):
                 del self.entries[key]
+                self._superseded(entry, self._get(key))
+
+    def _superseded(self, entry: Entry[V], now: KubeObject[V] | None) -> None:
+        """Report what readers saw, unless an event of this very version tells of it."""
+        if isinstance(entry, Buried) or entry.object is None:
+            return
+        if now is None or now.metadata.resource_version != entry.version:
+            self._on_unheard(entry.object, now)
+
+    def _give_up(self, key: str) -> None:
+        """Show what the store holds of a key, whatever was written."""
+        entry = self.entries.pop(key)
+        shown = entry.object if isinstance(entry, Written) else None
+        was = shown or self._get(key)
+        if was is not None:
+            self._on_unheard(was, None)
 
     def _is_over(self, key: str, entry: Entry[V], position: str) -> bool:
         if isinstance(entry, Written):
@@ -256,13 +282,14 @@ class Overlay(Generic[V]):
 
     def clear(self) -> None:
         """Forget everything: the server's history is not the one that was written to."""
-        self.entries.clear()
+        for key in list(self.entries):
+            self._give_up(key)
         self._confirmed = ""
 
     def _is_comparable(self, version: str) -> bool:
         if not self._is_off and not resource_version_is_well_formed(version):
             self._is_off = True
-            self.entries.clear()
+            self.clear()
             _log.warning(
                 "resource versions cannot be compared: reads show the cache alone, not own writes",
                 extra={"resource_version": version[:40]},

@@ -414,6 +414,8 @@ async def test_a_cache_that_crashes_ends_the_controller(
 
         def initial_list_complete_nowait(self) -> None: ...
 
+        def unheard_nowait(self, was: object, now: object) -> None: ...
+
     async with cluster_of(apiserver) as cluster:
         maps = SharedInformer(cluster, "v1", "configmaps")
         maps.attach_receiver(Broken())

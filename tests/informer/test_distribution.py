@@ -63,6 +63,9 @@ class Mirror:
         """Take note that this was all."""
         self.is_complete = True
 
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Take note of nothing."""
+
 
 class Failing(Mirror):
     """A receiver with a bug."""

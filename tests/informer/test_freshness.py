@@ -51,6 +51,7 @@ class Bench:
             InformerSettings(),
             self.indexer,
             reflector=lambda: cast("Any", self.reflector),
+            on_unheard=lambda was, now: self.distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
             check_running=lambda: None,
         )
         self.distribution: Distribution[None] = Distribution(
@@ -148,6 +149,9 @@ async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
         def initial_list_complete_nowait(self) -> None:
             """Take note of nothing."""
 
+        def unheard_nowait(self, was: object, now: object) -> None:
+            """Take note of nothing."""
+
     bench.distribution.attach(Receiver())
     bench.list("110", make("ns/b", resource_version="108"))
     assert found == [False, False]  # ns/a is gone, ns/b is new
@@ -179,3 +183,33 @@ async def test_what_the_cache_holds_takes_away_what_was_written() -> None:
     bench.freshness.overlay.put(new)
     bench.hear(Updated(old, new), "105")
     assert not bench.freshness.overlay.entries
+
+
+async def test_a_ghost_that_a_list_ends_is_told_to_those_who_act_on_reads() -> None:
+    """It was never in the cache, so no event says that it is gone."""
+    bench = Bench()
+    told: list[tuple[str, object]] = []
+
+    class Receiver:
+        """Writes down what is told."""
+
+        def put_nowait(self, event: Event[None]) -> None:
+            """Write down the event."""
+            told.append((type(event).__name__, event.key))
+
+        def preload_nowait(self, objects: object) -> None:
+            """Take nothing."""
+
+        def initial_list_complete_nowait(self) -> None:
+            """Take note of nothing."""
+
+        def unheard_nowait(self, was: pyinformer.KubeObject, now: object) -> None:
+            """Write down what is gone."""
+            assert "ns/ghost" not in bench.freshness.overlay.entries
+            told.append((str(was.key), now))
+
+    bench.distribution.attach(Receiver())
+    bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
+    assert told == []
+    bench.list("110", make("ns/a", resource_version="90"))
+    assert told == [("ns/ghost", None)]

@@ -988,6 +988,9 @@ class Broken:
     def initial_list_complete_nowait(self) -> None:
         """Take note."""
 
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Take note of nothing."""
+
 
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     """Let the informer meet a bug."""

@@ -6,6 +6,7 @@ real one decides what the rules have to bear.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -148,3 +149,31 @@ async def test_waiting_for_a_deletion_ends_with_its_event(server: Server) -> Non
             await informer.wait_until(None, key=created.key, uid=created.metadata.uid)
         await until(lambda: not informer._freshness.overlay.entries)
         assert informer.status().objects == 0
+
+
+async def test_what_was_read_and_is_in_no_list_is_reconciled_again(server: Server) -> None:
+    """We made it, somebody deleted it, and the watch was down all the while: no event says so."""
+    namespace = server.namespace()
+    seen: list[bool] = []
+
+    async def reconcile(_: pyinformer.Request, obj: pyinformer.KubeObject[None] | None) -> None:
+        seen.append(obj is not None)
+
+    async with (
+        proxying(server.port) as proxy,
+        server.connect(url=proxy.url) as behind,
+        server.connect() as cluster,
+    ):
+        informer = pyinformer.SharedInformer(behind, "v1", "configmaps", namespaces=namespace)
+        controller = pyinformer.Controller("ghosts", reconcile, informer)
+        async with pyinformer.ControllerGroup(controller):
+            existing = len(seen)  # a real server may put config maps of its own there
+            proxy.refuse()
+            ghost = await cluster.create(CONFIG_MAPS.make("ghost", namespace))
+            behind.record_write("v1", "configmaps", ghost.raw)
+            controller.enqueue(ghost.key)
+            await until(lambda: seen[existing:] == [True], what=seen)
+            await cluster.delete(ghost)
+            await asyncio.to_thread(server.restart)
+            proxy.accept()
+            await until(lambda: seen[existing:] == [True, False], timeout_seconds=30, what=seen)

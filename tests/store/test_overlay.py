@@ -20,12 +20,14 @@ class Cache:
     def __init__(self, *, selective: bool = False, max_entries: int = 100) -> None:
         self.position = "100"
         self.buried: set[tuple[str, str]] = set()
+        self.unheard: list[tuple[KubeObject[Any], KubeObject[Any] | None]] = []
         self.store: Indexer[Any] = Indexer()
         self.store.add_index("node", node_of)
         self.overlay: Overlay[Any] = Overlay(
             self.store.get,
             lambda: self.position,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
+            on_unheard=lambda was, now: self.unheard.append((was, now)),
             selective=selective,
             max_entries=max_entries,
         )
@@ -351,10 +353,71 @@ def test_a_write_costs_no_more_the_further_a_stalled_watch_is_behind() -> None:
     for number in range(200, 300):
         overlay.bury(f"default/{number}", "1")
     assert overlay.statistics().entries == 100
-    assert len(asked) == 200  # two looks for each, and none for all the others
+    assert len(asked) == 300  # two for each, one for that which makes room, none for any other
 
 
 def test_a_new_epoch_clears_it(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 101))
     cache.overlay.clear()
     assert version_of(cache.lister.get(A)) == 90
+
+
+def test_a_write_that_an_event_tells_of_is_not_unheard(cache: Cache) -> None:
+    written = record(A, "1", 105)
+    cache.overlay.put(written)
+    cache.hear(Updated(record(A, "1", 90), written))
+    cache.list(110, record(A, "1", 105))
+    assert cache.unheard == []
+
+
+def test_a_write_that_a_list_has_is_not_unheard(cache: Cache) -> None:
+    cache.overlay.put(record(A, "1", 105))
+    cache.list(110, record(A, "1", 105))
+    assert cache.unheard == []
+
+
+def test_what_a_list_ends_without_an_event_is_unheard(cache: Cache) -> None:
+    """It was never in the store: no comparison of lists shows that it is gone."""
+    ghost = record(B, "2", 105)
+    cache.overlay.put(ghost)
+    cache.list(110, record(A, "1", 90))
+    assert cache.unheard == [(ghost, None)]
+
+
+def test_a_state_that_a_list_skips_is_unheard(cache: Cache) -> None:
+    """The list compares the versions before and after: the one in between was read, too."""
+    between, after = record(A, "1", 105), record(A, "1", 108)
+    cache.overlay.put(between)
+    cache.list(110, after)
+    assert cache.unheard == [(between, after)]
+
+
+def test_a_state_that_another_write_replaces_is_unheard(cache: Cache) -> None:
+    first, second = record(A, "1", 105), record(A, "1", 106)
+    cache.overlay.put(first)
+    cache.overlay.put(second)
+    assert cache.unheard == [(first, second)]
+
+
+def test_a_state_that_our_deletion_ends_is_unheard(cache: Cache) -> None:
+    made = record(B, "2", 105)
+    cache.overlay.put(made)
+    cache.overlay.bury(B, "2", "106")
+    assert cache.unheard == [(made, None)]
+
+
+def test_what_a_new_epoch_forgets_is_unheard(cache: Cache) -> None:
+    made = record(B, "2", 105)
+    cache.overlay.put(made)
+    cache.overlay.clear()
+    assert cache.unheard == [(made, None)]
+
+
+def test_an_object_that_comes_back_although_it_was_buried_is_unheard(cache: Cache) -> None:
+    """Readers saw nothing, and see it again: whoever acted on that has to look once more."""
+    cache.overlay.bury(A, "1")
+    for version in ("101", "102", "103"):
+        assert cache.unheard == []
+        cache.position = version
+        cache.overlay.confirm(version)
+    assert cache.unheard == [(record(A, "1", 90), None)]

@@ -76,10 +76,11 @@ async def test_desired_state_is_actual_state_after_a_storm(server: Server) -> No
             await asyncio.to_thread(_fill, writers)
             await _rage(storm, server, writers, is_up)
             wrong = await asyncio.to_thread(_settled, storm, server, namespace)
+            status = (factory.status(), *(one.status() for one in controllers))
 
     config_maps, widgets = await asyncio.to_thread(all_written, server.api, namespace)
     live = {one["metadata"]["uid"] for one in (*config_maps, *widgets)}
-    assert wrong == []
+    assert wrong == [], f"{wrong} are wrong, and this is how everything is doing: {status}"
     assert record.overlaps() == []
     assert record.missed == []
     assert record.unseen(live) == []
