@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import threading
@@ -174,6 +175,82 @@ async def test_priority_survives_a_retry_and_a_result_may_change_it() -> None:
         said.say("default/event")
         await elapse(10.0)
     assert seen == ["mid", "up", "low", "block", "up", "mid", "event", "low"]
+
+
+@pytest.mark.parametrize(
+    ("script", "changes", "back_at"),
+    [
+        pytest.param([RetryAfter(1.0)], {}, 1.0, id="retry-after"),
+        pytest.param([None], {"reconcile_timeout_seconds": 1.0}, 2.0, id="deadline"),
+        pytest.param([Result(0.0)] * 2, {"hot_loop_limit": 1}, 1.0, id="hot-loop"),
+        pytest.param([Result(0.0)], {"rate_limit": 1}, 1.0, id="limit-per-key"),
+    ],
+)
+async def test_priority_survives_whatever_postpones_a_key(
+    script: list[Result | Exception | None], changes: dict[str, object], back_at: float
+) -> None:
+    """An urgent key that comes back overtakes what waits, and a low one does not."""
+    seen = list[str]()
+
+    async def reconcile(request: Request, obj: object) -> Result | None:
+        seen.append(request.name)
+        if request.name.startswith("block"):
+            await elapse(0.9)
+        steps = scripts.get(request.name)
+        if not steps:
+            return None
+        step = steps.pop()
+        if isinstance(step, Exception):
+            raise step
+        if step is None:
+            await asyncio.Event().wait()
+        return step
+
+    scripts = {"low": list(script), "high": list(script)}
+    changes = {"initial_backoff_seconds": back_at / 2} | changes
+    async with running(reconcile, workers=2, **changes) as (_, said):
+        said.say("default/low", priority=-100)
+        said.say("default/high", priority=10)
+        await elapse(back_at - 0.5)
+        for number in range(4):  # busy when the two come back, and others wait
+            said.say(f"default/block-{number}")
+        said.say("default/usual")
+        await elapse(20.0)
+    after = seen[seen.index("block-0") :]
+    assert after.index("high") < after.index("usual") < after.index("low")
+
+
+@pytest.mark.parametrize("changes", [{}, {"rate_limit": 5}])
+async def test_what_has_passed_through_is_forgotten(
+    changes: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    """However it ended: no request of thousands is left in any table."""
+    caplog.set_level(logging.CRITICAL, "pyinformer.controller")  # else the records keep them
+    failed = set[str]()
+
+    async def reconcile(request: Request, obj: object) -> Result | None:
+        kind = None if request.name in failed else int(request.name) % 5
+        failed.add(request.name)
+        if kind == 1:
+            raise ValueError
+        if kind == 2:
+            raise TerminalError("no")
+        if kind == 3:
+            raise RetryAfter(1.0)
+        return Result(1.0) if kind == 4 else None
+
+    async with running(reconcile, initial_backoff_seconds=1.0, **changes) as (controller, said):
+        for number in range(10_000):
+            said.say(f"default/{number}", priority=-100 if number % 3 else 0)
+            if number % 2:
+                said.say(f"default/{number}", priority=10)
+        await elapse(100.0)
+        said.say("default/0")  # a new window of the hot loops' count begins
+        await elapse(10.0)
+        assert controller.status().outcomes["success"] == 8_001
+        gc.collect()
+        left = sum(type(one) is Request for one in gc.get_objects())
+    assert left < 50
 
 
 async def test_a_deadline_cancels_once_awaits_and_retries() -> None:
