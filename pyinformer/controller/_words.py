@@ -8,7 +8,7 @@ since its message may quote what it refused.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import (
     APIStatusError,
@@ -24,8 +24,6 @@ from pyinformer.tasks import place_of
 
 if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome
-
-_SAYS_WHY: Final = (RetryAfter, ReconcileTimeoutError)  # in words that are for logs
 
 
 def words_of(error: BaseException) -> str:
@@ -56,7 +54,9 @@ def _said(error: BaseException) -> str | None:
         return f"{error.what}: {error.reason}"
     if isinstance(error, TerminalError):
         return error.reason
-    if isinstance(error, _SAYS_WHY) or _is_about_result(error):
+    if isinstance(error, RetryAfter):  # when is said by the outlook
+        return error.reason or "RetryAfter"
+    if isinstance(error, ReconcileTimeoutError) or _is_about_result(error):
         return str(error)
     return None
 

@@ -174,7 +174,8 @@ class Loader(Generic[V]):
             started = budget.now()
         if self._guard.loaded(resource_version, rewound=snapshot.rewound):
             _log.error(
-                "the server's history is not the one that was followed: a new epoch begins",
+                "%s: the server's history is not the one that was followed: a new epoch begins",
+                self._codec.resource,
                 extra={
                     "resource": str(self._codec.resource),
                     "position_before": before,

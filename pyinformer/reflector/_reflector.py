@@ -204,7 +204,8 @@ class Reflector(Generic[V]):
                 await anyio.sleep(seconds)
                 return Woke()
             case Halt(error):
-                _log.error("the reflector gave up", extra=self._facts(error))
+                facts = self._facts(error)
+                _log.error("the reflector of %(resource)s gave up: %(error)s", facts, extra=facts)
                 await anyio.sleep_forever()
         raise InternalError(f"a reflector cannot perform {command!r}")
 
@@ -290,7 +291,8 @@ class Reflector(Generic[V]):
         """Return an error of ours as it is, and anything else as the bug that it is."""
         if isinstance(error, InformerError):
             return error
-        _log.error("unexpected error in a reflector", exc_info=error, extra=self._facts(error))
+        facts = self._facts(error)
+        _log.error("bug in the reflector of %(resource)s", facts, exc_info=error, extra=facts)
         internal = InternalError(f"a reflector met {type(error).__name__}: {error}")
         internal.__cause__ = error
         return internal

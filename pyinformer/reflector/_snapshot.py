@@ -183,7 +183,8 @@ class Snapshot(Generic[V]):
         self._guard.count("undecodable", "skipped")
         if self.skipped == 1:
             _log.error(
-                "an object cannot be identified and is skipped; nothing is deleted by this list",
+                "an object of %s cannot be identified and is skipped; this list deletes nothing",
+                self._codec.resource,
                 extra={"resource": str(self._codec.resource), "error": str(error)[:500]},
             )
 

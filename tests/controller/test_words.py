@@ -39,7 +39,8 @@ _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a 
         ),
         pytest.param(TerminalError("no such image"), "no such image", id="terminal"),
         pytest.param(_MISMATCH, "Database 'a': no int", id="model"),
-        pytest.param(RetryAfter(3, "busy"), "to be tried again after 3 s: busy", id="retry-after"),
+        pytest.param(RetryAfter(3, "busy"), "busy", id="retry-after"),
+        pytest.param(RetryAfter(3), "RetryAfter", id="retry-after-without-a-reason"),
         pytest.param(
             _NONSENSE, "result: rec returned bool; it must be None or a Result", id="result"
         ),
