@@ -73,6 +73,18 @@ from pyinformer.apimachinery import (
     View,
     diff,
 )
+from pyinformer.bookkeeping import (
+    EventRecorder,
+    EventRecorderStatistics,
+    FinalizerPhase,
+    HeldObject,
+    finalizer,
+    find_condition,
+    is_condition_true,
+    set_condition,
+    set_controller_reference,
+    set_owner_reference,
+)
 from pyinformer.cluster import (
     APIResource,
     Cluster,
@@ -88,20 +100,10 @@ from pyinformer.controller import (
     ControllerGroupStatus,
     ControllerOptions,
     ControllerStatus,
-    EventRecorder,
-    EventRecorderStatistics,
-    FinalizerPhase,
-    HeldObject,
     Outcome,
     Reconcile,
     Result,
     SlotStatus,
-    finalizer,
-    find_condition,
-    is_condition_true,
-    set_condition,
-    set_controller_reference,
-    set_owner_reference,
 )
 from pyinformer.deltas import (
     DeletedFinalStateUnknown,

@@ -11,6 +11,7 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -20,7 +21,9 @@ from pyinformer.apimachinery import JSONObject, JSONValue
 Path: TypeAlias = tuple[str, ...]
 Paths: TypeAlias = frozenset[Path]
 
-_ITSELF = "."
+ITSELF = "."
+"""In FieldsV1, where a field is owned and something below it too: the field itself."""
+_KEPT = 1024  # kinds of objects in a test, times their authors
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -39,15 +42,16 @@ def valued(value: JSONValue) -> str:
     return f"v:{_encode(value).decode()}"
 
 
-def to_fields(paths: Iterable[Path]) -> JSONObject:
-    """Write a set as FieldsV1."""
+@lru_cache(_KEPT)  # objects of a test are much alike
+def to_fields(paths: Paths) -> JSONObject:
+    """Write a set as FieldsV1, which is shared and not to be changed."""
     root: JSONObject = {}
     members = sorted(paths)
     for path in members:
         node = root
         for element in path:
             node = node.setdefault(element, {})
-        node[_ITSELF] = {}
+        node[ITSELF] = {}
     _shorten(root)
     return root
 
@@ -55,21 +59,27 @@ def to_fields(paths: Iterable[Path]) -> JSONObject:
 def _shorten(node: JSONObject) -> None:
     """Leave out the dots of leaves, which go without saying."""
     for element, child in node.items():
-        if element != _ITSELF:
-            if list(child) == [_ITSELF]:
+        if element != ITSELF:
+            if list(child) == [ITSELF]:
                 child.clear()
             _shorten(child)
 
 
 def from_fields(fields: JSONValue) -> Paths:
     """Read FieldsV1; what is malformed in it is left out."""
+    return _from_encoded(msgspec.json.encode(fields))
+
+
+@lru_cache(_KEPT)
+def _from_encoded(raw: bytes) -> Paths:
+    fields: JSONValue = msgspec.json.decode(raw)
     found: set[Path] = set()
 
     def walk(node: JSONObject, path: Path) -> None:
-        if path and (not node or _ITSELF in node):
+        if path and (not node or ITSELF in node):
             found.add(path)
         for element, child in node.items():
-            if element != _ITSELF and isinstance(child, dict):
+            if element != ITSELF and isinstance(child, dict):
                 walk(child, (*path, element))
 
     if isinstance(fields, dict):

@@ -102,14 +102,31 @@ def write(managed: Managed) -> list[JSONValue]:
     return [_entry(author, owned) for author, owned in sorted(managed.items(), key=place)]
 
 
+def created(content: JSONObject, shape: Shape, author: Author, *, now: str) -> list[JSONValue]:
+    """Write the managedFields of new content: one entry, or none if it says nothing.
+
+    Args:
+        content: what its author says.
+        shape: its shape.
+        author: who creates.
+        now: the time.
+    """
+    fields = _structure.fields_of_new(content, shape)
+    return [_entry_of(author, author.api_version, now, fields)] if fields else []
+
+
 def _entry(author: Author, owned: Owned) -> JSONObject:
+    return _entry_of(author, owned.api_version, owned.time, _fields.to_fields(owned.paths))
+
+
+def _entry_of(author: Author, api_version: str, time: str, fields: JSONObject) -> JSONObject:
     entry: JSONObject = {
         "manager": author.name,
         "operation": author.operation,
-        "apiVersion": owned.api_version,
-        **({"time": owned.time} if owned.time else {}),
+        "apiVersion": api_version,
+        **({"time": time} if time else {}),
         "fieldsType": "FieldsV1",
-        "fieldsV1": _fields.to_fields(owned.paths),
+        "fieldsV1": fields,
     }
     if author.subresource:
         entry["subresource"] = author.subresource

@@ -102,11 +102,12 @@ def keeps_metadata(resource: ResourceType) -> bool:
     return is_custom or resource.group == "apiextensions.k8s.io"
 
 
-def owned_by(body: JSONObject, managed: Managed) -> JSONObject:
+def owned_by(body: JSONObject, managed: Managed | list[JSONValue]) -> JSONObject:
     """Return a copy of an object that says who owns its fields."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
     if managed:
-        metadata["managedFields"] = _managers.write(managed)
+        entries = managed if isinstance(managed, list) else _managers.write(managed)
+        metadata["managedFields"] = entries
     return {**body, "metadata": metadata}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing import _apply_rules, _defaults, _failure, _fields, _managers, _rules
 from pyinformer.testing._commits import Commits
 from pyinformer.testing._failure import Failure
@@ -63,7 +63,7 @@ class Writes(Commits):
         with self._storage.lock:
             created = self._new(resource, namespace, body, metadata, options)
             seen = created if body.get("status") else _rules.without_status(created)
-            managed = self._owners(resource, {}, seen, options)
+            managed = self._creator(resource, seen, options)
             return self._put(resource, _rules.owned_by(created, managed), options)
 
     def put(
@@ -303,6 +303,22 @@ class Writes(Commits):
         if resource.has_generation:
             metadata["generation"] = 1
         return created
+
+    def _creator(
+        self, resource: ResourceType, body: JSONObject, options: WriteOptions
+    ) -> list[JSONValue]:
+        """Return the managedFields of a new object; the same that `_owners` would find."""
+        content = _managers.content(body)
+        shape, now = resource.shape, self._timestamp(0.0)
+        author = Author(operation="Update", name=options.manager, api_version=resource.api_version)
+        if not resource.has_status:
+            return _managers.created(content, shape, author, now=now)
+        entries = _managers.created(_rules.without_status(content), shape, author, now=now)
+        if options.whole and "status" in content:
+            status = {"status": content["status"]}
+            author = replace(author, subresource="status")
+            entries += _managers.created(status, shape, author, now=now)
+        return entries
 
     def _owners(
         self,

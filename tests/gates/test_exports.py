@@ -14,26 +14,28 @@ import pytest
 import pyinformer
 
 PUBLIC: dict[str, list[str]] = {
-    "pyinformer.controller": [
-        "Controller",
-        "ControllerGroup",
-        "ControllerGroupStatus",
-        "ControllerOptions",
-        "ControllerStatus",
+    "pyinformer.bookkeeping": [
         "EventRecorder",
         "EventRecorderStatistics",
         "FinalizerPhase",
         "HeldObject",
-        "Outcome",
-        "Reconcile",
-        "Result",
-        "SlotStatus",
         "finalizer",
         "find_condition",
         "is_condition_true",
         "set_condition",
         "set_controller_reference",
         "set_owner_reference",
+    ],
+    "pyinformer.controller": [
+        "Controller",
+        "ControllerGroup",
+        "ControllerGroupStatus",
+        "ControllerOptions",
+        "ControllerStatus",
+        "Outcome",
+        "Reconcile",
+        "Result",
+        "SlotStatus",
     ],
     "pyinformer.operator": [
         "CustomResource",

@@ -11,9 +11,9 @@ import re
 from typing import Final, final
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.controller._event_series import Series
-from pyinformer.controller._references import Reference
-from pyinformer.controller._timestamps import micro_timestamp
+from pyinformer.bookkeeping._event_series import Series
+from pyinformer.bookkeeping._references import Reference
+from pyinformer.bookkeeping._timestamps import micro_timestamp
 
 API_VERSION: Final = "events.k8s.io/v1"
 _DEFAULT_NAMESPACE: Final = "default"  # of events about what lives in no namespace, as upstream

@@ -13,7 +13,7 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     OwnerScopeError,
 )
-from pyinformer.controller import set_controller_reference, set_owner_reference
+from pyinformer.bookkeeping import set_controller_reference, set_owner_reference
 from tests.objects import make
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.bookkeeping import EventRecorder
 from pyinformer.cluster import connect
-from pyinformer.controller import EventRecorder
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import Hurry
 from tests.objects import make
