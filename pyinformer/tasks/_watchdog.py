@@ -13,12 +13,17 @@ import sys
 import threading
 from dataclasses import dataclass
 from typing import final
+from weakref import WeakKeyDictionary
 
 from pyinformer._clock import monotonic
 
 _log = logging.getLogger("pyinformer.tasks")
 
 _FRAMES = 4  # the blocking call, and who called it
+
+_speakers: WeakKeyDictionary[asyncio.AbstractEventLoop, Watchdog] = WeakKeyDictionary()
+"""Who tells of a loop, of all that watch it: factories and controllers each do, and one block is to
+be told once. Nothing else depends on it."""
 
 
 @final
@@ -70,6 +75,8 @@ class Watchdog:
         """Stop watching and join the thread, which takes no time. A second call does nothing."""
         thread = self._thread
         if thread is not None:
+            if self._loop is not None and _speakers.get(self._loop) is self:
+                del _speakers[self._loop]
             self._stopping.set()
             self._answered.set()
             thread.join()
@@ -99,7 +106,9 @@ class Watchdog:
         culprit = _running_task(loop)
         self._blocked += 1
         self._last_culprit = culprit
-        _log.warning(
+        level = logging.WARNING if _speakers.setdefault(loop, self) is self else logging.DEBUG
+        _log.log(
+            level,
             "the event loop has been blocked for %.1f s by %s, at %s; nothing else runs meanwhile."
             " Give a handler that blocks to pyinformer.in_thread, and make a reconcile that does a"
             " plain function, which runs in a thread",
@@ -114,9 +123,8 @@ class Watchdog:
         if not self._stopping.is_set():
             blocked_seconds = monotonic() - asked_at
             self._longest_seconds = max(self._longest_seconds, blocked_seconds)
-            _log.warning(
-                "the event loop is back after %.1f s blocked by %s", blocked_seconds, culprit
-            )
+            text = "the event loop is back after %.1f s blocked by %s"
+            _log.log(level, text, blocked_seconds, culprit)
 
     def _place(self) -> str:
         """Return the innermost frames of the loop's thread, the innermost first."""

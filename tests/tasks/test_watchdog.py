@@ -56,7 +56,6 @@ def impatient() -> Watchdog:
 
 async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) -> None:
     watchdog = impatient()
-    watchdog.start_nowait()
     back = asyncio.Event()
 
     def blocking_handler(event: Event) -> None:
@@ -64,7 +63,8 @@ async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) ->
         back.set()
 
     listener: Listener = Listener(Handler.of(blocking_handler), tasks=UserTasks(), informer="pods")
-    listener.start_nowait()
+    listener.start_nowait()  # imports what may take longer than this watchdog's patience
+    watchdog.start_nowait()
     listener.put_nowait(Added(make("default/a")))
     await back.wait()
     await asyncio.to_thread(reports.wait_for, 2)
@@ -82,6 +82,22 @@ async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) ->
     assert statistics.longest_seconds >= 0.05
     assert statistics.last_culprit is not None
     assert "blocking_handler" in statistics.last_culprit
+
+
+async def test_two_who_watch_one_loop_name_a_block_once(reports: Reports) -> None:
+    """A factory and a controller each have a watchdog; both count, and one speaks."""
+    factory, controller = impatient(), impatient()
+    for watchdog in (factory, controller):
+        watchdog.start_nowait()
+    try:
+        block = threading.Event()
+        while not (factory.statistics().blocked and controller.statistics().blocked):
+            block.wait(0.2)
+    finally:
+        factory.stop_nowait()
+        controller.stop_nowait()
+    spoken = [record for record in reports.records if "has been blocked" in record.msg]
+    assert len(spoken) == factory.statistics().blocked == controller.statistics().blocked
 
 
 async def test_a_callback_outside_of_tasks_is_called_that(reports: Reports) -> None:
