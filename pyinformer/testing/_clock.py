@@ -12,4 +12,4 @@ from datetime import UTC, datetime, timedelta
 def timestamp(later_seconds: float = 0.0) -> str:
     """Return the wall time, or a later one, as Kubernetes writes it: `2026-01-02T03:04:05Z`."""
     moment = datetime.now(tz=UTC) + timedelta(seconds=later_seconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}Z"

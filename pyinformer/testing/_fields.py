@@ -42,9 +42,13 @@ def valued(value: JSONValue) -> str:
     return f"v:{_encode(value).decode()}"
 
 
-@lru_cache(_KEPT)  # objects of a test are much alike
-def to_fields(paths: Paths) -> JSONObject:
+def to_fields(paths: Iterable[Path]) -> JSONObject:
     """Write a set as FieldsV1, which is shared and not to be changed."""
+    return _written(frozenset(paths))
+
+
+@lru_cache(_KEPT)  # objects of a test are much alike
+def _written(paths: Paths) -> JSONObject:
     root: JSONObject = {}
     members = sorted(paths)
     for path in members:

@@ -63,6 +63,9 @@ class ResourceType:
     is_watch_cached: bool = True
     schema: JSONObject = field(default_factory=dict, compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.qualified_name)  # kept by the string: each write asks for it
+
     @cached_property
     def api_version(self) -> str:
         """`v1` or `apps/v1`."""

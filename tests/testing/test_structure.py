@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.testing._fields import from_fields, in_order, path_text, to_fields
-from pyinformer.testing._managers import Applied, Author, Managed, applied, read, updated, write
+from pyinformer.testing._managers import (
+    Applied,
+    Author,
+    Managed,
+    applied,
+    created,
+    read,
+    updated,
+    write,
+)
 from pyinformer.testing._shapes import BuiltInShape, SchemaShape
 from pyinformer.testing._structure import ambiguity, compare, fields_of, merge, without
 
@@ -198,3 +207,30 @@ def test_lists_whose_items_cannot_be_told_apart_are_found(parts: Any, found: str
 def test_malformed_fields_are_read_as_far_as_they_go() -> None:
     assert from_fields(None) == frozenset()
     assert from_fields({"f:a": 1, "f:b": {"f:c": {}}}) == {("f:b", "f:c")}
+
+
+_leaves = st.one_of(st.none(), st.booleans(), st.integers(0, 3), st.sampled_from("abc"))
+_fields_of_pods = st.sampled_from(
+    ["containers", "env", "finalizers", "labels", "name", "ports", "selector", "status", "x"]
+)
+_anything = st.recursive(
+    _leaves,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(_fields_of_pods, below, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(
+    metadata=st.dictionaries(_fields_of_pods, _anything, max_size=3),
+    body=st.dictionaries(_fields_of_pods | st.just("spec"), _anything, max_size=4),
+    shape=st.sampled_from([SHAPE, BuiltInShape("pods")]),
+)
+def test_who_creates_owns_what_an_update_of_nothing_would_add(
+    metadata: JSONObject, body: JSONObject, shape: SchemaShape | BuiltInShape
+) -> None:
+    content = {**body, "metadata": metadata}
+    author = Author(operation="Update", name="me", api_version="v1")
+
+    slowly = updated({}, {"metadata": {}}, content, shape, author, now="now")
+
+    assert created(content, shape, author, now="now") == write(slowly)
