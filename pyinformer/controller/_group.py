@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 class ControllerGroup:
     """Runs controllers together: `async with ControllerGroup(a, b)`, or `await group.run()`.
 
+    Each controller works as soon as all of its own caches have synced, whatever becomes of the
+    others'; one that does not sync within its `sync_timeout_seconds` ends the group, since half a
+    program is not what was asked for. So what is in a cluster that may be down when this program
+    starts belongs into a controller and a group of its own. A cluster that goes down later
+    delays nobody: its caches stay as they are and catch up.
+
     Args:
         controllers: each with a name of its own; none of them started.
         factories: are started before the controllers, and closed after them.

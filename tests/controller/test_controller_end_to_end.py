@@ -267,6 +267,30 @@ async def test_an_owner_that_is_not_watched_never_looks_as_if_it_were_gone(
     assert {key for key, _ in seen.objects} == {"one/mine"}
 
 
+async def test_a_cluster_that_is_down_delays_no_controller_of_another(
+    apiserver: APIServer,
+) -> None:
+    with APIServer() as dead:
+        dead.faults.add(Fault(hang=True, times=None))
+        apiserver.create(config_map("a"))
+        seen, never = Seen(), Seen()
+        options = ControllerOptions(sync_timeout_seconds=2.0)
+        async with cluster_of(apiserver) as one, cluster_of(dead) as other:
+            works = Controller("works", seen, SharedInformer(one, "v1", "configmaps"))
+            waits = Controller(
+                "waits", never, SharedInformer(other, "v1", "configmaps"), options=options
+            )
+            group = ControllerGroup(waits, works)
+            starting = asyncio.create_task(group.start())
+            await until(lambda: seen.objects)
+            apiserver.create(config_map("b"))
+            await until(lambda: len(seen.objects) == 2)
+            assert not starting.done()
+            with pytest.raises(CacheSyncTimeoutError, match="configmaps"):
+                await starting
+        assert never.objects == []
+
+
 async def test_informers_of_several_selectors_are_one_primary(apiserver: APIServer) -> None:
     for colour in ("red", "blue"):
         metadata = {"name": colour, "namespace": "default", "labels": {"is": colour}}
