@@ -48,6 +48,7 @@ class Life:
         self._engines = tuple(engines)
         self._factories = tuple(factories)
         self._own_informers: list[SharedInformer[Any]] = []
+        self._deafen: list[Callable[[], None]] = []  # so that informers of others forget this life
         self._opening: anyio.CancelScope | None = None
         self._ended = anyio.Event()
         self._broken = anyio.Event()
@@ -207,7 +208,12 @@ class Life:
             if informer.crash is not None:
                 self.break_nowait(informer.crash)
 
+        def deaf() -> None:
+            if informer.on_crash is crashed:  # else somebody came later, and calls this one
+                informer.on_crash = before
+
         informer.on_crash = crashed
+        self._deafen.append(deaf)
 
     async def _close(self) -> None:
         for engine in self._engines:
@@ -215,6 +221,8 @@ class Life:
         await _together(engine.stop for engine in self._engines)
         await _together(informer.aclose for informer in self._own_informers)
         await _together(factory.aclose for factory in self._factories)
+        while self._deafen:
+            self._deafen.pop()()
 
 
 async def _together(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:

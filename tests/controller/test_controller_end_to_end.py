@@ -168,12 +168,15 @@ async def test_informers_of_others_live_on_and_those_that_it_started_end(
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         shared = factory.informer("v1", "configmaps")
         await factory.start()
+        of_factory = shared.on_crash
         alone = SharedInformer(cluster, "v1", "pods")
         controller = Controller("maps", Seen(), shared)
         controller.watches(alone, lambda one: one.key)
         async with controller:
             assert alone.is_running
+            assert shared.on_crash is not of_factory
         assert shared.is_running
+        assert shared.on_crash is of_factory  # what is closed is not kept by what lives on
         assert alone.is_closed
 
 
