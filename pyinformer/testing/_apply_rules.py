@@ -13,6 +13,7 @@ from pyinformer.testing._resources import ResourceType
 from pyinformer.testing._rules import (
     STATUS_KEEPS,
     check_name,
+    check_named,
     identity,
     keeps_metadata,
     without_status,
@@ -28,6 +29,7 @@ def check_configuration(
         group, _, version = api_version.rpartition("/")
         raise Failure(400, f"invalid object type: {group}/{version}, Kind={kind}")
     metadata = identity(resource, namespace, wanted)
+    check_named(metadata, name)
     check_name(metadata, name)
     if metadata.get("managedFields") is not None:
         raise Failure(400, "metadata.managedFields must be nil")

@@ -1,12 +1,13 @@
 """What a real server fills in on creation, as far as clients select by it or wait for it.
 
 What enters is a new object, changed in place: pods get their phase and the fields that selectors
-know, namespaces their finalizer and label, definitions of custom resources the conditions that
-say they are served.
+know, namespaces their finalizer and label, secrets their data, definitions of custom resources the
+conditions that say they are served.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 
 from pyinformer.apimachinery import JSONObject
@@ -24,6 +25,8 @@ def refill(resource: ResourceType, body: JSONObject) -> None:
     """Fill in what a later write has left out, in place."""
     if resource.qualified_name == "pods":
         _pod(body)
+    elif resource.qualified_name == "secrets":
+        _secret(body)
 
 
 def custom_resources(definition: JSONObject) -> list[ResourceType]:
@@ -63,6 +66,15 @@ def _pod(body: JSONObject) -> None:
     body["status"] = {"phase": "Pending", **(body.get("status") or {})}
 
 
+def _secret(body: JSONObject) -> None:
+    """Take in the plain text that clients may send; the server stores and shows data only."""
+    plain = body.pop("stringData", None) or {}
+    if plain:
+        encoded = {name: b64encode(str(text).encode()).decode() for name, text in plain.items()}
+        body["data"] = {**(body.get("data") or {}), **encoded}
+    body.setdefault("type", "Opaque")
+
+
 def _namespace(body: JSONObject) -> None:
     metadata = body["metadata"]
     label = {"kubernetes.io/metadata.name": metadata["name"]}
@@ -87,6 +99,7 @@ def _definition(body: JSONObject) -> None:
 
 _DEFAULTS: dict[str, Callable[[JSONObject], None]] = {
     "pods": _pod,
+    "secrets": _secret,
     "namespaces": _namespace,
     "customresourcedefinitions.apiextensions.k8s.io": _definition,
 }

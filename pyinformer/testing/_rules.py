@@ -30,6 +30,8 @@ _SERVER_OWNED = (
 )
 
 _OMITTED_IF_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
+_CONDITIONAL = ("leases.coordination.k8s.io", "poddisruptionbudgets.policy")
+"""Built-in resources that are only updated by who names a resource version."""
 _PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 STATUS_KEEPS = {"pods": ("ownerReferences",), "deployments.apps": ("labels",)}
 """What of the metadata a write of the status of a built-in object leaves alone."""
@@ -47,7 +49,7 @@ def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONOb
                 f" {name} ({expected})"
             )
             raise Failure(400, message)
-    metadata = dict(metadata)
+    metadata = _without_nulls(resource, metadata)
     if not resource.namespaced:
         metadata.pop("namespace", None)
     elif metadata.setdefault("namespace", namespace) != namespace:
@@ -56,6 +58,25 @@ def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONOb
         )
         raise Failure(400, message)
     return metadata
+
+
+def _without_nulls(resource: ResourceType, metadata: JSONObject) -> JSONObject:
+    """Return a copy of metadata in which labels and annotations are text; null is empty text."""
+    copied = dict(metadata)
+    for name in ("labels", "annotations"):
+        given = metadata.get(name) or {}
+        if not isinstance(given, dict):
+            given = {"": given}
+        found = {key: "" if value is None else value for key, value in given.items()}
+        if not all(isinstance(value, str) for value in found.values()):
+            message = (
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a'
+                f" {resource.kind}: metadata.{name} has to be a mapping of strings"
+            )
+            raise Failure(400, message)
+        if name in metadata:
+            copied[name] = found
+    return copied
 
 
 def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
@@ -114,8 +135,9 @@ def owned_by(body: JSONObject, managed: Managed | list[JSONValue]) -> JSONObject
 def check_unconditional(
     resource: ResourceType, metadata: JSONObject, name: str, *, whole: bool
 ) -> None:
-    """Refuse a client's update of a custom resource that names no resource version."""
-    if resource.list_shape == "custom" and not whole and not metadata.get("resourceVersion"):
+    """Refuse a client's update of a resource that wants to be told its resource version."""
+    is_strict = resource.list_shape == "custom" or resource.qualified_name in _CONDITIONAL
+    if is_strict and not whole and not metadata.get("resourceVersion"):
         sentence = "Invalid value: 0: must be specified for an update"
         cause = ("FieldValueInvalid", "metadata.resourceVersion", sentence)
         raise _failure.invalid(resource.plural, resource.group, name, [cause])
@@ -253,11 +275,29 @@ def held_for_dependents(before: JSONObject, options: JSONObject) -> JSONObject:
     Nobody collects them here, as beside a lone kube-apiserver: whoever asks for that has to remove
     the finalizer too.
     """
-    held_by = _PROPAGATION.get(str(options.get("propagationPolicy") or ""))
-    finalizers = before["metadata"].get("finalizers") or []
-    if held_by is None or held_by in finalizers:
+    policy = str(options.get("propagationPolicy") or "")
+    orphans = options.get("orphanDependents")
+    if not policy and orphans is not None:  # what older clients say
+        policy = "Orphan" if orphans else "Background"
+    if not policy:
         return before
-    return {**before, "metadata": {**before["metadata"], "finalizers": [*finalizers, held_by]}}
+    finalizers = before["metadata"].get("finalizers") or []
+    kept = [name for name in finalizers if name not in _PROPAGATION.values()]
+    wanted = [*kept, *([_PROPAGATION[policy]] if policy in _PROPAGATION else [])]
+    if sorted(wanted) == sorted(finalizers):
+        return before
+    return {**before, "metadata": {**before["metadata"], "finalizers": wanted}}
+
+
+def check_dependents(options: JSONObject) -> None:
+    """Refuse a deletion that says in two ways what becomes of dependents."""
+    if options.get("orphanDependents") is not None and options.get("propagationPolicy"):
+        sentence = (
+            f'Invalid value: "{options["propagationPolicy"]}": orphanDependents and'
+            " deletionPropagation cannot be both set"
+        )
+        cause = ("FieldValueInvalid", "propagationPolicy", sentence)
+        raise _failure.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
 
 
 def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:

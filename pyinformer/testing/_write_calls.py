@@ -57,7 +57,7 @@ class WriteCall:
         match self.route.verb:
             case "create":
                 record = writes.create(
-                    self.resource, self.route.namespace, self._object(), self._options()
+                    self.resource, self.route.namespace, self._new_object(), self._options()
                 )
                 return 201, _line(record.full)
             case "update":
@@ -128,6 +128,18 @@ class WriteCall:
         if self.query.get("propagationPolicy"):
             wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
         return wanted, self._options(wanted).dry_run
+
+    def _new_object(self) -> JSONObject:
+        """Return the body of a create, which has to be there, and of a custom one its kind, too."""
+        body = self._object()
+        is_typed = self.resource.list_shape != "custom" or body.get("kind")
+        if not self.body or not is_typed:
+            message = (
+                f"the object provided is unrecognized (must be of type {self.resource.kind}):"
+                " Object 'Kind' is missing"
+            )
+            raise Failure(400, message)
+        return body
 
     def _object(self) -> JSONObject:
         if not self.body:

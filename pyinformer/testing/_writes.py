@@ -12,7 +12,15 @@ import uuid
 from dataclasses import replace
 
 from pyinformer.apimachinery import JSONObject, JSONValue
-from pyinformer.testing import _apply_rules, _defaults, _failure, _fields, _managers, _rules
+from pyinformer.testing import (
+    _apply_rules,
+    _defaults,
+    _failure,
+    _fields,
+    _managers,
+    _rules,
+    _validation,
+)
 from pyinformer.testing._commits import Commits
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._managers import Author, Managed
@@ -134,6 +142,8 @@ class Writes(Commits):
             before = old.to_dict()
             wanted = {**body, "metadata": metadata}
             after = _rules.replaced(resource, before, wanted, subresource, options.whole)
+            if resource.qualified_name == "secrets":
+                _defaults.refill(resource, after)
             managed = self._owners(resource, before, after, options, subresource)
             return self._replace(old, before, _rules.owned_by(after, managed), options)
 
@@ -247,6 +257,7 @@ class Writes(Commits):
         """
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
+            _rules.check_dependents(options)
             _rules.check_delete(resource, old, options.get("preconditions") or {})
             before = _rules.held_for_dependents(old.to_dict(), options)
             grace = 0 if at_once else _rules.grace_seconds(resource, before, options)
@@ -258,8 +269,11 @@ class Writes(Commits):
                 if before["kind"] == "Pod" and not at_once:  # its kubelet is told first
                     self._put(resource, self._doomed(before, 0), terms)
                 return old if dry_run else self._remove(resource, old.key), True
-            if "deletionTimestamp" in before["metadata"] and before == old.to_dict():
-                return old, False
+            left = before["metadata"].get("deletionGracePeriodSeconds", 0)
+            if "deletionTimestamp" in before["metadata"] and grace >= left:
+                if before == old.to_dict():
+                    return old, False
+                return self._put(resource, before, terms), False
             return self._put(resource, self._doomed(before, grace), terms), False
 
     def delete_collection(
@@ -294,8 +308,10 @@ class Writes(Commits):
             raise _failure.already_exists(resource, name)
         metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._timestamp(0.0)
-        for forbidden in ("deletionTimestamp", "resourceVersion", "generation"):
+        for forbidden in _validation.NOT_TAKEN:
             metadata.pop(forbidden, None)
+        if not options.whole:
+            _validation.check_metadata(resource, name, {}, metadata)
         created = _rules.typed(resource, body, metadata)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
             created.pop("status", None)  # kubelets create their nodes with it
@@ -355,6 +371,8 @@ class Writes(Commits):
         if after == before:
             return old
         _rules.check_finalizers(resource, before, after)
+        if not options.whole:
+            _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
         if _rules.is_free_to_go(before, after):
             if not options.dry_run:
                 self._remove(resource, old.key)

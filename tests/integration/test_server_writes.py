@@ -613,6 +613,83 @@ class TestReplace:
         assert refused.status == 422
         assert refused.json["details"]["causes"][0]["field"] == "fieldManager"
 
+    def test_some_built_in_resources_want_to_be_told_the_version(self, place: Place) -> None:
+        for plural, api_version, kind in (
+            ("leases", "coordination.k8s.io/v1", "Lease"),
+            ("poddisruptionbudgets", "policy/v1", "PodDisruptionBudget"),
+        ):
+            path = place.path(plural, "a", api_version)
+            body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": {}}
+            place.created(place.path(plural, "", api_version), body)
+            refused = place.send("PUT", path, body)
+            assert refused.status == 422
+            assert refused.json["details"]["causes"][0]["field"] == "metadata.resourceVersion"
+
+
+class TestMetadata:
+    """What every object says of itself."""
+
+    def refused(self, place: Place, metadata: JSONObject) -> list[str]:
+        """Return the fields that creating a config map with this metadata is refused for."""
+        answer = place.send("POST", place.path("configmaps"), config_map({}, **metadata))
+        assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+        return [cause["field"] for cause in answer.json["details"]["causes"]]
+
+    def test_a_finalizer_has_a_domain(self, server: Server, place: Place) -> None:
+        assert self.refused(place, {"finalizers": ["cleanup"]}) == ["metadata.finalizers[0]"]
+        path = place.path("configmaps", "a")
+        place.created(place.path("configmaps"), config_map({}, finalizers=["orphan"]))
+        late = place.patch(path, {"metadata": {"finalizers": ["orphan", "cleanup"]}})
+        assert late.status == 422
+        assert place.apply(path, config_map({}, finalizers=["tidy"]), "me").status == 422
+        serve_custom(server)
+        shapeds = place.path("shapeds", "", CUSTOM)
+        body = custom("Shaped", {}, metadata={"finalizers": ["cleanup"]})
+        assert place.send("POST", shapeds, body).status == 201
+
+    def test_an_owner_is_complete_and_one_is_the_controller(self, place: Place) -> None:
+        uid = "00000000-0000-4000-8000-000000000000"
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": uid}
+        for field in owner:
+            fields = self.refused(place, {"ownerReferences": [{**owner, field: ""}]})
+            assert f"metadata.ownerReferences[0].{field}" in fields
+        controller = {**owner, "controller": True}
+        two = [controller, {**controller, "uid": uid.replace("8", "9")}]
+        assert self.refused(place, {"ownerReferences": two}) == ["metadata.ownerReferences"]
+        place.created(place.path("configmaps"), config_map({}, ownerReferences=[owner, two[1]]))
+
+    def test_labels_and_annotations_are_text(self, place: Place) -> None:
+        stored = place.created(
+            place.path("configmaps"), config_map({}, labels={"a": None}, annotations={"b": None})
+        )
+        assert stored["metadata"]["labels"] == {"a": ""}
+        assert stored["metadata"]["annotations"] == {"b": ""}
+        for name in ("labels", "annotations"):
+            body = config_map({}, "b", **{name: {"a": 1}})
+            assert place.send("POST", place.path("configmaps"), body).status == 400
+
+    def test_what_the_server_owns_is_not_taken_from_a_client(self, place: Place) -> None:
+        given: Any = {"deletionGracePeriodSeconds": 9, "selfLink": "/x", "deletionTimestamp": None}
+        stored = place.created(place.path("configmaps"), config_map({}, **given))
+        assert not given.keys() & stored["metadata"].keys()
+
+    def test_nothing_is_created_of_nothing(self, server: Server, place: Place) -> None:
+        serve_custom(server)
+        shapeds = place.path("shapeds", "", CUSTOM)
+        assert place.send("POST", place.path("configmaps")).status == 400
+        assert place.send("POST", shapeds, {"metadata": {"name": "a"}}).status == 400
+        nameless = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a"}}
+        assert place.apply(place.path("configmaps", "a"), nameless, "me").status == 400
+
+    def test_plain_text_of_a_secret_is_stored_encoded(self, place: Place) -> None:
+        body = {"metadata": {"name": "a"}, "stringData": {"p": "w"}}
+        stored = place.created(place.path("secrets"), body)
+        assert (stored["data"], stored["type"]) == ({"p": "dw=="}, "Opaque")
+        assert "stringData" not in stored
+        again = place.patched(place.path("secrets", "a"), {"stringData": {"q": "w"}})
+        assert again["data"] == {"p": "dw==", "q": "dw=="}
+        assert "stringData" not in again
+
 
 class TestGeneration:
     """`metadata.generation`."""
@@ -750,6 +827,40 @@ class TestDeletion:
         held = place.send("DELETE", path, propagationPolicy=policy).json
         assert held["metadata"]["finalizers"] == [finalizer]
         place.patched(path, {"metadata": {"finalizers": None}})
+        assert place.send("GET", path).status == 404
+
+    def test_a_later_deletion_decides_anew_about_dependents(self, place: Place) -> None:
+        path = place.path("configmaps", "a")
+        place.created(place.path("configmaps"), config_map({}))
+        place.send("DELETE", path, propagationPolicy="Foreground")
+        held = place.send("DELETE", path, {"propagationPolicy": "Orphan"}).json
+        assert held["metadata"]["finalizers"] == ["orphan"]
+        assert place.send("DELETE", path).json["metadata"]["finalizers"] == ["orphan"]
+        assert place.send("DELETE", path, {"propagationPolicy": "Background"}).status == 200
+        assert place.send("GET", path).status == 404
+
+    def test_dependents_may_be_spared_in_the_old_way(self, place: Place) -> None:
+        path = place.path("configmaps", "a")
+        place.created(place.path("configmaps"), config_map({}))
+        both = {"orphanDependents": True, "propagationPolicy": "Orphan"}
+        assert place.send("DELETE", path, both).status == 422
+        held = place.send("DELETE", path, {"orphanDependents": True}).json
+        assert held["metadata"]["finalizers"] == ["orphan"]
+        assert place.send("DELETE", path, {"orphanDependents": False}).status == 200
+        assert place.send("GET", path).status == 404
+
+    def test_grace_is_shortened_and_never_prolonged(self, place: Place) -> None:
+        path = place.path("pods", "a")
+        spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+        place.created(place.path("pods"), {"metadata": {"name": "a"}, "spec": spec})
+        graces = [
+            place.send("DELETE", path, gracePeriodSeconds=seconds).json["metadata"][
+                "deletionGracePeriodSeconds"
+            ]
+            for seconds in ("20", "5", "10")
+        ]
+        assert graces == [20, 5, 5]
+        assert place.send("DELETE", path, gracePeriodSeconds="0").status == 200
         assert place.send("GET", path).status == 404
 
     def test_in_the_background_nothing_is_held(self, place: Place) -> None:
