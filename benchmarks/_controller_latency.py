@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections.abc import Sequence
 
 from benchmarks._config_maps import config_map_name
@@ -112,8 +113,8 @@ async def _run(cluster: Cluster, objects: int, period: float, span_seconds: floa
                 for number in range(objects):
                     controller.enqueue(f"default/{config_map_name(number)}")
             await probe.has_reminder.wait()
-            for number in range(events):
-                await _touch(cluster, number * objects // events)
+            for number in random.Random(events).sample(range(objects), events):
+                await _touch(cluster, number)
                 await asyncio.sleep(span_seconds / per_span)
             await probe.has_every_event.wait()
     return probe
