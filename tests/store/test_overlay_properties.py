@@ -1,4 +1,7 @@
-"""Against a model: whatever is late, a read after an own write returns at least that write.
+"""Against a model: a read after an own write returns at least that write, and nothing is lost.
+
+Whatever was read and is so no more is told: by an event, or as unheard. So whoever acts on what is
+read, each time that something is told, ends with what there is.
 
 Hypothesis chooses who writes what, when answers come, when events come, when the connection breaks
 and everything is listed anew, when bookmarks come. The server is a list of changes; the cache is a
@@ -68,15 +71,40 @@ class Reads(RuleBasedStateMachine):
         self.position = "1"
         self.buried: set[tuple[str, str]] = set()
         self.listing: int | None = None
+        self.woken: set[str] = set()  # keys and nodes that something was told of
+        self.acted: dict[str, object] = {}  # what was read of each when somebody last looked
         self.store: Indexer[Any] = Indexer()
         self.store.add_index("node", node_of)
         self.overlay: Overlay[Any] = Overlay(
             self.store.get,
             lambda: self.position,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
+            on_unheard=self.unheard,
             selective=selective,
         )
         self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+
+    def unheard(self, was: KubeObject[Any], now: KubeObject[Any] | None) -> None:
+        """Wake as a controller's sources do."""
+        told = set() if now is None else {str(now.key), node_of(now)}
+        self.woken |= {str(was.key), node_of(was)} - told
+
+    def tell(self, *states: KubeObject[Any] | None) -> None:
+        """Wake as a controller's sources do for an event."""
+        for state in states:
+            if state is not None:
+                self.woken |= {str(state.key), node_of(state)}
+
+    def read(self, target: str) -> object:
+        """Read what a reconcile of a key, or of a node, would act on."""
+        if target in NODES:
+            return {(obj.key, version_of(obj)) for obj in self.lister.by_index("node", target)}
+        return version_of(self.lister.get(target))
+
+    @rule(of=st.sampled_from([*KEYS, *NODES]))
+    def act(self, of: str) -> None:
+        self.woken.discard(of)
+        self.acted[of] = self.read(of)
 
     def change(self, key: str, state: State) -> State:
         """Write on the server."""
@@ -158,6 +186,7 @@ class Reads(RuleBasedStateMachine):
             event = Added(new) if old is None else Updated(old, new)
         self.store.apply_nowait(event)
         self.overlay.observe(event)
+        self.tell(old, None if isinstance(event, Deleted) else new)
         self.position = str(state.version)
 
     @precondition(lambda self: not any(isinstance(each, int) for each in self.stream))
@@ -180,10 +209,14 @@ class Reads(RuleBasedStateMachine):
             state = [each for each in self.history[key] if each.version <= at][-1]
             if state.is_cached:
                 objects[key] = record(key, state.uid, state.version, state.node)
+        before = {key: self.store.get(key) for key in KEYS}
         for _ in self.store.replace_nowait(objects, str(at)):
             pass
         self.position = str(at)
         self.overlay.sweep()
+        for key, old in before.items():
+            if version_of(old) != version_of(objects.get(key)):
+                self.tell(old, objects.get(key))
         self.overlay.confirm(self.position)
         self.stream = [
             each
@@ -248,6 +281,14 @@ class Reads(RuleBasedStateMachine):
         assert not self.overlay.entries
         served = {k: s[-1].version for k, s in self.history.items() if s[-1].is_cached}
         assert {obj._key: version_of(obj) for obj in self.lister.list()} == served
+        nothing: dict[str, object] = {node: set() for node in NODES} | dict.fromkeys(KEYS, 0)
+        lost = [
+            target
+            for target in (*KEYS, *NODES)
+            if target not in self.woken
+            and self.acted.get(target, nothing.get(target)) != self.read(target)
+        ]
+        assert lost == [], "who acted on these will never look again"
 
 
 TestReads = Reads.TestCase
