@@ -551,6 +551,38 @@ async def test_a_deadline_during_the_drain_does_not_lead_to_a_second_cancellatio
     assert asyncio.get_running_loop().time() == 14.0
 
 
+async def test_a_deadline_after_the_drain_does_not_cut_the_clean_up_short() -> None:
+    ended_at = list[float]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await elapse(10.0)  # past the deadline
+            ended_at.append(asyncio.get_running_loop().time())
+
+    times = {"reconcile_timeout_seconds": 10.0, "drain_timeout_seconds": 5.0, "grace_seconds": 60.0}
+    async with running(reconcile, **times) as (_, said):
+        said.say("default/a")
+        await elapse(0.0)
+    assert ended_at == [15.0]
+
+
+async def test_without_a_grace_a_cancelled_reconcile_still_gets_its_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def reconcile(request: Request, obj: object) -> None:
+        await asyncio.Event().wait()
+
+    times = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 0.0}
+    async with running(reconcile, initial_backoff_seconds=50.0, **times) as (controller, said):
+        said.say("default/a")
+        await elapse(10.0)
+        status = controller.status()
+    assert (status.outcomes["timeout"], status.late_results) == (1, 0)
+    assert "ignores its cancellation" not in caplog.text
+
+
 async def test_closing_in_the_middle_of_a_reconcile_waits_for_everything_but_that() -> None:
     story = list[str]()
 
