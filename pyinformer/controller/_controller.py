@@ -68,9 +68,8 @@ class Controller(Generic[V]):
 
     Args:
         name: names it in logs, metrics and status.
-        reconcile: `reconcile(request, obj)`; obj is the cached state of the primary, None if it
-            is gone, which an object that has left a selector of the primary's is, too. It may be
-            asynchronous, or plain, and then runs in a thread.
+        reconcile: `reconcile(request, obj)`; obj is the cached state, None if it is gone or has
+            left a selector. It may be asynchronous, or plain, and then runs in a thread.
         primary: whose objects are reconciled; several informers if they are in several clusters
             or namespaces. None for a controller that is woken by other sources only.
         workers: how many objects are reconciled at a time; one object never is twice.
@@ -187,8 +186,7 @@ class Controller(Generic[V]):
 
         Args:
             informer: of the watched resource.
-            mapping: returns keys, requests, or None; it must be quick and must not wait. What a
-                selector of the primary's leaves out, it must not name: that looks as if gone.
+            mapping: returns keys, requests, or None; it must be quick and must not wait.
             predicate: drops changes that do not matter, before they are mapped.
 
         Raises:

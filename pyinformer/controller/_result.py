@@ -46,4 +46,8 @@ Reconcile: TypeAlias = Callable[
 ]
 """Makes the world as the object wishes it; None stands for an object that is gone.
 
+An object that a selector of the primary leaves out cannot be told from one that is gone: a mapping
+or a timer must not name such, and owners of that sort are not requested. What it raises is a
+failure, whatever it is, but for SystemExit and KeyboardInterrupt, which end the program.
+
 A plain function runs in a thread. It is never called twice at once for one key."""
