@@ -62,7 +62,7 @@ def _definitions(target: str) -> Iterator[JSONObject]:
 
 def _load(target: str) -> object:
     module, colon, name = target.partition(":")
-    if not (module and colon and name):
+    if not (module and colon and name) or module.startswith("."):
         raise InvalidArgumentError(target, "write module:name, such as my_operator:Database")
     folder = str(Path.cwd())
     if (

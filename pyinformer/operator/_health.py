@@ -50,8 +50,8 @@ class HealthServer:
         connection_seconds: float = _CONNECTION_SECONDS,
     ) -> None:
         check_seconds("connection_seconds", connection_seconds)
-        if not 0 <= port <= _MAX_PORT:
-            raise InvalidArgumentError("port", f"is 0 to {_MAX_PORT}, not {port}")
+        if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
+            raise InvalidArgumentError("port", f"is 0 to {_MAX_PORT}, not {port!r}")
         self._checks = dict(checks)
         self._host = host
         self._port = port

@@ -6,7 +6,7 @@ sees what is done to it. An object that does not fit stays cached and fails its 
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,14 @@ from pyinformer.apimachinery import (
 
 M = TypeVar("M")
 
+_OBJECTS: Final = (
+    msgspec.inspect.StructType,
+    msgspec.inspect.DataclassType,
+    msgspec.inspect.TypedDictType,
+    msgspec.inspect.DictType,
+)
+"""What an object can be decoded into."""
+
 
 def check_model(model: type[object]) -> None:
     """Refuse what nothing can be decoded into.
@@ -31,10 +39,10 @@ def check_model(model: type[object]) -> None:
     if hasattr(model, "model_validate_json") or hasattr(model, "openapi_types"):
         return
     try:
-        is_known = not isinstance(msgspec.inspect.type_info(model), msgspec.inspect.CustomType)
-    except TypeError:
-        is_known = False
-    if not is_known:
+        is_object = isinstance(msgspec.inspect.type_info(model), _OBJECTS)
+    except (TypeError, NameError):  # no type, or one with fields of names that nobody defined
+        is_object = False
+    if not is_object:
         name = getattr(model, "__name__", repr(model))
         reason = f"nothing can be decoded into {name}: make it a msgspec.Struct or a dataclass"
         raise InvalidTypeError("model", reason)

@@ -7,7 +7,6 @@ itself: two of them in one process know nothing of each other.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from os import PathLike
@@ -37,11 +36,13 @@ from pyinformer.operator._reconciler import (
     Reconciler,
     Watched,
     check_function,
+    check_selectors,
+    check_terms,
     checked_model,
     checked_owned,
     checked_watched,
 )
-from pyinformer.operator._run import OperatorRun
+from pyinformer.operator._run import OperatorRun, be_the_program, check_no_loop
 from pyinformer.sources._predicates import PredicateFunction
 from pyinformer.sources._request import Request
 from pyinformer.transport import ClusterConfig
@@ -79,12 +80,12 @@ class Operator:
         metrics: where occurrences are counted.
 
     Raises:
-        InvalidArgumentError: the name is empty.
+        InvalidArgumentError: the name is no text, or empty.
     """
 
     def __init__(self, name: str, *, metrics: Metrics = NO_METRICS) -> None:
-        if not name:
-            raise InvalidArgumentError("name", "is empty; it names the operator in logs")
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError("name", f"is {name!r}; it names the operator in logs")
         self.name: str = name
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
@@ -166,12 +167,15 @@ class Operator:
         Raises:
             InvalidArgumentError: something malformed, or the name is taken.
             InvalidTypeError: nothing can be decoded into the model.
-            InvalidHandlerError: raised by the decorator if the function cannot be called so.
+            InvalidSelectorError: a selector cannot be parsed.
+            InvalidHandlerError: the predicate, a mapping or the function cannot be called so.
         """
         resource = GroupVersionResource.of(api_version, plural)
         chosen = plural if name is None else name
         owned, watched = checked_owned(owns), checked_watched(watches)
         checked = checked_model(model, resource)
+        check_terms(workers, predicate, options)
+        check_selectors(resource, label_selector, field_selector)
 
         def register(function: Callable[[Request, Any, Cluster], _R], /) -> Any:  # noqa: ANN401
             check_function(function)
@@ -275,7 +279,7 @@ class Operator:
             namespaces: what to follow; None for all namespaces.
 
         Returns:
-            The controllers in the order of their registration.
+            In the order of their registration.
 
         Raises:
             InvalidArgumentError: an argument cannot work.
@@ -304,8 +308,8 @@ class Operator:
             InvalidArgumentError: nothing is registered, or an argument cannot work.
         """
         if not self._reconcilers:
-            reason = "nothing is registered; decorate a function with @app.reconcile(...)"
-            raise InvalidArgumentError("operator", f"{self.name}: {reason}")
+            reason = f"{self.name}: nothing is registered; decorate a function: @app.reconcile(...)"
+            raise InvalidArgumentError("operator", reason)
         checked = checked_namespaces(namespaces) or None
         return OperatorRun(
             cluster,
@@ -365,34 +369,32 @@ class Operator:
             context: the context in the kubeconfig; None for its current one.
             server: the URL of a server that asks for no credentials, instead of a kubeconfig.
             config: a configuration of your own, instead of a kubeconfig.
-            health_host: where `/healthz` and `/readyz` are answered. In a pod, the kubelet asks at
-                the pod's address: give `"0.0.0.0"` there.
+            health_host: where `/healthz` and `/readyz` are answered; `"0.0.0.0"` in a pod, where
+                the kubelet asks at the pod's address.
             health_port: on which port; 0 for any that is free, None for nowhere.
 
         Raises:
             SystemExit: it could not start or go on, with the reason as its message, which Python
                 prints; the exit status is 1.
+            LifecycleError: an event loop runs here already: await `run_async` in it.
             InternalError: something inside crashed.
         """
+        check_no_loop()
 
         async def main() -> None:
-            async with connect(
-                kubeconfig, context=context, server=server, config=config
-            ) as cluster:
+            where = connect(kubeconfig, context=context, server=server, config=config)
+            async with where as cluster:
                 await self.run_async(
-                    cluster,
-                    namespaces=namespaces,
-                    health_host=health_host,
-                    health_port=health_port,
+                    cluster, namespaces=namespaces, health_host=health_host, health_port=health_port
                 )
 
         try:
-            asyncio.run(main())
+            be_the_program(main)
         except InternalError:
             raise
         except InformerError as error:
-            lines = (f"{self.name}: {error}", *getattr(error, "__notes__", ()))
-            raise SystemExit("\n".join(lines)) from error
+            notes = getattr(error, "__notes__", ())
+            raise SystemExit("\n".join((f"{self.name}: {error}", *notes))) from error
 
     def __repr__(self) -> str:
         return f"<Operator {self.name} with {', '.join(self._reconcilers) or 'no reconcile'}>"

@@ -7,7 +7,7 @@ out comes a frozen record, and the function as a Controller calls it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
@@ -20,11 +20,11 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster import Cluster
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._result import Reconcile, Result
-from pyinformer.informer._scope import Selector
+from pyinformer.informer._scope import Scope, Selector
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._models import check_model, decode
 from pyinformer.sources._mapping import MappingFunction, check_mapping
-from pyinformer.sources._predicates import PredicateFunction
+from pyinformer.sources._predicates import PredicateFunction, check_plain
 from pyinformer.sources._request import Request
 from pyinformer.tasks import check_callable
 
@@ -174,11 +174,42 @@ def checked_watched(
     return tuple(found)
 
 
+def check_selectors(resource: GroupVersionResource, labels: Selector, fields: Selector) -> None:
+    """Refuse at once what an informer would refuse when the operator starts.
+
+    Raises:
+        InvalidSelectorError: one of them cannot be parsed.
+    """
+    Scope.of(resource.api_version, resource.resource, None, labels, fields)
+
+
+def check_terms(
+    workers: int,
+    predicate: PredicateFunction[None] | None,
+    options: ControllerOptions | None,
+) -> None:
+    """Refuse at once what a controller would refuse when the operator starts.
+
+    Raises:
+        InvalidArgumentError: one of them cannot work.
+        InvalidHandlerError: the predicate cannot be called with two states.
+    """
+    if not isinstance(workers, int) or workers < 1:
+        raise InvalidArgumentError("workers", f"{workers!r}; 1 is the least")
+    if options is not None and not isinstance(options, ControllerOptions):
+        reason = f"is a ControllerOptions, not {type(options).__name__}"
+        raise InvalidArgumentError("options", reason)
+    if predicate is not None:
+        check_plain(predicate, "predicate(old, new)", 2)
+
+
 def _list(argument: str, given: Sequence[Any]) -> Sequence[Any]:
-    if isinstance(given, str) or (given and isinstance(given[0], str)):
-        reason = f"is a list of tuples: {argument}=[{given!r}]"
-        raise InvalidArgumentError(argument, reason)
-    return given
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidArgumentError(argument, f"is a list of tuples, not {given!r}")
+    found = tuple(given)
+    if found and isinstance(found[0], str):
+        raise InvalidArgumentError(argument, f"is a list of tuples: {argument}=[{given!r}]")
+    return found
 
 
 def _entry(argument: str, entry: tuple[Any, ...], size: int) -> tuple[Any, ...]:

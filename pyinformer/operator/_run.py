@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Self, final
@@ -33,6 +33,48 @@ from pyinformer.operator._health import HealthServer
 from pyinformer.tasks import close_behind
 
 _log = logging.getLogger("pyinformer.controller")
+
+
+def check_no_loop() -> None:
+    """Refuse to be a program where one runs already.
+
+    Raises:
+        LifecycleError: in an event loop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    reason = "run() has an event loop of its own: inside of one, await run_async(cluster)"
+    raise LifecycleError(reason)
+
+
+def be_the_program(main: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a coroutine function in a loop of its own, as `asyncio.run` does, but to an end.
+
+    What ignores its cancellation is named and left behind; `asyncio.run` would wait for it.
+
+    Raises:
+        Exception: whatever it raised.
+    """
+    runner = asyncio.Runner()
+    try:
+        runner.run(main())
+    finally:
+        if runner.run(_others_have_ended()):
+            runner.close()
+
+
+async def _others_have_ended() -> bool:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if not others:
+        return True
+    _, stubborn = await asyncio.wait(others, timeout=_END_SECONDS)
+    for task in stubborn:
+        _log.error("%s ignores its cancellation; the program ends without it", task.get_name())
+    return not stubborn
 
 
 @final
@@ -204,6 +246,7 @@ class OperatorRun:
 
 
 _REPORT_SECONDS = 5.0  # a start takes less; who waits longer wants to know what for
+_END_SECONDS = 2.0  # what was told before, by its controller, has had its grace already
 _HELP = (
     "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
     " correct the name"

@@ -51,12 +51,11 @@ def structural_schema(model: type) -> JSONObject:
 
 
 def _json_schema(model: Any, name: str) -> JSONObject:  # noqa: ANN401 - any kind of model
-    if hasattr(model, "model_json_schema"):
-        return cast("JSONObject", model.model_json_schema(mode="validation"))
-
     try:
+        if hasattr(model, "model_json_schema"):
+            return cast("JSONObject", model.model_json_schema(mode="validation"))
         return msgspec.json.schema(model, schema_hook=_unknown)
-    except (TypeError, RuntimeError) as error:  # what it cannot describe
+    except (TypeError, RuntimeError, NameError) as error:  # what cannot be described
         raise InvalidModelError(name, "", " ".join(str(error).split())) from error
 
 

@@ -137,7 +137,13 @@ def test_models_are_taken(model: Any) -> None:
     check_model(model)
 
 
-@pytest.mark.parametrize("model", [5, "Database", object(), type("Plain", (), {})])
+class _Undefined(msgspec.Struct):
+    spec: Nowhere  # type: ignore[name-defined]  # noqa: F821 - what a user forgets
+
+
+@pytest.mark.parametrize(
+    "model", [5, "Database", object(), type("Plain", (), {}), int, list, Any, _Undefined]
+)
 def test_what_nothing_can_be_decoded_into_is_refused(model: Any) -> None:
     with pytest.raises(InvalidTypeError, match="model"):
         check_model(model)

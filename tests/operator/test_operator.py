@@ -15,6 +15,7 @@ from pyinformer.apimachinery import (
     InternalError,
     InvalidArgumentError,
     InvalidHandlerError,
+    InvalidSelectorError,
     InvalidTypeError,
     LifecycleError,
     NotCachedError,
@@ -467,6 +468,12 @@ _Declared = custom_resource("acme.io/v1", "others")(_Other)
         pytest.param({"model": 5}, InvalidTypeError, "nothing can be decoded", id="no-model"),
         pytest.param({"model": _Declared}, InvalidArgumentError, "is declared as", id="declared"),
         pytest.param({"owns": ("v1", "pods")}, InvalidArgumentError, "a list", id="owns-flat"),
+        pytest.param({"owns": None}, InvalidArgumentError, "list of tuples", id="owns-none"),
+        pytest.param({"workers": 0}, InvalidArgumentError, "1 is the least", id="no-worker"),
+        pytest.param({"options": {}}, InvalidArgumentError, "ControllerOptions", id="options"),
+        pytest.param({"predicate": 3}, InvalidHandlerError, "predicate", id="bad-predicate"),
+        pytest.param({"label_selector": "a in ("}, InvalidSelectorError, "a in", id="labels"),
+        pytest.param({"field_selector": "a"}, InvalidSelectorError, "a", id="fields"),
         pytest.param({"owns": ["pods"]}, InvalidArgumentError, "a list", id="owns-text"),
         pytest.param({"owns": [("pods", "v1")]}, InvalidArgumentError, "swapped", id="swapped"),
         pytest.param({"owns": [("v1",)]}, InvalidArgumentError, "is not like", id="owns-short"),
@@ -498,5 +505,20 @@ def test_a_name_is_taken_once() -> None:
 
     with pytest.raises(InvalidArgumentError, match="'pods' is registered already"):
         app.reconcile("v1", "pods")(_Seen())
-    with pytest.raises(InvalidArgumentError, match="name"):
-        Operator("")
+    for wrong in ("", 7):
+        with pytest.raises(InvalidArgumentError, match="name"):
+            Operator(wrong)  # type: ignore[arg-type]  # what a user gives
+
+
+def test_owned_resources_may_come_from_a_generator() -> None:
+    app = Operator("test")
+    pairs: Any = (("apps/v1", plural) for plural in ("deployments", "statefulsets"))
+    app.reconcile("v1", "pods", owns=pairs)(_Seen())
+
+
+async def test_inside_of_a_loop_run_says_what_to_call() -> None:
+    app = Operator("test")
+    app.reconcile("v1", "pods")(_Seen())
+
+    with pytest.raises(LifecycleError, match=r"await run_async\(cluster\)"):
+        app.run(server="http://127.0.0.1:1", health_port=None)

@@ -18,17 +18,24 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS = 30.0
 _PROGRAM = """
-import logging, sys
+import asyncio, logging, sys
 import pyinformer
 
 logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
 app = pyinformer.Operator("db-operator")
-options = pyinformer.ControllerOptions(sync_timeout_seconds={sync_seconds})
+options = pyinformer.ControllerOptions(
+    sync_timeout_seconds={sync_seconds}, drain_timeout_seconds=0.1, grace_seconds=0.1
+)
 
 
 @app.reconcile("acme.io/v1", "{plural}", options=options)
 async def reconcile(request, obj, cluster):
     print(f"reconciled {{request}}", flush=True)
+    while {stubborn}:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
 
 
 app.run(server="{url}", health_port={port})
@@ -48,7 +55,8 @@ def api() -> Iterator[APIServer]:
 
 def command(api: APIServer, **parts: object) -> list[str]:
     """Return the command line of an operator."""
-    chosen = {"sync_seconds": 60, "plural": "databases", "port": 0, "url": api.url, **parts}
+    chosen = {"sync_seconds": 60, "plural": "databases", "port": 0, "url": api.url}
+    chosen |= {"stubborn": False, **parts}
     return [sys.executable, "-c", _PROGRAM.format(**chosen)]
 
 
@@ -63,6 +71,17 @@ def test_a_signal_ends_it_with_status_0(api: APIServer, sent: signal.Signals) ->
     assert (program.returncode, output) == (0, "ended\n")
     assert "health is answered at http://127.0.0.1:" in errors
     assert "Traceback" not in errors
+
+
+def test_a_reconcile_that_ignores_its_cancellation_does_not_keep_it(api: APIServer) -> None:
+    with running(command(api, stubborn=True), errors=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "reconciled default/a\n"
+        program.send_signal(signal.SIGTERM)
+        output, errors = program.communicate(timeout=_WAIT_SECONDS)
+
+    assert (program.returncode, output) == (0, "ended\n")
+    assert "ignores its cancellation; the program ends without it" in errors
 
 
 def test_a_signal_ends_it_while_it_waits_for_its_caches(api: APIServer) -> None:

@@ -272,3 +272,17 @@ _PYDANTIC: dict[str, Any] = {
         "nullable": True,
     },
 }
+
+
+class _Undefined(msgspec.Struct):
+    spec: Nowhere  # type: ignore[name-defined]  # noqa: F821 - what a user forgets
+
+
+class _UndefinedPydantic(pydantic.BaseModel):
+    spec: Nowhere  # type: ignore[name-defined]  # noqa: F821 - what a user forgets
+
+
+@pytest.mark.parametrize("model", [_Undefined, _UndefinedPydantic])
+def test_a_name_that_nobody_defined_is_an_error_of_the_model(model: Any) -> None:
+    with pytest.raises(InvalidModelError, match="Nowhere"):
+        structural_schema(model)
