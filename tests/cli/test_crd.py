@@ -99,6 +99,7 @@ def test_an_operator_is_printed_as_all_of_its_models(program: Path) -> None:
     ("target", "words"),
     [
         pytest.param("my_operator", "write module:name", id="no-name"),
+        pytest.param(".my_operator:Database", "write module:name", id="relative"),
         pytest.param(":Database", "write module:name", id="no-module"),
         pytest.param("not_there:Database", "there is no module 'not_there'", id="unknown-module"),
         pytest.param("my_operator.deep:X", "there is no module", id="unknown-submodule"),
