@@ -13,7 +13,8 @@ def check_seconds(name: str, seconds: float) -> None:
     Raises:
         InvalidArgumentError: naming the argument.
     """
-    usable = isinstance(seconds, int | float) and seconds >= 0 and math.isfinite(seconds)
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    usable = is_number and seconds >= 0 and math.isfinite(seconds)
     if not usable:
         reason = f"{seconds!r} is no duration; give seconds, 0 or more"
         raise InvalidArgumentError(name, reason)
