@@ -568,6 +568,23 @@ async def test_a_deadline_after_the_drain_does_not_cut_the_clean_up_short() -> N
     assert ended_at == [15.0]
 
 
+async def test_a_deadline_leaves_no_cancellation_behind_for_the_next_reconcile() -> None:
+    pending = list[int]()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        pending.append(task.cancelling())
+        if len(pending) == 1:
+            await asyncio.Event().wait()
+
+    async with running(reconcile, reconcile_timeout_seconds=1.0) as (controller, said):
+        said.say("default/a")
+        await elapse(10.0)
+        assert controller.status().outcomes["timeout"] == 1
+    assert pending == [0, 0]
+
+
 async def test_without_a_grace_a_cancelled_reconcile_still_gets_its_turn(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
