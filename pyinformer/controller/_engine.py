@@ -208,6 +208,10 @@ class Engine(Generic[V]):
         """Wait for nobody any more."""
         self._slots.force_nowait()
 
+    def throw_out_abandoned(self) -> None:
+        """End the reconciles that ignored everything else: the program is ending."""
+        self._tasks.throw_out_abandoned()
+
     def excuse_current(self) -> None:
         """Let the reconcile that this is called from end in its own time."""
         self._slots.excuse_current()

@@ -140,6 +140,9 @@ class Life:
                 await self._ended.wait()
             finally:
                 await self.aclose()
+                # Else the loop would wait for them when the program ends, without a bound.
+                for engine in self._engines:
+                    engine.throw_out_abandoned()
 
     def ask_nowait(self) -> None:
         """Ask for the end: run() stops in order, also in the middle of the start."""

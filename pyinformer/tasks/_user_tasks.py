@@ -110,6 +110,7 @@ class UserTasks:
         self._on_crash = on_crash
         self._running: dict[asyncio.Task[None], UserTask] = {}
         self._abandoned: dict[asyncio.Task[None], str] = {}
+        self._thrown_out: set[asyncio.Task[None]] = set()
 
     @property
     def abandoned(self) -> tuple[str, ...]:
@@ -153,6 +154,20 @@ class UserTasks:
         if cancelled is not None:
             raise cancelled
 
+    def throw_out_abandoned(self) -> None:
+        """End the tasks that ignored their cancellation, where they stand: the program is ending.
+
+        The event loop could not end before them. Their `finally` blocks run, as far as they await
+        nothing; whoever awaits there, too, is left alone for good.
+        """
+        for task, name in tuple(self._abandoned.items()):
+            self._thrown_out.add(task)
+            try:
+                task.get_coro().close()
+            except Exception as error:  # noqa: BLE001 - a fence: what user code raises at its end
+                _log.error("%s raised %s when it was thrown out", name, type(error).__name__)
+            task.cancel()  # what it waited for wakes it no more
+
     def _abandon(self, handle: UserTask, waited_seconds: float) -> None:
         task = handle._task  # noqa: SLF001 - the other half of this class
         if task not in self._abandoned:
@@ -166,7 +181,9 @@ class UserTasks:
         if self._abandoned.pop(task, None) is not None:
             _log.warning("%s has ended after all", handle.name)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if task in self._thrown_out:  # its error is that it was closed
+            self._thrown_out.remove(task)
+        elif error is not None:
             _log.error("%s crashed with %s", handle.name, type(error).__name__)
             if self._on_crash is not None:
                 self._on_crash(error)

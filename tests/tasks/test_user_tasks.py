@@ -238,3 +238,33 @@ async def test_an_excused_task_is_left_alone() -> None:
     assert stubborn.cancellations == 0
     stubborn.release.set()
     await settle()
+
+
+@pytest.mark.parametrize("awaits_at_its_end", [False, True])
+async def test_who_ignores_a_cancellation_can_be_thrown_out(awaits_at_its_end: bool) -> None:
+    """A loop that ends with the program waits for every task: it must be able to end."""
+    told: list[str] = []
+    crashes: list[BaseException] = []
+
+    async def stubborn() -> None:
+        try:
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    told.append("cancelled")
+        finally:
+            told.append("ends")
+            if awaits_at_its_end:
+                await asyncio.Event().wait()
+
+    tasks = UserTasks(on_crash=crashes.append)
+    task = tasks.spawn("stubborn", stubborn())
+    await elapse(1.0)
+    await tasks.stop(1.0)
+    assert tasks.abandoned == ("stubborn",)
+    tasks.throw_out_abandoned()
+    await elapse(1.0)
+    assert task.done
+    assert tasks.abandoned == ()
+    assert (told, crashes) == (["cancelled", "ends"], [])
