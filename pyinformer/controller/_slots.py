@@ -144,13 +144,15 @@ class Slots:
         for slot in self._awaited():
             if slot.cancelled_at is None and slot.user_task is not None:
                 slot.user_task.cancel_once()
-        await self._wait_left(self._options.grace_seconds)
+        waited_seconds = self._options.grace_seconds
+        await self._wait_left(waited_seconds)
         if self._is_forced:
             self._is_forced = False
-            await self._wait_left(_FORCED_SECONDS)
+            waited_seconds = _FORCED_SECONDS
+            await self._wait_left(waited_seconds)
         for slot in self._slots:
             if slot.user_task is not None and not slot.is_excused:
-                slot.user_task.abandon_if_running(self._options.grace_seconds)
+                slot.user_task.abandon_if_running(waited_seconds)
 
     def _awaited(self) -> list[Slot]:
         """Name those whose end is worth waiting for."""
