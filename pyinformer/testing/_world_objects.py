@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import InvalidArgumentError, JSONObject
 from pyinformer.testing import _clock
 from pyinformer.testing._access import Access
 from pyinformer.testing._control import ObjectControl
@@ -37,6 +37,9 @@ class WorldObjects(ObjectControl):
     Args:
         objects: what exists.
         seed: of uids and generated names.
+
+    Raises:
+        InvalidArgumentError: that is no list of objects.
     """
 
     def __init__(self, objects: Iterable[JSONObject], *, seed: int) -> None:
@@ -56,7 +59,10 @@ class WorldObjects(ObjectControl):
             super().create(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             )
-        for obj in objects:
+        for obj in (objects,) if isinstance(objects, str | Mapping) else objects:
+            if not isinstance(obj, Mapping) or obj is objects:
+                reason = f"is a list of objects: World([{{...}}]), not of {type(obj).__name__}"
+                raise InvalidArgumentError("objects", reason)
             self._register_kind_of(obj)
             super().create(obj)
 

@@ -507,6 +507,12 @@ def test_what_ends_a_loop_reaches_the_test_and_closes_the_world(error: BaseExcep
     assert _threads() == 0
 
 
+@pytest.mark.parametrize("objects", [_database(), "x", ["x"]])
+def test_what_is_no_list_of_objects_is_refused(objects: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="objects: is a list of objects"):
+        World(objects)
+
+
 def test_threads_may_come_at_once(world: World, operator: _Operator) -> None:
     ready = threading.Barrier(8)
 
