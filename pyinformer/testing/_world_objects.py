@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -59,8 +59,8 @@ class WorldObjects(ObjectControl):
             super().create(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             )
-        for obj in (objects,) if isinstance(objects, str | Mapping) else objects:
-            if not isinstance(obj, Mapping) or obj is objects:
+        for obj in (objects,) if isinstance(objects, str | dict) else objects:
+            if not isinstance(obj, dict) or obj is objects:
                 reason = f"is a list of objects: World([{{...}}]), not of {type(obj).__name__}"
                 raise InvalidArgumentError("objects", reason)
             self._register_kind_of(obj)
