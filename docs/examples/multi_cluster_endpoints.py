@@ -1,9 +1,9 @@
 """Endpoints of many clusters in one: an ingress cluster learns who serves in the business clusters.
 
 Each business cluster marks Endpoints with the label `sync.example.com/export=true`. This program
-follows them in every cluster and keeps, in the ingress cluster, one Endpoints object of the same
-name with the addresses of all of them. A cluster that cannot be reached keeps the addresses that it
-had: its cache says what was last known, and never looks empty.
+follows them in every cluster, and keeps EndpointSlices for them in the ingress cluster: those of
+a Service of the same namespace and name. Each business cluster has a controller of its own, so one
+that is dead neither delays the others nor loses the addresses that it had.
 
     python multi_cluster_endpoints.py INGRESS_CONTEXT BUSINESS_CONTEXT...
 """
@@ -18,66 +18,96 @@ import pyinformer
 from pyinformer import KubeObject, Request
 
 EXPORT = "sync.example.com/export"
+CLUSTER = "sync.example.com/cluster"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+SERVICE = "kubernetes.io/service-name"
 MANAGER = "multi-cluster-endpoints.example.com"
 
+# Whoever cannot be reached when the program starts is waited for, by its own controller only.
+PATIENT = pyinformer.ControllerOptions(sync_timeout_seconds=365 * 24 * 3600.0)
 
-class EndpointSync:
+
+class ClusterSync:
+    """One business cluster's exported Endpoints, as EndpointSlices of the ingress cluster."""
+
     def __init__(
         self,
+        business: pyinformer.SharedInformerFactory,
         ingress: pyinformer.SharedInformerFactory,
-        businesses: list[pyinformer.SharedInformerFactory],
     ) -> None:
-        self.exported = [
-            business.informer("v1", "endpoints", label_selector={EXPORT: "true"})
-            for business in businesses
-        ]
-        self.merged = ingress.informer("v1", "endpoints", label_selector={EXPORT: "merged"})
-        self.controller = pyinformer.Controller("sync", self.reconcile, self.merged, workers=4)
-        for informer in self.exported:
-            self.controller.watches(informer, self.merged_of)
+        self.exported = business.informer("v1", "endpoints", label_selector={EXPORT: "true"})
+        self.name = self.exported.cluster.name
+        self.slices = ingress.informer(
+            "discovery.k8s.io/v1",
+            "endpointslices",
+            label_selector={MANAGED_BY: MANAGER, CLUSTER: self.name},
+        )
+        self.slices.add_index("service", service_of)
+        self.controller = pyinformer.Controller(
+            f"sync {self.name}", self.reconcile, self.exported, options=PATIENT
+        )
+        self.controller.watches(self.slices, self.exported_of)
 
-    def merged_of(self, endpoints: KubeObject[None]) -> Request:
-        """The object in the ingress cluster that an object of a business cluster goes into."""
-        return Request(endpoints.key, self.merged.cluster.name)
+    def exported_of(self, one: KubeObject[None]) -> Request:
+        """The object of the business cluster that a slice of the ingress cluster stands for."""
+        return Request(service_of(one), self.name)
 
-    async def reconcile(self, request: Request, merged: KubeObject[None] | None) -> None:
-        found = [informer.lister.get(request.key) for informer in self.exported]
-        exported = [one for one in found if one is not None]
-        if exported:
-            desired = self.desired(request, exported)
-            await self.merged.cluster.apply_if_changed(desired, merged, field_manager=MANAGER)
-        elif merged is not None:
-            await self.merged.cluster.delete(merged)
+    async def reconcile(self, request: Request, endpoints: KubeObject[None] | None) -> None:
+        ingress = self.slices.cluster
+        desired = {} if endpoints is None else self.slices_for(request, endpoints)
+        known = self.slices.lister.by_index("service", request.key)
+        current = {one.metadata.name: one for one in known}
+        for name, wanted in desired.items():
+            await ingress.apply_if_changed(wanted, current.get(name), field_manager=MANAGER)
+        for name in current.keys() - desired.keys():
+            await ingress.delete(current[name])
 
-    def desired(self, request: Request, exported: list[KubeObject[None]]) -> pyinformer.JSONObject:
-        subsets = [
-            subset
-            for endpoints in exported
-            for subset in endpoints.at("subsets", list[pyinformer.JSONObject], default=[])
-        ]
+    def slices_for(
+        self, request: Request, endpoints: KubeObject[None]
+    ) -> dict[str, pyinformer.JSONObject]:
+        """One slice for each subset, since a slice has one list of ports."""
+        subsets = endpoints.at("subsets", list[pyinformer.JSONObject], default=[])
+        names = [f"{request.name}-{self.name}-{number}" for number in range(len(subsets))]
         return {
-            "apiVersion": "v1",
-            "kind": "Endpoints",
-            "metadata": {
-                "namespace": request.namespace,
-                "name": request.name,
-                "labels": {EXPORT: "merged"},
-            },
-            "subsets": subsets,
+            name: {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "namespace": request.namespace,
+                    "name": name,
+                    "labels": {MANAGED_BY: MANAGER, CLUSTER: self.name, SERVICE: request.name},
+                },
+                "addressType": "IPv4",
+                "ports": subset.get("ports", []),
+                "endpoints": [
+                    {"addresses": [one["ip"]], "conditions": {"ready": ready}}
+                    for ready, part in ((True, "addresses"), (False, "notReadyAddresses"))
+                    for one in subset.get(part, [])
+                ],
+            }
+            for name, subset in zip(names, subsets, strict=True)
         }
+
+
+def service_of(one: KubeObject[None]) -> str:
+    return f"{one.metadata.namespace}/{one.metadata.labels.get(SERVICE, '')}"
 
 
 async def main(ingress_context: str, *business_contexts: str) -> None:
     async with contextlib.AsyncExitStack() as clusters:
-        factories = [
+        ingress, *businesses = [
             pyinformer.SharedInformerFactory(
                 await clusters.enter_async_context(pyinformer.connect(context=name, name=name))
             )
             for name in (ingress_context, *business_contexts)
         ]
-        sync = EndpointSync(factories[0], factories[1:])
-        await pyinformer.ControllerGroup(sync.controller, factories=factories).run()
+        syncs = [ClusterSync(business, ingress) for business in businesses]
+        await pyinformer.ControllerGroup(
+            *(sync.controller for sync in syncs), factories=[ingress, *businesses]
+        ).run()
 
 
 if __name__ == "__main__":
+    if not sys.argv[2:]:
+        sys.exit("usage: multi_cluster_endpoints.py INGRESS_CONTEXT BUSINESS_CONTEXT...")
     asyncio.run(main(*sys.argv[1:]))

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING
 
 from docs.examples.endpoints_controller import EndpointsController
-from docs.examples.multi_cluster_endpoints import EndpointSync
+from docs.examples.multi_cluster_endpoints import ClusterSync
 
 import pyinformer
 from pyinformer import NotFoundError
@@ -144,52 +144,63 @@ def _endpoints(namespace: str, name: str, ip: str) -> JSONObject:
     }
 
 
-async def test_endpoints_of_business_clusters_meet_in_the_ingress_cluster(
-    server: Server,
-) -> None:
-    """Addresses come from both; one cluster dies and keeps its own; the last export leaves."""
-    namespace = server.namespace()
+class _Merged:
+    """What the ingress cluster has behind the service, by business cluster."""
 
-    def addresses() -> list[str] | None:
-        try:
-            found = server.api.get("v1", "endpoints", "web", namespace)
-        except NotFoundError:
-            return None
-        subsets: list[JSONObject] = found.get("subsets") or []
-        return [one["ip"] for subset in subsets for one in subset["addresses"]]
+    def __init__(self, server: Server, namespace: str) -> None:
+        self._api = server.api
+        self._namespace = namespace
 
-    async def become(wanted: list[str] | None) -> None:
+    def addresses(self) -> dict[str, list[str]]:
+        """Return the ready addresses by cluster."""
+        slices = self._api.list(_SLICES, "endpointslices", self._namespace)
+        found: dict[str, list[str]] = {}
+        for one in slices:
+            labels = one["metadata"]["labels"]
+            assert labels["kubernetes.io/service-name"] == "web"
+            ready = [each["addresses"][0] for each in one.get("endpoints") or []]
+            found.setdefault(labels["sync.example.com/cluster"], []).extend(ready)
+        return found
+
+    async def become(self, wanted: dict[str, list[str]]) -> None:
+        """Wait until the slices say this."""
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
-        while (found := await asyncio.to_thread(addresses)) != wanted:
+        while (found := await asyncio.to_thread(self.addresses)) != wanted:
             assert asyncio.get_running_loop().time() < deadline, f"{found}, not {wanted}"
 
+
+async def test_endpoints_of_business_clusters_meet_in_the_ingress_cluster(server: Server) -> None:
+    """One cluster is dead at the start and delays nobody; one dies and keeps its addresses."""
+    namespace = server.namespace()
+    merged = _Merged(server, namespace)
     with ExitStack() as servers:
-        businesses = [servers.enter_context(APIServer()) for _ in range(2)]
-        businesses[0].create(_endpoints(namespace, "web", "10.1.0.1"))
-        businesses[1].create(_endpoints(namespace, "web", "10.2.0.1"))
+        eu, us = [servers.enter_context(APIServer()) for _ in range(2)]
+        eu.create(_endpoints(namespace, "web", "10.1.0.1"))
+        us.create(_endpoints(namespace, "web", "10.2.0.1"))
+        us.stop_accepting()
         async with AsyncExitStack() as clusters:
             ingress = await clusters.enter_async_context(server.connect())
             others = [
-                await clusters.enter_async_context(
-                    pyinformer.connect(server=business.url, name=f"business-{number}")
-                )
-                for number, business in enumerate(businesses)
+                await clusters.enter_async_context(pyinformer.connect(server=one.url, name=name))
+                for one, name in ((eu, "eu"), (us, "us"))
             ]
             factories = [pyinformer.SharedInformerFactory(one) for one in (ingress, *others)]
-            sync = EndpointSync(factories[0], factories[1:])
-            await clusters.enter_async_context(
-                pyinformer.ControllerGroup(sync.controller, factories=factories)
+            syncs = [ClusterSync(business, factories[0]) for business in factories[1:]]
+            group = pyinformer.ControllerGroup(
+                *(sync.controller for sync in syncs), factories=factories
             )
-            await become(["10.1.0.1", "10.2.0.1"])
+            running = asyncio.create_task(group.run())
+            await merged.become({"eu": ["10.1.0.1"]})
+            us.accept_again()
+            await merged.become({"eu": ["10.1.0.1"], "us": ["10.2.0.1"]})
 
-            businesses[0].stop_accepting()
-            businesses[0].drop_connections()
-            businesses[1].update(_endpoints(namespace, "web", "10.2.0.2"))
-            await become(["10.1.0.1", "10.2.0.2"])
+            eu.stop_accepting()
+            eu.drop_connections()
+            us.update(_endpoints(namespace, "web", "10.2.0.2"))
+            await merged.become({"eu": ["10.1.0.1"], "us": ["10.2.0.2"]})
 
-            businesses[0].accept_again()
-            businesses[0].delete("v1", "endpoints", "web", namespace)
-            await become(["10.2.0.2"])
-
-            businesses[1].delete("v1", "endpoints", "web", namespace)
-            await become(None)
+            eu.accept_again()
+            eu.delete("v1", "endpoints", "web", namespace)
+            await merged.become({"us": ["10.2.0.2"]})
+            await group.aclose()
+            await running
