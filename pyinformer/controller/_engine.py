@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
 import anyio
 
@@ -42,7 +42,6 @@ from pyinformer.workqueue import PriorityQueue
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from pyinformer.controller._life import Life
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._slot import Ended
     from pyinformer.sources._source import Source
@@ -53,6 +52,22 @@ _METRIC_RESULTS: Final = {
     "success": "success",
     "requeue": "requeue_after",
 }  # as upstream; else error
+
+
+class Lifetime(Protocol):
+    """What runs an engine: the life of a controller by itself, or of a group."""
+
+    def break_nowait(self, error: BaseException) -> None:
+        """Take note of a bug of ours, and end."""
+        ...
+
+    async def wait_ended(self) -> None:
+        """Wait for the end.
+
+        Cancellation:
+            Safe.
+        """
+        ...
 
 
 @final
@@ -83,7 +98,7 @@ class Engine(Generic[V]):
         """The caches that have to be filled before the first reconcile."""
         self.before_attach: list[Callable[[], Awaitable[None]]] = []
         """To be called while the caches are being filled, and again if that was in vain."""
-        self.life: Life | None = None
+        self.life: Lifetime | None = None
         """Who has started it; None before."""
         self.has_synced: bool = False
         self.is_running: bool = False
@@ -146,7 +161,7 @@ class Engine(Generic[V]):
         if self.life is not None:
             raise LifecycleError(f"controller {self.name} was started before; make a new one")
 
-    def begin_nowait(self, life: Life) -> None:
+    def begin_nowait(self, life: Lifetime) -> None:
         """Take note of the start, and of who ends it."""
         self.life = life
 
