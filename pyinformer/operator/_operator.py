@@ -382,6 +382,7 @@ class Operator:
         check_no_loop()
 
         async def main() -> None:
+            """Connect and run."""
             where = connect(kubeconfig, context=context, server=server, config=config)
             async with where as cluster:
                 await self.run_async(

@@ -88,6 +88,7 @@ class Reconciler:
         function = self.function
 
         async def reconcile_async(request: Request, obj: KubeObject | None) -> Result | None:
+            """Be called in the function's place."""
             with self._given(obj) as given:
                 return await cast("Awaitable[Result | None]", function(request, given, cluster))
 
