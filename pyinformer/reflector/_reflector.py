@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_CUT_OFF_ATTEMPTS = 3  # after some three seconds: a server that restarts is heard of, a blip is not
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class Reflector(Generic[V]):
             watch_list=watch_list_memory or WatchListMemory(),
             use_watch_list=self._options.use_watch_list,
         )
+        self._is_cut_off = False
         self._loader = Loader(list_watch, self._codec, self._guard, sink, self._options)
 
     @property
@@ -189,8 +192,24 @@ class Reflector(Generic[V]):
             self._changed()
 
     def _changed(self) -> None:
+        self._tell_if_cut_off()
         if self._on_change is not None:
             self._on_change()
+
+    def _tell_if_cut_off(self) -> None:
+        """Say once that it cannot follow, and once that it can again; status() tells the rest."""
+        machine, resource = self._machine, self._codec.resource
+        if not self._is_cut_off and machine.attempts >= _CUT_OFF_ATTEMPTS:
+            self._is_cut_off = True
+            _log.warning(
+                "%s cannot be followed, %d attempts failed: %s; it goes on trying",
+                resource,
+                machine.attempts,
+                machine.last_error,
+            )
+        elif self._is_cut_off and not machine.attempts:
+            self._is_cut_off = False
+            _log.info("%s is followed again", resource)
 
     async def _perform(self, command: Command) -> Input:
         match command:
@@ -284,6 +303,7 @@ class Reflector(Generic[V]):
             if not progressed and follower.frames:
                 progressed = True
                 self._machine.progressed()
+                self._changed()
             if budget.spend_since(started):
                 await budget.yield_now()
 

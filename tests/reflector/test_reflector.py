@@ -440,7 +440,7 @@ async def test_a_bad_item_is_skipped_and_nothing_is_deleted_by_that_list(
         await running.until_watching(loads=2)
         assert sorted(running.sink.objects) == ["default/a", "default/x"]
         assert running.counts()["undecodable:skipped"] == 2
-    skipped = [one for one in caplog.records if "nothing is deleted" in one.message]
+    skipped = [one for one in caplog.records if "deletes nothing" in one.message]
     assert len(skipped) == 1, "once for a list, not for each item"
 
 
@@ -542,3 +542,22 @@ async def test_a_cancelled_run_leaves_no_watch(server: APIServer) -> None:
         await running.until_watching()
     assert running.reflector.state is ReflectorState.STOPPED
     await until(lambda: server.open_watches == 0)
+
+
+async def test_a_lost_server_is_told_once_and_its_return_too(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever looks at the log of a controller that does nothing finds the reason there."""
+    caplog.set_level(logging.INFO, logger="pyinformer.reflector")
+    async with reflecting(server) as one:
+        await one.until_watching()
+        assert caplog.messages == []
+        server.stop_accepting()
+        server.drop_connections()
+        await until(lambda: one.reflector.status().attempts > 5)
+        assert len(caplog.messages) == 1
+        assert "pods.v1 cannot be followed, 3 attempts failed" in caplog.messages[0]
+        server.accept_again()
+        put(server, "b")  # a watch that is accepted proves little: one that tells something does
+        await until(lambda: caplog.messages[1:])
+        assert caplog.messages[1:] == ["pods.v1 is followed again"]
