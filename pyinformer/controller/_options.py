@@ -96,10 +96,6 @@ class ControllerOptions:
             raise InvalidArgumentError(
                 "backoff_jitter_ratio", f"{self.backoff_jitter_ratio} is not in 0..1"
             )
-        for name in (
-            "initial_backoff_seconds",
-            "rate_limit_period_seconds",
-            "hot_loop_window_seconds",
-        ):
+        for name in _POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise InvalidArgumentError(name, f"{getattr(self, name)!r} is not positive")
