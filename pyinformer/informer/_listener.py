@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import traceback
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._handlers import Handler
 from pyinformer.informer._mailbox import Mailbox
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks, place_of
 
 _log = logging.getLogger("pyinformer.informer")
 
@@ -361,7 +360,7 @@ class Listener(Generic[V]):
 
     def _raised(self, event: Event[V], error: BaseException) -> None:
         self._failed += 1
-        self._last_error = f"{type(error).__name__} {_where(error)}"
+        self._last_error = f"{type(error).__name__} {place_of(error)}"
         _log.error(
             "handler %s of %s failed on %s: %s; it stays registered",
             self.name,
@@ -369,12 +368,3 @@ class Listener(Generic[V]):
             event.key,
             self._last_error,
         )
-
-
-def _where(error: BaseException) -> str:
-    """Return where an error was raised, without its text, which may quote an object."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "at an unknown place"
-    last = frames[-1]
-    return f"at {last.filename}:{last.lineno} in {last.name}"
