@@ -15,8 +15,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Literal, Self, final
+from typing import Final, Literal, final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -39,7 +38,7 @@ from pyinformer.bookkeeping._event_body import API_VERSION, EventBodies, series_
 from pyinformer.bookkeeping._event_series import EventBook, Occurrence, Outcome, Series
 from pyinformer.bookkeeping._references import AnyObject
 from pyinformer.cluster import Cluster
-from pyinformer.tasks import Host, close_behind
+from pyinformer.tasks import Host, Startable
 
 _log = logging.getLogger("pyinformer.controller")
 
@@ -82,7 +81,7 @@ class EventRecorderStatistics:
 
 
 @final
-class EventRecorder:
+class EventRecorder(Startable):
     """Records events about objects: `async with EventRecorder(cluster, "db-operator") as events`.
 
         events.event(database, "BackupFailed", "the bucket is full", type="Warning")
@@ -229,18 +228,6 @@ class EventRecorder:
                 await self._host.aclose()
             finally:
                 self._drop_rest()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_behind(self.aclose, exc)
 
     async def _run(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
         ready()

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
@@ -42,7 +41,7 @@ from pyinformer.sources._owned import OwnedSource
 from pyinformer.sources._reasons import reason_of_event
 from pyinformer.sources._request import Reason, Request
 from pyinformer.sources._timer import TimerSource
-from pyinformer.tasks import close_behind
+from pyinformer.tasks import Startable
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -59,7 +58,7 @@ W = TypeVar("W", bound=View | None)
 
 
 @final
-class Controller(Generic[V]):
+class Controller(Startable, Generic[V]):
     """Calls a reconcile function for every object that something happened to.
 
     Use it as `async with Controller(...)`, as `await controller.run()` in a program of its own, or
@@ -357,18 +356,6 @@ class Controller(Generic[V]):
             Closes as aclose() does, then goes on.
         """
         await self._life.run(task_status=task_status)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_behind(self.aclose, exc)
 
     def status(self) -> ControllerStatus:
         """Return how it is doing: a frozen record without object content; from any thread."""

@@ -7,15 +7,14 @@ caches, then each controller's sync and workers; and at the end all sources, all
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
 from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.controller._life import Life
 from pyinformer.controller._status import ControllerGroupStatus
-from pyinformer.tasks import close_behind
+from pyinformer.tasks import Startable
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @final
-class ControllerGroup:
+class ControllerGroup(Startable):
     """Runs controllers together: `async with ControllerGroup(a, b)`, or `await group.run()`.
 
     Each controller works as soon as all of its own caches have synced, whatever becomes of the
@@ -100,18 +99,6 @@ class ControllerGroup:
             Closes as aclose() does, then goes on.
         """
         await self._life.run(task_status=task_status)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_behind(self.aclose, exc)
 
     def status(self) -> ControllerGroupStatus:
         """Return how everything is doing: a frozen record without object content."""

@@ -8,7 +8,6 @@ both places. All of them end within one grace when the factory is closed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 import anyio
@@ -37,7 +36,7 @@ from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog, close_behind
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Closable, Host, Watchdog
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -49,7 +48,7 @@ VW = TypeVar("VW", bound=View)
 
 
 @final
-class SharedInformerFactory:
+class SharedInformerFactory(Closable):
     """Makes informers and shares them: one for each resource, scope and set of selectors.
 
     Use it as `async with SharedInformerFactory(cluster) as factory`, or by start() and aclose(),
@@ -340,14 +339,6 @@ class SharedInformerFactory:
     async def __aenter__(self) -> Self:
         self._refuse_if_closed()
         return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_behind(self.aclose, exc)
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         del group  # informers that are asked for later start in it

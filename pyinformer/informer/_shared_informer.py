@@ -8,8 +8,7 @@ the stations behind it are put together in `Following`, which is what it answers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, TypeVar, final, overload
 
 import anyio
 
@@ -42,7 +41,7 @@ from pyinformer.informer._scope import (
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, close_behind
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Startable
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -53,7 +52,7 @@ VW = TypeVar("VW", bound=View)
 
 
 @final
-class SharedInformer(Following[V]):
+class SharedInformer(Startable, Following[V]):
     """Follows one resource in one scope.
 
     A factory makes and shares informers; one by itself is used as a lifetime of its own:
@@ -286,18 +285,6 @@ class SharedInformer(Following[V]):
         async with self:
             task_status.started()
             await self._lifetime.wait_ended()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_behind(self.aclose, exc)
 
     @property
     def abandoned_handlers(self) -> tuple[str, ...]:

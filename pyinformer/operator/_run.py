@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from types import TracebackType
 from typing import Self, final
 
 import anyio
@@ -30,7 +29,7 @@ from pyinformer.controller._signals import StopSignals
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import HealthServer
-from pyinformer.tasks import close_behind
+from pyinformer.tasks import Closable, close_behind
 
 _log = logging.getLogger("pyinformer.controller")
 
@@ -78,7 +77,7 @@ async def _others_have_ended() -> bool:
 
 
 @final
-class OperatorRun:
+class OperatorRun(Closable):
     """A running operator, made by `Operator.running`. Use it as `async with`, and once.
 
     Attributes:
@@ -176,14 +175,6 @@ class OperatorRun:
             await close_behind(self.aclose, error)
             raise
         return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_behind(self.aclose, exc)
 
     async def _assemble(self) -> ControllerGroup:
         """Make the informers and controllers, once it is known what lives in namespaces."""

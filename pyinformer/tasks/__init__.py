@@ -1,7 +1,7 @@
 """Where tasks live: hosts for our own, plain tasks and threads for user code, and a watchdog."""
 
 from pyinformer.tasks._functions import check_callable, name_of, place_of
-from pyinformer.tasks._host import Host, close_behind, sleep_until_cancelled
+from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
@@ -13,7 +13,9 @@ from pyinformer.tasks._worker_threads import WorkerThreads
 
 __all__ = [
     "DEFAULT_GRACE_SECONDS",
+    "Closable",
     "Host",
+    "Startable",
     "UserTask",
     "UserTasks",
     "Watchdog",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self, TypeAlias, final
@@ -241,3 +242,39 @@ async def close_behind(close: Callable[[], Awaitable[None]], error: BaseExceptio
         if error is None:
             raise
         error.add_note(f"meanwhile: {crash}")
+
+
+class Closable(ABC):
+    """What an `async with` closes at its end, as `close_behind` does."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Stop everything and wait for that, with a bound; a second call only waits.
+
+        Cancellation:
+            Takes effect when everything has ended.
+        """
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await close_behind(self.aclose, exc)
+
+
+class Startable(Closable):
+    """What an `async with` starts as well."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start and wait until it works.
+
+        Cancellation:
+            What was started is stopped.
+        """
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self

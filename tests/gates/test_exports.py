@@ -378,8 +378,10 @@ PUBLIC: dict[str, list[str]] = {
         "Readiness",
     ],
     "pyinformer.tasks": [
+        "Closable",
         "DEFAULT_GRACE_SECONDS",
         "Host",
+        "Startable",
         "UserTask",
         "UserTasks",
         "Watchdog",
