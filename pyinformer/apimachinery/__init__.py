@@ -61,6 +61,7 @@ from pyinformer.apimachinery._errors import (
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
 from pyinformer.apimachinery._field_selector import FieldSelector
 from pyinformer.apimachinery._intern import InternStatistics
+from pyinformer.apimachinery._journal import Journal, JournalEntry
 from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
 from pyinformer.apimachinery._keys import (
     GroupVersionKind,
@@ -125,6 +126,8 @@ __all__ = [
     "InvalidViewError",
     "JSONObject",
     "JSONValue",
+    "Journal",
+    "JournalEntry",
     "KubeAPIServerError",
     "KubeAPIServerNotFoundError",
     "KubeObject",

@@ -16,8 +16,14 @@ class ReflectorState(enum.StrEnum):
     NEW = "new"
     LOADING = "loading"
     WATCHING = "watching"
+    PROVING = "proving"
+    """The connection was lost: whether the server's history is still the same is asked first."""
     WAITING = "waiting"
     """An attempt failed; the next one follows after a delay."""
+    FORBIDDEN = "forbidden"
+    """The server refuses: rights are missing. It is asked again, seldom; the cache is kept."""
+    ABSENT = "absent"
+    """The resource is not served at this moment. It is asked again; the cache is kept."""
     FAILED = "failed"
     """It has given up; what was cached stays."""
     STOPPED = "stopped"
@@ -62,7 +68,19 @@ class Halt(Struct, frozen=True):
     error: InformerError
 
 
-Command: TypeAlias = Load | Follow | Watch | Sleep | Halt
+@final
+class Prove(Struct, frozen=True):
+    """Command: ask whether the server's history is the one that was followed."""
+
+
+@final
+class Verify(Struct, frozen=True):
+    """Command: look at one key afresh; an event of it could not be proven right or wrong."""
+
+    key: str
+
+
+Command: TypeAlias = Load | Follow | Watch | Sleep | Halt | Prove | Verify
 
 
 @final
@@ -90,6 +108,8 @@ class WatchEnded(Struct, frozen=True):
 
     events: int
     seconds: float
+    early: bool = False
+    """It ended well before the time that was asked for, as when a server is shut down."""
 
 
 @final
@@ -106,6 +126,7 @@ class WatchFailed(Struct, frozen=True):
 class Breach(enum.Enum):
     """Why a watch was closed by us."""
 
+    BOOKMARK = "a bookmark behind the position"
     MALFORMED = "malformed resource version"
     SUSPECT = "the stream is out of order"
     UNREADABLE = "a frame that cannot be read"
@@ -119,6 +140,45 @@ class WatchBroken(Struct, frozen=True):
     error: InformerError
     digest: bytes = b""
     """Tells an unreadable frame from another."""
+    verify: str = ""
+    """The key whose event could not be proven stale, to be looked at afresh."""
+
+
+@final
+class WatchSilent(Struct, frozen=True):
+    """Input: two watches in succession delivered nothing, though bookmarks were due."""
+
+    seconds: float
+
+
+class Verdict(enum.Enum):
+    """Whether the history of a server is the one that was followed."""
+
+    INTACT = "intact"
+    LAGGING = "a server that is behind answered"
+    BROKEN = "broken"
+    UNDECIDED = "undecided"
+
+
+@final
+class Proved(Struct, frozen=True):
+    """Input: the proof has a verdict."""
+
+    verdict: Verdict
+
+
+@final
+class ProofFailed(Struct, frozen=True):
+    """Input: the server could not be reached for the proof."""
+
+    error: InformerError
+
+
+@final
+class Verified(Struct, frozen=True):
+    """Input: a key was looked at afresh, or could not be."""
+
+    error: InformerError | None = None
 
 
 @final
@@ -126,4 +186,15 @@ class Woke(Struct, frozen=True):
     """Input: the delay is over."""
 
 
-Input: TypeAlias = Loaded | LoadFailed | WatchEnded | WatchFailed | WatchBroken | Woke
+Input: TypeAlias = (
+    Loaded
+    | LoadFailed
+    | WatchEnded
+    | WatchFailed
+    | WatchBroken
+    | WatchSilent
+    | Proved
+    | ProofFailed
+    | Verified
+    | Woke
+)
