@@ -79,6 +79,7 @@ from pyinformer.apimachinery._resource_version import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._seconds import check_seconds
+from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
 from pyinformer.apimachinery._wire import view_path
@@ -157,6 +158,7 @@ __all__ = [
     "StaleCacheError",
     "TLSVerificationError",
     "TerminalError",
+    "TokenBucket",
     "TooManyRequestsError",
     "Transform",
     "TransportError",

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import TooManyRequestsError
-from pyinformer.cluster._rate_limit import TokenBucket
+from pyinformer.apimachinery import TokenBucket, TooManyRequestsError
 
 if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions

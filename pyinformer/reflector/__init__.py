@@ -1,5 +1,11 @@
 """Station 2: keep in step with the wire. Decides what to load, where to resume, what to believe."""
 
+from pyinformer.reflector._admission import (
+    Admission,
+    AdmissionOptions,
+    AdmissionStatistics,
+    ListingSlot,
+)
 from pyinformer.reflector._guard import Guard, GuardStatistics
 from pyinformer.reflector._options import ReflectorOptions
 from pyinformer.reflector._reflector import Reflector, ReflectorStatus
@@ -8,8 +14,12 @@ from pyinformer.reflector._state import ReflectorState
 from pyinformer.reflector._watch_list_memory import WatchListMemory
 
 __all__ = [
+    "Admission",
+    "AdmissionOptions",
+    "AdmissionStatistics",
     "Guard",
     "GuardStatistics",
+    "ListingSlot",
     "Reflector",
     "ReflectorOptions",
     "ReflectorState",

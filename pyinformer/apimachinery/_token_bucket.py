@@ -1,7 +1,8 @@
-"""How fast writes may leave: a bucket of tokens that fills steadily.
+"""How fast requests may leave: a bucket of tokens that fills steadily.
 
-What enters is the time of a write that wants to leave; what leaves is how long it has to wait. Who
-asks first leaves first, and a place that was given back shortens the wait of those who come later.
+What enters is the time of a request that wants to leave; what leaves is how long it has to wait.
+Who asks first leaves first, and a place that was given back shortens the wait of those who come
+later.
 """
 
 from __future__ import annotations

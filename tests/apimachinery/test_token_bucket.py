@@ -1,16 +1,11 @@
-"""Writes leave at the agreed pace: a burst at once, then one after the other, in order."""
+"""Requests leave at the agreed pace: a burst at once, then one after the other, in order."""
 
 from __future__ import annotations
 
-import math
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import InvalidArgumentError
-from pyinformer.cluster import WriteOptions
-from pyinformer.cluster._rate_limit import TokenBucket
+from pyinformer.apimachinery import TokenBucket
 
 
 def test_a_burst_leaves_at_once_and_the_rest_at_the_rate() -> None:
@@ -64,19 +59,3 @@ def test_no_more_leave_than_the_rate_and_the_burst_allow(
         for last in range(first, len(left)):
             allowed = burst + (left[last] - left[first]) * per_second
             assert last - first + 1 <= allowed + 1e-6
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"writes_per_second": 0.0}, id="no-rate"),
-        pytest.param({"writes_per_second": math.inf}, id="infinite-rate"),
-        pytest.param({"writes_per_second": math.nan}, id="nan"),
-        pytest.param({"burst": 0}, id="no-burst"),
-        pytest.param({"retry_limit": -1}, id="negative-retries"),
-        pytest.param({"retry_timeout_seconds": -1.0}, id="negative-patience"),
-    ],
-)
-def test_bounds_that_cannot_work_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-        WriteOptions(**options)  # type: ignore[arg-type] # one of them is an int

@@ -1,0 +1,240 @@
+"""The budgets of a cluster connection: few lists at a time, in order, and none held for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.reflector import Admission, AdmissionOptions
+from tests.virtual_time import elapse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer.reflector import ListingSlot
+
+pytestmark = pytest.mark.virtual_time
+
+
+def now() -> float:
+    """Return the loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+async def settle() -> None:
+    """Let every task that can run do so."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+class Lists:
+    """Lists that run until they are told to end."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.admission = admission
+        self.began: list[str] = []
+        self.slots: dict[str, ListingSlot] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self._ends: dict[str, asyncio.Event] = {}
+
+    async def begin(self, *names: str) -> None:
+        """Let lists ask for a place, in this order."""
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._list(name))
+            await settle()
+
+    async def end(self, *names: str) -> None:
+        """Let lists come to their end."""
+        for name in names:
+            self._ends[name].set()
+        await settle()
+
+    async def cancel(self, *names: str) -> None:
+        """Cancel lists, wherever they are."""
+        for name in names:
+            self.tasks[name].cancel()
+        await settle()
+
+    async def _list(self, name: str) -> None:
+        async with self.admission.listing() as slot:
+            self.began.append(name)
+            self.slots[name] = slot
+            await self._ends[name].wait()
+
+
+@asynccontextmanager
+async def lists_of(options: AdmissionOptions | None = None) -> AsyncIterator[Lists]:
+    """Make lists, and end whatever is left of them."""
+    lists = Lists(Admission(options))
+    try:
+        yield lists
+    finally:
+        await lists.cancel(*lists.tasks)
+    at_rest = lists.admission.statistics()
+    assert (at_rest.listing, at_rest.waiting_to_list) == (0, 0)
+
+
+async def test_so_many_list_and_the_others_wait_in_line() -> None:
+    async with lists_of(AdmissionOptions(max_lists=2)) as lists:
+        await lists.begin("a", "b", "c", "d", "e")
+        assert lists.began == ["a", "b"]
+        figures = lists.admission.statistics()
+        assert (figures.listing, figures.waiting_to_list) == (2, 3)
+
+        await lists.end("b")
+        await lists.begin("f")
+        assert lists.began == ["a", "b", "c"]
+        await lists.end("a", "c")
+        assert lists.began == ["a", "b", "c", "d", "e"]
+        assert lists.admission.statistics().peak_listing == 2
+
+
+async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> None:
+    options = AdmissionOptions(max_lists=1, list_idle_seconds=30.0)
+    async with lists_of(options) as lists:
+        await lists.begin("hangs", "next")
+        await elapse(29.9)
+        assert lists.began == ["hangs"]
+        await elapse(0.2)
+
+        assert lists.began == ["hangs", "next"]
+        assert not lists.tasks["hangs"].done()
+        assert lists.admission.statistics().overdue == 1
+
+        # What lost its place has none to give back at its end.
+        await lists.begin("third")
+        lists.slots["hangs"].progress()
+        await lists.end("hangs")
+        assert lists.began == ["hangs", "next"]
+        await lists.end("next")
+        assert lists.began == ["hangs", "next", "third"]
+
+
+async def test_a_list_that_gets_on_keeps_its_place() -> None:
+    options = AdmissionOptions(max_lists=1, list_idle_seconds=30.0)
+    async with lists_of(options) as lists:
+        await lists.begin("slow", "next")
+        for _ in range(20):
+            await elapse(29.0)
+            lists.slots["slow"].progress()
+        assert lists.began == ["slow"]
+
+        last = now()
+        while lists.began == ["slow"]:
+            await elapse(0.5)
+        assert now() - last == pytest.approx(30.0, abs=0.51)
+
+
+async def test_a_place_that_was_released_early_serves_the_next_once() -> None:
+    async with lists_of(AdmissionOptions(max_lists=1)) as lists:
+        await lists.begin("a", "b", "c")
+        lists.slots["a"].release()
+        lists.slots["a"].release()
+        await settle()
+        assert lists.began == ["a", "b"]
+        await lists.end("a")
+        assert lists.began == ["a", "b"]
+
+
+async def test_who_is_cancelled_in_line_takes_nobodys_place() -> None:
+    async with lists_of(AdmissionOptions(max_lists=1)) as lists:
+        await lists.begin("a", "b", "c")
+        await lists.cancel("b")
+        assert lists.admission.statistics().waiting_to_list == 1
+        await lists.end("a")
+        assert lists.began == ["a", "c"]
+
+
+async def test_a_place_that_comes_together_with_the_cancellation_is_not_lost() -> None:
+    async with lists_of(AdmissionOptions(max_lists=1)) as lists:
+        await lists.begin("a", "b", "c")
+        lists.slots["a"].release()  # hands the place to b, which has not run yet
+        lists.tasks["b"].cancel()
+        await settle()
+        assert lists.began == ["a", "c"]
+
+
+async def test_a_list_that_fails_or_is_cancelled_frees_its_place() -> None:
+    admission = Admission(AdmissionOptions(max_lists=1))
+    for error in (ValueError, asyncio.CancelledError):
+        with pytest.raises(error):
+            async with admission.listing():
+                raise error
+    with anyio.move_on_after(0):
+        async with admission.listing():
+            await anyio.sleep_forever()
+    async with admission.listing():
+        assert admission.statistics().listing == 1
+    assert admission.statistics().listing == 0
+
+
+async def test_a_quiet_program_connects_at_once_and_a_herd_in_line() -> None:
+    admission = Admission(AdmissionOptions(attempts_per_second=10.0, burst=5))
+    went: list[tuple[int, float]] = []
+
+    async def connect(number: int) -> None:
+        await admission.attempt()
+        went.append((number, now()))
+
+    async with anyio.create_task_group() as group:
+        for number in range(25):
+            group.start_soon(connect, number)
+        await settle()
+        assert len(went) == 5
+        assert admission.statistics().waiting_to_attempt == 20
+        await elapse(1.05)
+        assert len(went) == 15
+
+    assert [number for number, _ in went] == list(range(25))
+    assert now() == pytest.approx(2.0)
+    assert admission.statistics().attempts == 25
+
+
+async def test_an_attempt_that_is_cancelled_leaves_its_turn_to_others() -> None:
+    admission = Admission(AdmissionOptions(attempts_per_second=1.0, burst=1))
+    await admission.attempt()
+    with anyio.move_on_after(0.5) as scope:
+        await admission.attempt()
+    assert scope.cancelled_caught
+    assert admission.statistics().attempts == 1
+
+    await admission.attempt()
+    assert now() == pytest.approx(1.0)
+
+
+async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
+    hanging, other = Admission(), Admission()
+    async with lists_of() as lists:
+        lists.admission = hanging
+        await lists.begin(*map(str, range(10)))
+        assert hanging.statistics().listing == 4
+        for _ in range(25):
+            await hanging.attempt()
+
+        before = now()
+        async with other.listing():
+            await other.attempt()
+        assert now() == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"max_lists": 0}, id="no-lists"),
+        pytest.param({"burst": 0}, id="no-burst"),
+        pytest.param({"list_idle_seconds": 0.0}, id="no-patience"),
+        pytest.param({"list_idle_seconds": math.inf}, id="held-for-ever"),
+        pytest.param({"attempts_per_second": -1.0}, id="negative-rate"),
+        pytest.param({"attempts_per_second": math.nan}, id="nan"),
+    ],
+)
+def test_budgets_that_cannot_work_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(options))):
+        AdmissionOptions(**options)  # type: ignore[arg-type] # two of them are ints
