@@ -5,7 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, final
 
-from pyinformer.apimachinery import InformerError, InvalidObjectError, KubeObject, V
+from pyinformer.apimachinery import (
+    InformerError,
+    InvalidObjectError,
+    KubeObject,
+    ProtocolError,
+    V,
+)
 from pyinformer.transport import read_frame_slowly
 
 if TYPE_CHECKING:
@@ -17,11 +23,19 @@ if TYPE_CHECKING:
 class StreamBroken(Exception):  # noqa: N818 - control flow between our own modules
     """A watch whose content cannot be followed any further."""
 
-    def __init__(self, breach: Breach, error: InformerError, line: bytes = b"") -> None:
+    def __init__(
+        self, breach: Breach, error: InformerError, line: bytes = b"", *, verify: str = ""
+    ) -> None:
         super().__init__(str(error))
         self.breach = breach
         self.error = error
+        self.verify = verify
         self.digest = hashlib.blake2b(line).digest() if line else b""
+
+
+@final
+class ListBehindError(ProtocolError):
+    """A complete list is older than what is cached: lagging, or the server's history is another."""
 
 
 def decode_any(codec: ObjectCodec[V], line: bytes) -> KubeObject[V]:
@@ -34,4 +48,4 @@ def decode_any(codec: ObjectCodec[V], line: bytes) -> KubeObject[V]:
     return codec.decode(data, start, end)
 
 
-__all__ = ["InvalidObjectError", "StreamBroken", "decode_any"]
+__all__ = ["InvalidObjectError", "ListBehindError", "StreamBroken", "decode_any"]

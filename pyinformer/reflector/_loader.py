@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Generic, final
 
 import anyio
 
-from pyinformer.apimachinery import ListInconsistentError, ProtocolError, V
+from pyinformer.apimachinery import ListInconsistentError, ProtocolError, V, older
 from pyinformer.reflector._budget import TimeBudget
+from pyinformer.reflector._frames import ListBehindError
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
@@ -48,6 +49,8 @@ class Loader(Generic[V]):
         self._options = options
         self.pages = 0
         """Pages of the current list that were read completely."""
+        self.distrust = False
+        """The server's history was proven to be another: nothing that is cached proves anything."""
 
     async def load_list(self, mode: LoadMode) -> None:
         """List everything and hand it to the sink.
@@ -166,6 +169,9 @@ class Loader(Generic[V]):
     async def _take_over(self, snapshot: Snapshot[V], resource_version: str) -> None:
         objects = snapshot.complete(resource_version)
         before = self._guard.position
+        if before and not self.distrust and older(resource_version, before):
+            reason = f"it is at {resource_version}, behind the position {before}"
+            raise ListBehindError(f"list {self._codec.resource}", reason)
         budget = TimeBudget()
         started = budget.now()
         for _ in self._sink.replace_nowait(objects, resource_version):
