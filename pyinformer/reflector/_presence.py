@@ -1,0 +1,248 @@
+"""Whether a resource that is answered with 404 is really gone.
+
+What enters are 404s, complete loads, and what discovery said; what leaves is what may happen to the
+cache. A 404 alone deletes nothing: a replica that lags behind or an aggregator says it, too. Only
+discovery that lacks the resource, asked twice, ten seconds apart, each time on a connection of its
+own, empties the cache, and never under `require`. Pure, but for the question itself.
+
+The reflector's part:
+
+- a list or a watch ends with NotFoundError: `presence.not_found()`, the state is ABSENT, and
+  `ask_discovery(list_watch)` is called at once;
+- it answered: `presence.answered(is_served, asked_at)` says how to go on. SERVED: load again, after
+  the backoff (never resume the watch: the cache may have been emptied, or the server's history be
+  another). KEEP: sleep `presence.ask_again_seconds`, then ask discovery again. EMPTY: await
+  `loader.take_absence()`, then as KEEP;
+- it raised an InformerError: nothing is known; as KEEP, without calling `answered`;
+- a load was complete: `presence.loaded()`;
+- an informer's wait for its first list ends at once while `presence.fails_sync`; under `optional`
+  it ends by EMPTY, which hands the sink an empty list: a resource that is not served has no
+  objects, and whoever called it optional reads none instead of an error.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
+
+import msgspec
+from msgspec import Struct
+
+from pyinformer.apimachinery import InvalidArgumentError, NotFoundError, ProtocolError
+
+if TYPE_CHECKING:
+    from pyinformer.transport import ListWatch
+
+AbsencePolicy: TypeAlias = Literal["require", "wait", "optional"]
+"""What it means that a resource is not served. `require`: it has to be, waiting for the first list
+fails at once, and the cache is never emptied. `wait`: it will be, waiting goes on. `optional`: it
+need not be, and is then as good as empty."""
+
+CONFIRM_SECONDS: Final = 10.0
+"""How far two answers of discovery have to be apart: what lags behind has caught up by then."""
+
+_FIRST_ASK_SECONDS = 1.0  # a program often starts a moment before its own definitions are served
+_DEADLINE_SECONDS = 30.0
+_MAX_ANSWER_BYTES = 16 << 20
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_log = logging.getLogger(__name__)
+
+
+class Finding(enum.Enum):
+    """What follows from an answer of discovery."""
+
+    SERVED = enum.auto()
+    """The resource is served: load it."""
+    KEEP = enum.auto()
+    """The cache stays as it is; ask again later."""
+    EMPTY = enum.auto()
+    """It is proven that there is nothing: the sink is to be told so. Ask again later."""
+
+
+@final
+class Presence:
+    """Judges the absence of one resource.
+
+    Args:
+        resource: names it in logs.
+        policy: see AbsencePolicy.
+
+    Raises:
+        InvalidArgumentError: there is no such policy.
+    """
+
+    def __init__(self, resource: str, policy: AbsencePolicy = "wait") -> None:
+        if policy not in get_args(AbsencePolicy):
+            reason = f"{policy!r} is none of {', '.join(get_args(AbsencePolicy))}"
+            raise InvalidArgumentError("absent", reason)
+        self.policy: AbsencePolicy = policy
+        self.is_absent: bool = False
+        """Whether the last list or watch was answered with 404; the cache may be stale."""
+        self._resource = resource
+        self._is_empty = False
+        self._has_loaded = False
+        self._lacked_at: float | None = None
+        self._asked = 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether discovery said at least once that the resource is not served."""
+        return self.is_absent and self._lacked_at is not None
+
+    @property
+    def fails_sync(self) -> bool:
+        """Whether waiting for the first list is in vain: it is required, and not served."""
+        return self.policy == "require" and self.is_confirmed and not self._has_loaded
+
+    @property
+    def ask_again_seconds(self) -> float:
+        """How long to wait before discovery is asked again."""
+        if self._has_loaded:
+            return CONFIRM_SECONDS
+        return min(CONFIRM_SECONDS, _FIRST_ASK_SECONDS * 2.0 ** min(self._asked, 10))
+
+    def not_found(self) -> None:
+        """Take note of a 404 to a list or a watch; logged once until the resource is back."""
+        if self.is_absent:
+            return
+        self.is_absent = True
+        _log.warning(
+            "%s is not served (404): what is cached is kept, and it is looked for until it is back",
+            self._resource,
+            extra={"resource": self._resource, "policy": self.policy},
+        )
+
+    def answered(self, is_served: bool, asked_at: float) -> Finding:  # noqa: FBT001 - the answer
+        """Take an answer of discovery.
+
+        Args:
+            is_served: what `ask_discovery` returned.
+            asked_at: when it was asked, in loop seconds.
+        """
+        self._asked += 1
+        if is_served:
+            self._lacked_at = None
+            return Finding.SERVED
+        first = self._lacked_at is None
+        if self._lacked_at is None:
+            self._lacked_at = asked_at
+        if self._is_empty or not self._may_empty(first, asked_at - self._lacked_at):
+            return Finding.KEEP
+        self._is_empty = True
+        return Finding.EMPTY
+
+    def _may_empty(self, first: bool, apart_seconds: float) -> bool:  # noqa: FBT001 - one caller
+        if self.policy == "require":
+            return False
+        if not self._has_loaded:  # nothing is cached, so there is nothing to lose
+            return self.policy == "optional"
+        return not first and apart_seconds >= CONFIRM_SECONDS
+
+    def loaded(self) -> None:
+        """Take note of a complete load: the resource is there; logged once if it was not."""
+        if self.is_absent:
+            facts = {"resource": self._resource}
+            _log.info("%s is served again", self._resource, extra=facts)
+        self.is_absent = self._is_empty = False
+        self._has_loaded = True
+        self._lacked_at = None
+        self._asked = 0
+
+
+class _Entry(Struct, frozen=True):
+    name: str
+
+
+class _ResourceList(Struct, frozen=True, rename="camel"):
+    kind: str
+    group_version: str
+    resources: list[_Entry] | None = None
+
+
+class _Version(Struct, frozen=True, rename="camel"):
+    group_version: str
+
+
+class _Group(Struct, frozen=True):
+    versions: list[_Version] | None = None
+
+
+class _GroupList(Struct, frozen=True):
+    kind: str
+    groups: list[_Group] | None = None
+
+
+_decode_resources = msgspec.json.Decoder(_ResourceList).decode
+_decode_groups = msgspec.json.Decoder(_GroupList).decode
+
+
+async def ask_discovery(list_watch: ListWatch) -> bool:
+    """Ask the server whether it serves a resource, on a connection made for this question.
+
+    That a path is not there does not count as an answer: a load balancer that has lost its servers
+    says so of every path. Then the list of all groups has to say it.
+
+    Args:
+        list_watch: the resource, and the server.
+
+    Returns:
+        Whether it is served.
+
+    Raises:
+        APIStatusError: the server does not say what it serves, or not now.
+        TransportError: it was not reached.
+        ProtocolError: the answer is none, or contradicts itself.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    resource = list_watch.resource
+    try:
+        answer = await _read(list_watch, resource.path)
+    except NotFoundError:
+        await _check_group_is_gone(list_watch)
+        return False
+    try:
+        found = _decode_resources(answer)
+    except _UNREADABLE as error:
+        raise _no_answer(resource.path, f"it is no list of resources: {error}") from error
+    if found.kind != "APIResourceList" or found.group_version != resource.api_version:
+        reason = f"it is a {found.kind} of {found.group_version}, not of {resource.api_version}"
+        raise _no_answer(resource.path, reason)
+    return any(entry.name == resource.resource for entry in found.resources or ())
+
+
+async def _check_group_is_gone(list_watch: ListWatch) -> None:
+    version = list_watch.resource.api_version
+    if "/" not in version:
+        raise _no_answer(list_watch.resource.path, "no server is without its core resources")
+    try:
+        found = _decode_groups(await _read(list_watch, "/apis"))
+    except _UNREADABLE as error:
+        raise _no_answer("/apis", f"it is no list of groups: {error}") from error
+    if found.kind != "APIGroupList":
+        raise _no_answer("/apis", f"it is a {found.kind}, no list of groups")
+    served = {one.group_version for group in found.groups or () for one in group.versions or ()}
+    if version in served:
+        raise _no_answer("/apis", f"it names {version}, which was not found a moment ago")
+
+
+async def _read(list_watch: ListWatch, path: str) -> bytes:
+    # Opened as a watch is: such a connection is never shared with, or left over from, another.
+    parts: list[bytes] = []
+    size = 0
+    async with list_watch.connection.stream(
+        path, watch=True, what=f"discover {path}", deadline_seconds=_DEADLINE_SECONDS
+    ) as body:
+        while part := await body.read():
+            size += len(part)
+            if size > _MAX_ANSWER_BYTES:
+                raise _no_answer(path, f"it is longer than {_MAX_ANSWER_BYTES} bytes")
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _no_answer(path: str, reason: str) -> ProtocolError:
+    return ProtocolError(f"discover {path}", f"the answer cannot be believed: {reason}")

@@ -1,0 +1,73 @@
+"""Which lists are too bad to be believed at once, as a pure question."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.reflector._mass_delete import MassDeletePolicy, is_mass_delete
+
+DEFAULT = MassDeletePolicy()
+
+
+@pytest.mark.parametrize(
+    ("cached", "gone", "expected"),
+    [
+        pytest.param(100, 50, False, id="half-of-a-hundred"),
+        pytest.param(100, 51, True, id="more-than-half-of-a-hundred"),
+        pytest.param(99, 98, False, id="too-few-for-a-share"),
+        pytest.param(99, 99, True, id="everything"),
+        pytest.param(10, 10, True, id="everything-of-ten"),
+        pytest.param(9, 9, False, id="everything-of-a-few"),
+        pytest.param(0, 0, False, id="nothing-of-nothing"),
+        pytest.param(100_000, 0, False, id="nothing"),
+        pytest.param(100_000, 50_001, True, id="more-than-half-of-many"),
+    ],
+)
+def test_the_default_suspects_more_than_half_of_a_hundred_or_everything(
+    cached: int, gone: int, expected: bool
+) -> None:
+    assert is_mass_delete(cached, gone, DEFAULT) is expected
+
+
+def test_without_a_policy_every_list_is_believed() -> None:
+    assert not is_mass_delete(1000, 1000, None)
+
+
+def test_everything_can_be_made_ordinary() -> None:
+    assert not is_mass_delete(99, 99, MassDeletePolicy(everything=False))
+    assert is_mass_delete(100, 100, MassDeletePolicy(everything=False))
+
+
+def test_a_share_of_zero_suspects_any_loss() -> None:
+    policy = MassDeletePolicy(share=0, at_least=1, everything=False)
+
+    assert is_mass_delete(5, 1, policy)
+    assert not is_mass_delete(5, 0, policy)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [
+        ("share", -0.1, "out of range"),
+        ("share", 1, "a list never lacks more than everything"),
+        ("share", 1.5, "out of range"),
+        ("share", math.nan, "out of range"),
+        ("share", "half", "no number"),
+        ("share", True, "no number"),
+        ("at_least", 0, "from 1 on"),
+        ("at_least", -5, "from 1 on"),
+        ("at_least", 1.5, "from 1 on"),
+        ("at_least", True, "from 1 on"),
+        ("everything", 1, "neither yes nor no"),
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused_when_it_is_made(
+    setting: str, value: Any, reason: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=reason) as caught:
+        MassDeletePolicy(**{setting: value})
+    assert setting in str(caught.value)

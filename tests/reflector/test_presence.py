@@ -1,0 +1,223 @@
+"""What 404s and discovery's answers mean for a cache, and the question itself over real HTTP."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import json
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    GroupVersionResource,
+    InvalidArgumentError,
+    ProtocolError,
+)
+from pyinformer.reflector._presence import Finding, Presence, ask_discovery
+from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import ClusterConfig, Connection, ListWatch, NoCredentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WIDGETS = GroupVersionResource.of("example.com/v1", "widgets")
+
+
+def followed(policy: Any = "wait") -> Presence:
+    """Return the presence of a resource that was loaded, and is answered with 404 now."""
+    presence = Presence("widgets.example.com/v1", policy)
+    presence.loaded()
+    presence.not_found()
+    return presence
+
+
+def test_a_404_alone_keeps_the_cache() -> None:
+    presence = followed()
+    presence.not_found()
+
+    assert presence.is_absent
+    assert not presence.is_confirmed
+
+
+@pytest.mark.parametrize("policy", ["wait", "optional"])
+def test_the_cache_is_emptied_by_two_answers_ten_seconds_apart(policy: str) -> None:
+    presence = followed(policy)
+
+    assert presence.answered(is_served=False, asked_at=100.0) is Finding.KEEP
+    assert presence.answered(is_served=False, asked_at=109.9) is Finding.KEEP
+    assert presence.answered(is_served=False, asked_at=110.0) is Finding.EMPTY
+
+
+def test_the_cache_is_emptied_once() -> None:
+    presence = followed()
+    found = [presence.answered(is_served=False, asked_at=10.0 * n) for n in range(5)]
+
+    assert found.count(Finding.EMPTY) == 1
+
+
+def test_an_answer_that_it_is_served_starts_the_count_anew() -> None:
+    presence = followed()
+    presence.answered(is_served=False, asked_at=100.0)
+
+    assert presence.answered(is_served=True, asked_at=105.0) is Finding.SERVED
+    assert presence.answered(is_served=False, asked_at=120.0) is Finding.KEEP
+    assert presence.answered(is_served=False, asked_at=130.0) is Finding.EMPTY
+
+
+def test_a_required_resource_is_never_emptied_once_it_was_loaded() -> None:
+    presence = followed("require")
+    found = {presence.answered(is_served=False, asked_at=10.0 * n) for n in range(50)}
+
+    assert found == {Finding.KEEP}
+    assert not presence.fails_sync
+
+
+def test_a_required_resource_that_never_was_fails_the_wait_for_it() -> None:
+    presence = Presence("widgets", "require")
+    presence.not_found()
+    assert not presence.fails_sync  # a 404 may come from a replica that lags behind
+
+    assert presence.answered(is_served=False, asked_at=0.0) is Finding.KEEP
+    assert presence.fails_sync
+    presence.answered(is_served=True, asked_at=1.0)
+    assert not presence.fails_sync
+
+
+def test_an_optional_resource_that_never_was_is_empty_at_the_first_answer() -> None:
+    presence = Presence("widgets", "optional")
+    presence.not_found()
+
+    assert presence.answered(is_served=False, asked_at=0.0) is Finding.EMPTY
+    assert presence.answered(is_served=False, asked_at=60.0) is Finding.KEEP
+
+
+def test_a_resource_that_is_waited_for_stays_unknown() -> None:
+    presence = Presence("widgets", "wait")
+    presence.not_found()
+    found = {presence.answered(is_served=False, asked_at=10.0 * n) for n in range(5)}
+
+    assert found == {Finding.KEEP}
+    assert not presence.fails_sync
+
+
+def test_what_came_back_can_go_again() -> None:
+    presence = followed()
+    presence.answered(is_served=False, asked_at=0.0)
+    presence.answered(is_served=False, asked_at=10.0)
+    presence.loaded()
+    assert not presence.is_absent
+
+    presence.not_found()
+    assert presence.answered(is_served=False, asked_at=500.0) is Finding.KEEP
+    assert presence.answered(is_served=False, asked_at=510.0) is Finding.EMPTY
+
+
+def test_a_program_that_is_early_does_not_wait_ten_seconds() -> None:
+    presence = Presence("widgets")
+    waits = []
+    for number in range(6):
+        waits.append(presence.ask_again_seconds)
+        presence.answered(is_served=False, asked_at=float(number))
+
+    assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert followed().ask_again_seconds == 10.0
+
+
+def test_absence_and_return_are_one_log_line_each(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    presence = followed()
+    for number in range(5):
+        presence.not_found()
+        presence.answered(is_served=False, asked_at=10.0 * number)
+    presence.loaded()
+    presence.loaded()
+
+    said = [record.getMessage().partition(" ")[2] for record in caplog.records]
+    assert [words.partition(":")[0] for words in said] == [
+        "is not served (404)",
+        "is served again",
+    ]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="'maybe' is none of require, wait, optional"):
+        Presence("widgets", "maybe")  # type: ignore[arg-type] # what is refused
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        yield running
+
+
+async def ask(server: APIServer, resource: GroupVersionResource = WIDGETS) -> bool:
+    """Ask discovery."""
+    connection = Connection(ClusterConfig(server=server.url, credentials=NoCredentials()))
+    try:
+        return await ask_discovery(ListWatch(connection, resource))
+    finally:
+        await connection.aclose()
+
+
+async def test_discovery_tells_what_is_served(server: APIServer) -> None:
+    assert not await ask(server)  # its group is not there at all
+    server.register("example.com/v1", "Gadget", "gadgets")
+    assert not await ask(server)
+    server.register("example.com/v1", "Widget", "widgets")
+    assert await ask(server)
+    assert await ask(server, GroupVersionResource.of("v1", "pods"))
+    assert not await ask(server, GroupVersionResource.of("v1", "widgets"))
+
+
+def _resources(**changes: object) -> bytes:
+    body = {"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": []}
+    return json.encode({**body, **changes})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(body=b"{}"), id="empty-object"),
+        pytest.param(Fault(body=b""), id="nothing"),
+        pytest.param(Fault(body=b"[1"), id="cut-off"),
+        pytest.param(Fault(body=b"\xff\xfe"), id="no-text"),
+        pytest.param(Fault(body=_resources(kind="Status")), id="another-kind"),
+        pytest.param(Fault(body=_resources(groupVersion="example.com/v2")), id="another-version"),
+        pytest.param(Fault(body=_resources(resources=[{}])), id="a-resource-without-a-name"),
+        pytest.param(Fault(status=404, times=None), id="a-balancer-without-servers"),
+    ],
+)
+async def test_what_is_no_answer_is_not_taken_for_an_absence(
+    server: APIServer, fault: Fault
+) -> None:
+    server.faults.add(fault)
+    with pytest.raises((ProtocolError, APIStatusError)):
+        await ask(server)
+
+
+async def test_groups_that_name_a_version_that_was_not_found_are_no_answer(
+    server: APIServer,
+) -> None:
+    """A definition is being removed or added at this moment, or two replicas disagree."""
+    server.register("example.com/v1", "Widget", "widgets")
+    server.faults.add(Fault(status=404))
+
+    with pytest.raises(ProtocolError, match=r"it names example\.com/v1"):
+        await ask(server)
+
+
+async def test_a_server_without_its_core_is_none(server: APIServer) -> None:
+    server.faults.add(Fault(status=404))
+
+    with pytest.raises(ProtocolError, match="core resources"):
+        await ask(server, GroupVersionResource.of("v1", "pods"))
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+async def test_a_refusal_says_nothing_about_the_resource(server: APIServer, status: int) -> None:
+    server.faults.add(Fault(status=status, times=None))
+
+    with pytest.raises(APIStatusError) as caught:
+        await ask(server)
+    assert caught.value.status == status
