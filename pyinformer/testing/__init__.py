@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyinformer.testing._access import Token
     from pyinformer.testing._apiserver import APIServer
+    from pyinformer.testing._etcd import SavedEtcd
     from pyinformer.testing._faults import Fault, FaultScript
     from pyinformer.testing._journal import RequestRecord
     from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
@@ -25,6 +26,7 @@ _HOMES = {
     "FaultScript": "_faults",
     "KubeAPIServer": "_kube_apiserver",
     "RequestRecord": "_journal",
+    "SavedEtcd": "_etcd",
     "SavedState": "_storage",
     "StaticToken": "_kube_apiserver",
     "Token": "_access",
@@ -38,6 +40,7 @@ __all__ = [
     "FaultScript",
     "KubeAPIServer",
     "RequestRecord",
+    "SavedEtcd",
     "SavedState",
     "StaticToken",
     "Token",

@@ -31,6 +31,7 @@ _ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 _PACKAGES: Final = {
     # etcd first: it is small, so a broken toolchain or network shows within a minute.
     "etcd": "go.etcd.io/etcd/server/v3",
+    "etcdutl": "go.etcd.io/etcd/etcdutl/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
 }
 _OLDEST_GO: Final = (1, 26)  # what the shipped go.mod asks for
@@ -41,13 +42,16 @@ _ERROR_LINES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class KubeBinaries:
-    """Where the two programs are."""
+    """Where the programs are."""
 
     kube_apiserver: Path
     """The kube-apiserver program; it exists and is executable."""
 
     etcd: Path
     """The etcd program; it exists and is executable."""
+
+    etcdutl: Path | None = None
+    """The tool that restores etcd with a bumped revision; None: there is none beside the others."""
 
 
 def find_or_build(
@@ -101,7 +105,7 @@ def find_binaries(*, environ: Mapping[str, str], cache_folder: Path) -> KubeBina
 
 
 def build_binaries(*, cache_folder: Path, progress: Progress | None = None) -> KubeBinaries:
-    """Build both programs into the cache, unless another process has just done so.
+    """Build the programs into the cache, unless another process has just done so.
 
     Raises:
         KubeAPIServerError: there is no usable Go, or it failed; the text has its last lines.
@@ -170,11 +174,13 @@ def _silent(line: str) -> None:
 
 
 def _binaries_in(folder: Path) -> KubeBinaries | None:
-    pair = KubeBinaries(kube_apiserver=folder / "kube-apiserver", etcd=folder / "etcd")
-    for program in (pair.kube_apiserver, pair.etcd):
-        if not (program.is_file() and os.access(program, os.X_OK)):
-            return None
-    return pair
+    programs = {name: folder / name for name in _PACKAGES}
+    found = {name for name, path in programs.items() if path.is_file() and os.access(path, os.X_OK)}
+    if not {"kube-apiserver", "etcd"} <= found:
+        return None
+    # Folders that others made, as for controller-runtime's envtest, have no etcdutl.
+    etcdutl = programs["etcdutl"] if "etcdutl" in found else None
+    return KubeBinaries(programs["kube-apiserver"], programs["etcd"], etcdutl)
 
 
 def _shipped(name: str) -> bytes:

@@ -52,6 +52,11 @@ class Program:
         self._process.kill()
         self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
 
+    def terminate(self) -> None:
+        """Send SIGTERM and wait for the end. Harmless if it has ended already."""
+        self._process.terminate()
+        self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
+
     def last_lines(self, count: int = 15) -> str:
         """Return the end of the log."""
         text = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")

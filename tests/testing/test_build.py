@@ -87,6 +87,7 @@ def test_kubebuilder_assets_come_before_the_cached_build(
     )
 
     assert found == assets
+    assert found.etcdutl is None
 
 
 def test_kubebuilder_assets_without_the_programs_are_an_error_and_not_passed_over(
@@ -142,7 +143,7 @@ def test_the_error_for_nothing_found_says_what_to_do(tmp_path: Path) -> None:
     assert str(pickle.loads(pickle.dumps(raised.value))) == text  # noqa: S301 - our own
 
 
-def test_a_build_makes_both_programs_and_a_second_one_is_not_needed(
+def test_a_build_makes_all_programs_and_a_second_one_is_not_needed(
     tmp_path: Path, install_go: Callable[..., Path]
 ) -> None:
     calls = install_go()
@@ -154,7 +155,12 @@ def test_a_build_makes_both_programs_and_a_second_one_is_not_needed(
     assert again == built
     assert (built.etcd.name, built.kube_apiserver.name) == ("etcd", "kube-apiserver")
     packages = [line.split()[-1] for line in calls.read_text().splitlines()]
-    assert packages == ["go.etcd.io/etcd/server/v3", "k8s.io/kubernetes/cmd/kube-apiserver"]
+    assert packages == [
+        "go.etcd.io/etcd/server/v3",
+        "go.etcd.io/etcd/etcdutl/v3",
+        "k8s.io/kubernetes/cmd/kube-apiserver",
+    ]
+    assert built.etcdutl == built.etcd.parent / "etcdutl"
     assert any("building etcd" in line for line in lines)
     assert lines[-1] == f"built: {built.etcd.parent}"
 
@@ -197,7 +203,7 @@ def test_two_builds_at_once_build_once(tmp_path: Path, install_go: Callable[...,
 
     assert len(built) == 3
     assert len(set(built)) == 1
-    assert len(calls.read_text().splitlines()) == 2
+    assert len(calls.read_text().splitlines()) == 3
 
 
 def test_a_long_build_says_how_far_it_is(

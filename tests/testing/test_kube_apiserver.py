@@ -73,6 +73,10 @@ def _pod(name: str, namespace: str, *, node: str | None = None) -> JSONObject:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+def _version(obj: JSONObject) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
 def _watch(
     server: KubeAPIServer, path: str, timeout_seconds: int = 20
 ) -> Generator[tuple[str, JSONObject], None, None]:
@@ -241,6 +245,70 @@ def test_a_position_from_before_the_restart_is_gone(own_server: KubeAPIServer) -
 
     assert kind == "ERROR"
     assert status["code"] == 410
+
+
+def test_a_restored_server_is_where_it_was_and_counts_on_from_there(
+    own_server: KubeAPIServer,
+) -> None:
+    """What was written since is gone, and its resource versions are given away again."""
+    kept = own_server.create(_config_map("kept", "default"))
+    saved = own_server.save()
+    lost = [own_server.create(_config_map(f"lost-{n}", "default")) for n in range(60)]
+    own_server.delete("v1", "configmaps", "kept", "default")
+
+    own_server.restore(saved)
+
+    names = {one["metadata"]["name"] for one in own_server.list("v1", "configmaps", "default")}
+    assert {"kept", *(one["metadata"]["name"] for one in lost)} & names == {"kept"}
+    assert own_server.get("v1", "configmaps", "kept", "default") == kept
+    again = own_server.create(_config_map("again", "default"))
+    assert _version(again) < _version(lost[-1])
+
+
+def test_a_save_loses_nothing_and_breaks_nothing(own_server: KubeAPIServer) -> None:
+    """The last write is only in etcd's log when the copy is taken."""
+    position = own_server.create(_config_map("first", "default"))["metadata"]["resourceVersion"]
+    events = _watch(own_server, f"/api/v1/configmaps?resourceVersion={position}")
+    last = own_server.create(_config_map("last", "default"))
+    saved = own_server.save()
+    own_server.create(_config_map("later", "default"))
+    seen = [next(events)[1]["metadata"]["name"] for _ in range(2)]
+    events.close()
+
+    own_server.restore(saved)
+
+    assert seen == ["last", "later"]
+    assert own_server.get("v1", "configmaps", "last", "default") == last
+
+
+def test_a_bumped_revision_is_beyond_all_and_tells_watches_to_start_over(
+    own_server: KubeAPIServer,
+) -> None:
+    last = own_server.create(_config_map("last", "default"))
+    saved = own_server.save()
+    lost = own_server.create(_config_map("lost", "default"))
+
+    own_server.restore(saved, bump_revision=10_000)
+
+    assert own_server.get("v1", "configmaps", "last", "default") == last
+    assert _version(own_server.create(_config_map("next", "default"))) > _version(lost) + 9_000
+    events = _watch(own_server, f"/api/v1/configmaps?resourceVersion={_version(lost)}")
+    assert next(events)[1]["code"] == 410
+    events.close()
+
+
+def test_replicas_serve_one_etcd(kube_apiserver_build: bool) -> None:
+    with KubeAPIServer(build=kube_apiserver_build, replicas=2) as server:
+        first, second = (server.client(replica=number) for number in range(2))
+        created = first.create(_config_map("one", "default"))
+        assert second.get("v1", "configmaps", "one", "default") == created
+
+        server.kill(0)
+        second.create(_config_map("two", "default"))
+        server.restart(0)
+
+        names = {one["metadata"]["name"] for one in first.list("v1", "configmaps", "default")}
+        assert {"one", "two"} <= names
 
 
 def test_events_go_away_after_their_time(own_server: KubeAPIServer) -> None:

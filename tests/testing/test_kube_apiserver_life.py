@@ -46,7 +46,7 @@ sys.stdin.read()
 def _stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let KUBEBUILDER_ASSETS name the stand-ins."""
     programs = {
-        "etcd": "exec sleep 600",
+        "etcd": "mkdir -p etcd && echo $$ >> etcd/starts && exec sleep 600",
         "kube-apiserver": f'exec {sys.executable} {_FAKE} "$@"',
     }
     for name, command in programs.items():
@@ -161,6 +161,78 @@ def test_a_killed_server_refuses_and_a_restarted_one_answers_at_the_same_address
     assert server.list("v1", "configmaps") == []
     assert server.url == url
     assert server.pid not in (None, before)
+
+
+def test_replicas_are_killed_and_restarted_one_by_one() -> None:
+    with KubeAPIServer(replicas=2) as server:
+        first, second = (server.client(replica=number) for number in range(2))
+        assert first.list("v1", "configmaps") == second.list("v1", "configmaps") == []
+        ports, pid = server.ports, server.pid
+
+        server.kill(0)
+        with pytest.raises(TransportError):
+            first.list("v1", "configmaps")
+        assert second.list("v1", "configmaps") == []
+        assert server.list("v1", "configmaps") == []
+        server.restart(0)
+        assert first.list("v1", "configmaps") == []
+        assert server.ports == ports
+        assert server.pid not in (None, pid)
+
+        server.kill()
+        with pytest.raises(TransportError):
+            server.list("v1", "configmaps")
+
+
+def test_a_replica_that_does_not_exist_is_refused(server: KubeAPIServer) -> None:
+    for call in (server.kill, server.restart):
+        with pytest.raises(InvalidArgumentError, match="is 1, and there are 1"):
+            call(1)
+    with pytest.raises(InvalidArgumentError, match="replicas"):
+        KubeAPIServer(replicas=0)
+
+
+def test_restored_data_is_what_was_saved_and_both_programs_are_new(server: KubeAPIServer) -> None:
+    url, pid, starts = server.url, server.pid, server.ca_file.parents[1] / "etcd" / "starts"
+    saved = server.save()
+    before = starts.read_text().split()
+    assert _is_alive(int(before[0]))
+    starts.with_name("written-since").touch()
+
+    for _ in range(2):
+        server.restore(saved)
+
+        after = starts.read_text().split()
+        assert after[:-1] == before
+        assert not _is_alive(int(before[0]))
+        assert _is_alive(int(after[-1]))
+        assert not starts.with_name("written-since").exists()
+    assert server.list("v1", "configmaps") == []
+    assert server.url == url
+    assert server.pid != pid
+
+
+def test_what_cannot_be_restored_is_refused_and_the_server_stays(server: KubeAPIServer) -> None:
+    """The stand-ins have no etcdutl, as folders that others made."""
+    saved = server.save()
+    pid = server.pid
+    with pytest.raises(InvalidArgumentError, match="bump_revision"):
+        server.restore(saved, bump_revision=-1)
+    with pytest.raises(KubeAPIServerError, match="needs etcdutl: there is none beside"):
+        server.restore(saved, bump_revision=1)
+    with (
+        KubeAPIServer() as other,
+        pytest.raises(InvalidArgumentError, match="is not what this server saved"),
+    ):
+        other.restore(saved)
+    assert server.pid == pid
+
+
+def test_an_etcd_that_has_ended_is_not_saved(server: KubeAPIServer) -> None:
+    pid = int((server.ca_file.parents[1] / "etcd" / "starts").read_text())
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(KubeAPIServerError, match="etcd cannot be saved"):
+        server.save()
 
 
 def test_stop_ends_the_programs_and_removes_their_data(server: KubeAPIServer) -> None:
