@@ -10,6 +10,7 @@ from pyinformer.apimachinery import (
     ApplyConflictError,
     BadRequestError,
     BytesTransform,
+    CacheMutatedError,
     CacheNotSyncedError,
     CacheSyncTimeoutError,
     Change,
@@ -72,6 +73,7 @@ from pyinformer.apimachinery import (
     Updated,
     View,
     diff,
+    redacted,
 )
 from pyinformer.bookkeeping import (
     EventRecorder,
@@ -182,6 +184,7 @@ __all__ = [
     "BadRequestError",
     "BucketRateLimiter",
     "BytesTransform",
+    "CacheMutatedError",
     "CacheNotSyncedError",
     "CacheSyncTimeoutError",
     "Change",
@@ -309,6 +312,7 @@ __all__ = [
     "is_condition_true",
     "labels_changed",
     "matches",
+    "redacted",
     "resource_version_changed",
     "retry_on_conflict",
     "set_condition",

@@ -8,6 +8,7 @@ from pyinformer.apimachinery._errors import (
     APIStatusError,
     ApplyConflictError,
     BadRequestError,
+    CacheMutatedError,
     CacheNotSyncedError,
     CacheSyncTimeoutError,
     ConfigurationError,
@@ -73,6 +74,7 @@ from pyinformer.apimachinery._label_selector import LabelSelector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._paths import PathSet, parse_path
+from pyinformer.apimachinery._redact import REDACTED, redacted, redacted_change
 from pyinformer.apimachinery._resource_version import (
     compare_resource_versions,
     older,
@@ -86,6 +88,7 @@ from pyinformer.apimachinery._wire import view_path
 
 __all__ = [
     "ABSENT",
+    "REDACTED",
     "APIStatusError",
     "Absent",
     "Added",
@@ -93,6 +96,7 @@ __all__ = [
     "ApplyConflictError",
     "BadRequestError",
     "BytesTransform",
+    "CacheMutatedError",
     "CacheNotSyncedError",
     "CacheSyncTimeoutError",
     "Change",
@@ -174,6 +178,8 @@ __all__ = [
     "object_key",
     "older",
     "parse_path",
+    "redacted",
+    "redacted_change",
     "resource_version_is_well_formed",
     "status_error_class",
     "view_path",

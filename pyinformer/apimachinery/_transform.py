@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pyinformer.apimachinery._errors import InvalidTypeError
 from pyinformer.apimachinery._json import JSONObject, decode_object
+from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._wire import encode
 
 
@@ -36,13 +37,16 @@ _IDENTITY = ("namespace", "name", "uid", "resourceVersion")
 
 def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
     """Return the object's new bytes, or its old ones with the reason for that."""
+    original: JSONObject = {}
     try:
         original = decode_object(raw, "the object to transform")
         changed = _call(transform, raw)
         _impose_identity(original, changed)
         return encode(changed), ""
     except Exception as error:  # noqa: BLE001 - user code; its failure must not lose the object
-        return raw, f"transform failed: {type(error).__name__}: {error}"
+        # Errors of users quote what they were given, and this text is kept and shown.
+        words = "" if hides_content(str(original.get("kind"))) else f": {error}"
+        return raw, f"transform failed: {type(error).__name__}{words}"
 
 
 def _call(transform: Transform, raw: bytes) -> JSONObject:

@@ -6,12 +6,12 @@ those that write, in order, refused ones included. Bodies are plain dicts of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, object_key
+from pyinformer.apimachinery import JSONObject, object_key, redacted
 from pyinformer.testing._door import Call
 from pyinformer.testing._journal import RequestRecord
 from pyinformer.testing._routing import parse_route
@@ -27,6 +27,8 @@ _VERBS: Final[dict[str, WriteVerb]] = {
 }
 _APPLY: Final = "apply-patch"  # in the content type of a server-side apply
 _FIRST_NO_SUCCESS: Final = 300
+_SECRETS: Final = "secrets"
+_SECRET: Final = "Secret"  # noqa: S105 - the kind
 
 
 @final
@@ -55,6 +57,12 @@ class WriteRecord:
     def is_refused(self) -> bool:
         """Whether the server refused."""
         return self.status >= _FIRST_NO_SUCCESS
+
+    def __repr__(self) -> str:
+        # Failed assertions print it; of a Secret they print the names only.
+        shown = {one.name: getattr(self, one.name) for one in fields(self)}
+        shown["body"] = redacted(self.body, kind=_SECRET if self.plural == _SECRETS else "")
+        return f"WriteRecord({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def verb_of(record: RequestRecord) -> str:

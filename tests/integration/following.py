@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.integration.history import History, content, contents, positions
+from tests.integration.history import History, check_same, content, contents, positions
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class Followed:
             )
 
         await until(is_there, timeout_seconds=timeout_seconds, what=_Difference(self, wanted))
-        cached = {obj.key: content(obj.to_dict()) for obj in self.informer.lister.list()}
-        assert cached == truth
+        cached = {str(obj.key): content(obj.to_dict()) for obj in self.informer.lister.list()}
+        check_same(cached, truth)
         self.history.check(versions)
         return truth
 

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyinformer import Added, Deleted, KubeObject, Updated
+from pyinformer import Added, Deleted, KubeObject, Updated, diff, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,16 @@ def key_of(obj: JSONObject) -> str:
 def contents(objects: Iterable[JSONObject]) -> dict[str, JSONObject]:
     """Return what a list says, by key."""
     return {key_of(obj): content(obj) for obj in objects}
+
+
+def check_same(found: JSONObject, wanted: JSONObject) -> None:
+    """Fail unless two objects, or two sets of objects by key, say the same; show no Secret."""
+    __tracebackhide__ = True  # pytest would print the arguments
+    if found != wanted:
+        changes = diff(redacted(found), redacted(wanted), ignore=())
+        shown = {str(change): f": {change.old!r}, not {change.new!r}" for change in changes}
+        paths = [str(change) for change in diff(found, wanted, ignore=())]
+        raise AssertionError("\n".join(f"{path}{shown.get(path, '')}" for path in paths[:20]))
 
 
 class Versions:
@@ -63,7 +73,7 @@ class Versions:
         with self._lock:
             made = self._known.get((obj.metadata.uid, obj.metadata.resource_version))
         assert made is not None, f"never existed: {obj}"
-        assert content(obj.to_dict()) == made
+        check_same(content(obj.to_dict()), made)
 
     def __len__(self) -> int:
         return len(self._known)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 import pyinformer
-from tests.integration.history import contents
+from tests.integration.history import check_same, contents
 from tests.integration.objects import CONFIG_MAPS, PODS
 from tests.integration.proxy import proxying
 from tests.waiting import until
@@ -107,7 +107,7 @@ async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> N
         await informer.wait_until(recreated.metadata.resource_version)
         assert not informer._freshness.overlay.entries
         truth = server.api.list("v1", "configmaps", namespace)
-        assert contents(obj.to_dict() for obj in lister.list()) == contents(truth)
+        check_same(contents(obj.to_dict() for obj in lister.list()), contents(truth))
 
 
 async def test_waiting_ends_for_writes_that_the_cache_will_never_hear_of(server: Server) -> None:

@@ -1,0 +1,130 @@
+"""What may be shown of an object: all of it but the values of Secrets and of what was applied last.
+
+What enters is an object, a list of objects, a watch event, or one change between two objects; what
+leaves is a copy in which every hidden value is the same word, while names stay: which key a Secret
+has is no secret. Every output that can show an object passes through here. Nothing is too deep.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, overload
+
+from pyinformer.apimachinery._diff import ABSENT, Change, HasDict
+from pyinformer.apimachinery._json import JSONObject, JSONValue
+
+REDACTED: Final = "(redacted)"
+"""Stands where a value is not shown."""
+
+_SECRET: Final = "Secret"  # noqa: S105 - the kind
+_HIDDEN_FIELDS: Final = frozenset({"data", "stringData"})
+_ANNOTATIONS: Final = "annotations"
+# Under whatever domain: kubectl's, kapp's, Rancher's and others' copy of the object, Secrets too.
+_COPIES: Final = frozenset(
+    {"last-applied-configuration", "last-applied", "original", "applied", "last-applied-config"}
+)
+_CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
+
+_Step: TypeAlias = "tuple[JSONValue, str | int, str, bool]"
+"""A container, where in it a value is, the kind that it has if it does not say, and whether it is
+the annotations of an object."""
+
+
+@overload
+def redacted(obj: HasDict | JSONObject, *, kind: str = "") -> JSONObject: ...
+@overload
+def redacted(obj: list[JSONValue], *, kind: str = "") -> list[JSONValue]: ...
+def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
+    """Return a copy of an object that may be shown to anybody.
+
+    The values in `data` and `stringData` of a Secret are hidden, wherever in the value it stands,
+    and the annotations in which tools keep a copy of what they applied, of any object.
+
+    Args:
+        obj: an object, a dict or a list of such, or a watch event; not changed.
+        kind: what it is, if it does not say: `Secret` for a patch of one or an item of its list.
+
+    Returns:
+        A copy of the caller's own.
+
+    Raises:
+        InvalidObjectError: the body of an object cannot be decoded.
+    """
+    root: list[JSONValue] = [obj.to_dict() if isinstance(obj, HasDict) else obj]
+    pending: list[_Step] = [(root, 0, kind, False)]  # a stack: recursion would have an end
+    while pending:
+        container, place, hint, is_annotations = pending.pop()
+        value = container[place]
+        if isinstance(value, list):
+            container[place] = copies = list(value)
+            pending += [(copies, number, hint, False) for number in range(len(copies))]
+        elif isinstance(value, dict):
+            container[place] = copy = dict(value)
+            pending += _hide_annotations(copy) if is_annotations else _hide_fields(copy, hint)
+    return root[0]
+
+
+def redacted_change(change: Change, *, kind: str = "") -> Change:
+    """Return a change whose values may be shown to anybody.
+
+    Args:
+        change: one of `diff`.
+        kind: what the two objects are, such as `Secret`, or `SecretList`.
+
+    Returns:
+        The same path, with both values as `redacted` shows them there.
+    """
+    return Change(
+        change.path,
+        *(
+            value if value is ABSENT else _shown_at(change.path, value, kind)
+            for value in (change.old, change.new)
+        ),
+    )
+
+
+def hides_content(kind: str) -> bool:
+    """Tell whether what a foreign error says about objects of a kind is better not repeated."""
+    return kind == _SECRET
+
+
+def _hide_fields(copy: JSONObject, hint: str) -> list[_Step]:
+    kind = str(copy.get("kind") or "")
+    is_secret = _SECRET in {kind, hint}
+    carried = _SECRET if is_secret else (kind or hint).removesuffix("List")
+    steps: list[_Step] = []
+    for name, value in copy.items():
+        if is_secret and name in _HIDDEN_FIELDS:
+            copy[name] = _without_values(value)
+        else:
+            carries = carried if name in _CARRIERS else ""
+            steps.append((copy, name, carries, name == _ANNOTATIONS))
+    return steps
+
+
+def _hide_annotations(copy: JSONObject) -> list[_Step]:
+    steps: list[_Step] = []
+    for name in copy:
+        if str(name).rpartition("/")[2] in _COPIES:
+            copy[name] = REDACTED
+        else:
+            steps.append((copy, name, "", False))
+    return steps
+
+
+def _without_values(value: JSONValue) -> JSONValue:
+    if isinstance(value, dict):
+        return dict.fromkeys(value, REDACTED)
+    return value if value is None else REDACTED
+
+
+def _shown_at(path: tuple[str | int, ...], value: JSONValue, kind: str) -> JSONValue:
+    """Put a value where it was in an object of its kind, and take out what is shown of it."""
+    whole: JSONValue = value
+    for step in reversed(path):
+        whole = [whole] if isinstance(step, int) else {step: whole}
+    shown: JSONValue = redacted(whole, kind=kind)
+    for step in path:
+        if shown == REDACTED:
+            return REDACTED
+        shown = shown[0] if isinstance(step, int) else shown[step]
+    return shown

@@ -1,0 +1,142 @@
+"""No output that can show an object shows the value of a Secret: each is made to fail and read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectCodec, Updated, diff
+from pyinformer.cli._verdict import differences
+from pyinformer.store import Indexer
+from pyinformer.testing import World
+from tests.integration.history import History, Versions, check_same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import JSONObject, KubeObject
+
+HIDDEN = "aHVudGVyMg=="
+OTHER = "bmV3"
+
+
+def body(value: str = HIDDEN, *, resource_version: str = "1") -> JSONObject:
+    """Return a Secret with a value."""
+    applied = json.dumps({"data": {"key": value}})
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "s",
+            "namespace": "default",
+            "uid": "u",
+            "resourceVersion": resource_version,
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied},
+        },
+        "data": {"key": value},
+    }
+
+
+def cached(value: str = HIDDEN, *, resource_version: str = "1") -> KubeObject:
+    """Return it as a cache holds it."""
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "secrets"))
+    raw = json.dumps(body(value, resource_version=resource_version)).encode()
+    return codec.decode(raw, 0, len(raw))
+
+
+def failed_comparison() -> str:
+    """Compare what a cache holds with the truth, as the suites do."""
+    with pytest.raises(AssertionError) as raised:
+        check_same({"default/s": body()}, {"default/s": body(OTHER)})
+    assert "data.key" in str(raised.value)
+    return str(raised.getrepr(style="long"))
+
+
+def unknown_version() -> str:
+    """Let the history checker meet a state that no writer made."""
+    versions = Versions()
+    versions.note(body(OTHER))
+    with pytest.raises(AssertionError) as raised:
+        versions.check(cached())
+    return str(raised.getrepr(style="long"))
+
+
+def violations() -> str:
+    """Let the history checker meet an impossible life."""
+    history = History()
+    for event in (Added(cached()), Added(cached()), Updated(cached("YQ=="), cached())):
+        history(event)
+    history(Deleted(cached()))
+    assert history.violations
+    return "\n".join(history.violations)
+
+
+def verdict() -> str:
+    """Let the demo's verdict find a difference in a body."""
+    (sentence,) = differences("the cache", {"default/s": cached()}, {"default/s": body(OTHER)})
+    return sentence
+
+
+def writes_of_a_world() -> str:
+    """Write a Secret inside of a World, whole and by a patch, and print what it recorded."""
+    with World() as world:
+
+        async def write() -> None:
+            """Create it and change it."""
+            new: JSONObject = {**body(), "metadata": {"name": "s"}}
+            created = await world.cluster.create(new, namespace="default")
+            changed = {**created.to_dict(), "data": {"key": HIDDEN, "more": HIDDEN}}
+            await world.cluster.patch(created, changed)
+
+        world.run(write)
+        assert [write.verb for write in world.writes] == ["create", "patch"]
+        assert world.writes[1].body["data"] == {"more": HIDDEN}
+        return repr(world.writes)
+
+
+def failed_index() -> str:
+    """Let an index function fail with the value in its words."""
+    indexer: Indexer[None] = Indexer()
+
+    def index(obj: KubeObject[Any]) -> str:
+        raise ValueError(obj.to_dict()["data"]["key"])
+
+    indexer.add_index("bad", index)
+    indexer.apply_nowait(Added(cached()))
+    return repr(indexer.indexes())
+
+
+def changes() -> str:
+    """Print the differences between two Secrets."""
+    return repr(diff(body(), body(OTHER)))
+
+
+def shown() -> str:
+    """Show it on purpose."""
+    return repr(pyinformer.redacted(cached()))
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        failed_comparison,
+        unknown_version,
+        violations,
+        verdict,
+        writes_of_a_world,
+        failed_index,
+        changes,
+        shown,
+    ],
+)
+def test_no_output_shows_the_value_of_a_secret(
+    output: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    text = output() + caplog.text
+
+    assert text
+    assert HIDDEN not in text
+    assert OTHER not in text
