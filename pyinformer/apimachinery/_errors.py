@@ -12,6 +12,7 @@ them survive pickling and copying, attributes included.
       InvalidTypeError                       (TypeError)
         InvalidViewError, InvalidHandlerError, InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
+      CacheMutatedError                      (RuntimeError)
       InvalidObjectError                     (ValueError)
         ModelMismatchError (of TerminalError, too)
       ConfigurationError                     (ValueError)
@@ -258,6 +259,41 @@ class FrozenObjectError(InformerError, TypeError, AttributeError):
         super().__init__(
             f"{operation} is not possible on {key!r}: cached objects are shared and immutable;"
             " read one field with at('spec.nodeName'), or take a private dict with to_dict()"
+        )
+
+
+@final
+class CacheMutatedError(InformerError, RuntimeError):
+    """Somebody changed in place what others read, too; raised in `debug` mode only.
+
+    Attributes:
+        informer: what the informer follows.
+        key: the object's key, `namespace/name` or `name`.
+        what: what was changed, such as `the shared decoded object`.
+        paths: where, and the types before and after: `metadata.labels.x: absent became str`; no
+            values. Empty if that cannot be told.
+        readers: the handlers and the places in the code that had it.
+    """
+
+    def __init__(
+        self,
+        *,
+        informer: str,
+        key: str,
+        what: str,
+        paths: tuple[str, ...] = (),
+        readers: tuple[str, ...] = (),
+    ) -> None:
+        self.informer = informer
+        self.key = key
+        self.what = what
+        self.paths = paths
+        self.readers = readers
+        where = f" ({'; '.join(paths)})" if paths else ""
+        whose = f" It was read by {', '.join(readers)}." if readers else ""
+        super().__init__(
+            f"{what} of {key!r} in {informer} was changed in place{where}.{whose} What is shared is"
+            " for reading: take a dict of your own with to_dict() before you change it"
         )
 
 

@@ -69,12 +69,29 @@ _STALE = (
     " (state: watching; no error); it goes on trying: read it as it is, or try again later"
 )
 
+_MUTATED = (
+    "the shared decoded object of 'ns/web' in pods.v1 was changed in place (spec.x: absent became"
+    " str). It was read by handler h, a.py:1. What is shared is for reading: take a dict of your"
+    " own with to_dict() before you change it"
+)
+
 SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (errors.InformerError("root"), Exception, "root"),
     (
         errors.InternalError("two owners"),
         RuntimeError,
         "two owners. This is a bug in pyinformer: please report this.",
+    ),
+    (
+        errors.CacheMutatedError(
+            informer="pods.v1",
+            key="ns/web",
+            what="the shared decoded object",
+            paths=("spec.x: absent became str",),
+            readers=("handler h", "a.py:1"),
+        ),
+        RuntimeError,
+        _MUTATED,
     ),
     (errors.InvalidArgumentError("limit", "is negative"), ValueError, "limit: is negative"),
     (
