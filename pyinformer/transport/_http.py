@@ -28,9 +28,10 @@ from pyinformer.apimachinery import (
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._failures import of_a_request, translated, wire_failures, words_of
+from pyinformer.transport._keepalive import keepalive_sockets
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error
-from pyinformer.transport._watch_http import WatchResponse, keepalive_socket, open_watch
+from pyinformer.transport._watch_http import WatchResponse, open_watch
 
 if TYPE_CHECKING:
     import aiohttp
@@ -68,6 +69,7 @@ class Connection:
         self._config = config
         self._options = options or ConnectionOptions()
         self._ssl = config.ssl_context()
+        self._new_socket = keepalive_sockets(self._options)
         self._server = config.server.rstrip("/")
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
@@ -301,6 +303,7 @@ class Connection:
                 context=self._ssl,
                 server_name=self._config.tls_server_name,
                 connect_timeout_seconds=self._options.connect_timeout_seconds,
+                socket_factory=self._new_socket,
             )
         except BaseException:
             if response.is_unconnected:
@@ -342,7 +345,7 @@ class Connection:
         connector = aiohttp.TCPConnector(
             limit=0 if watch else options.max_request_connections,
             ssl=self._ssl if self._ssl is not None else True,
-            socket_factory=keepalive_socket,
+            socket_factory=self._new_socket,
         )
         timeout = aiohttp.ClientTimeout(
             total=None,

@@ -10,6 +10,9 @@ from typing import final
 
 from pyinformer.apimachinery import InvalidArgumentError
 
+_MAX_KEEPALIVE_SECONDS = 32_767  # Linux: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
+_MAX_PROBES = 127  # Linux: MAX_TCP_KEEPCNT
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,24 @@ class ConnectionOptions:
     max_request_connections: int = 32
     """How many connections requests and lists share."""
 
+    keepalive_idle_seconds: float = 10.0
+    """After so long without a byte of the peer, the system asks it for a sign of life. With the two
+    below: a peer that no packet reaches any more is noticed after 25 s, without any request."""
+
+    keepalive_interval_seconds: float = 5.0
+    """How long the system waits for a sign of life before it asks again. Systems count in whole
+    seconds; fractions are rounded up, as those of `keepalive_idle_seconds`."""
+
+    keepalive_probes: int = 3
+    """So often it asks in vain before the connection counts as lost."""
+
     def __post_init__(self) -> None:
         for option in fields(self):
             value = getattr(self, option.name)
             if not value > 0:
                 raise InvalidArgumentError(option.name, f"{value} is not above 0")
+        for name in ("keepalive_idle_seconds", "keepalive_interval_seconds", "keepalive_probes"):
+            limit = _MAX_PROBES if name == "keepalive_probes" else _MAX_KEEPALIVE_SECONDS
+            value = getattr(self, name)
+            if value > limit:
+                raise InvalidArgumentError(name, f"{value} is above the systems' limit, {limit}")

@@ -225,17 +225,6 @@ class WatchResponse(asyncio.Protocol):
             waiter.set_result(None)
 
 
-def keepalive_socket(address: AddrInfoType) -> socket.socket:
-    """Make a socket that notices within a minute that its peer has vanished."""
-    family, kind, protocol, _, _ = address
-    sock = socket.socket(family, kind, protocol)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):  # not on every system
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return sock
-
-
 async def open_watch(
     response: WatchResponse,
     target: str,
@@ -245,6 +234,7 @@ async def open_watch(
     context: ssl.SSLContext | None,
     server_name: str | None,
     connect_timeout_seconds: float,
+    socket_factory: Callable[[AddrInfoType], socket.socket],
 ) -> None:
     """Connect, send a GET and wait for its head.
 
@@ -256,6 +246,7 @@ async def open_watch(
         context: the TLS settings; None for plain HTTP.
         server_name: the name that the certificate must carry; None for the URL's host.
         connect_timeout_seconds: how long TCP and TLS may take together.
+        socket_factory: makes the socket.
 
     Raises:
         TransportError: the server was not reached, or the connection was lost.
@@ -277,6 +268,7 @@ async def open_watch(
             context=context,
             server_name=server_name,
             timeout_seconds=connect_timeout_seconds,
+            socket_factory=socket_factory,
         )
     except TimeoutError as error:
         seconds = connect_timeout_seconds
@@ -300,6 +292,7 @@ async def _connect(
     context: ssl.SSLContext | None,
     server_name: str | None,
     timeout_seconds: float,
+    socket_factory: Callable[[AddrInfoType], socket.socket],
 ) -> None:
     from aiohappyeyeballs import start_connection
 
@@ -310,7 +303,7 @@ async def _connect(
             addresses,
             happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
             interleave=1,
-            socket_factory=keepalive_socket,
+            socket_factory=socket_factory,
         )
         try:
             await loop.create_connection(
