@@ -110,6 +110,13 @@ class AppliedMemory:
         owned = _digest(_owned(answer, desired, whole))
         self._applied[identity] = _Applied(meta.uid, _digest(_own(desired)), owned, whole)
 
+    def has_room_for(self, identity: Identity) -> bool:
+        """Return whether it is not known what was applied, but will be from the next answer on.
+
+        What is not known for lack of room is written in vain again and again.
+        """
+        return identity not in self._applied and len(self._applied) < self._limit
+
     def is_applied(
         self, identity: Identity, desired: JSONObject, current: JSONObject, meta: ObjectMeta
     ) -> bool:

@@ -126,8 +126,14 @@ class Applying(ObservedWrites):
         ):
             self._skipped += 1
             return self._answers.record(target.resource, current.raw)
-        version = current.metadata.resource_version
-        return await self._apply(body, target, field_manager, force=force, version=version)
+        return await self._apply(
+            body,
+            target,
+            field_manager,
+            force=force,
+            version=current.metadata.resource_version,
+            is_due=self._applied.has_room_for(identity),
+        )
 
     async def _desired(self, desired: Body, field_manager: str) -> tuple[JSONObject, Target]:
         if not field_manager:
@@ -146,6 +152,7 @@ class Applying(ObservedWrites):
         force: bool,
         dry_run: bool = False,
         version: str | None = None,
+        is_due: bool = False,
     ) -> KubeObject:
         query = [*query_of(field_manager, dry_run=dry_run)]
         if force:
@@ -159,6 +166,7 @@ class Applying(ObservedWrites):
             query=query,
             content_type=_APPLY_PATCH,
             version=version,
+            is_due=is_due,
         )
         if dry_run:
             return (await sending)[0]

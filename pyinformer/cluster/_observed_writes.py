@@ -27,6 +27,7 @@ from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._sender import Sender, WriteStatistics
 from pyinformer.cluster._targets import Target, check_scope, object_path, target_of
 from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
+from pyinformer.cluster._writer import WriteTally
 
 if TYPE_CHECKING:
     from pyinformer.transport import Query, Wire
@@ -52,7 +53,8 @@ class ObservedWrites:
         self._observers = WriteObservers()
         self._answers = Answers(self._observers)
         self._unheard = Answers(WriteObservers())
-        self._unchanged = self._skipped = 0
+        self._tally = WriteTally()
+        self._skipped = 0
 
     def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
         """Let an observer hear of every write to a resource; a second time changes nothing.
@@ -121,9 +123,11 @@ class ObservedWrites:
 
     def write_statistics(self) -> WriteStatistics:
         """Return what came of the writes so far."""
+        unchanged = self._tally.unchanged
         return WriteStatistics(
             sent=self._sender.sent,
-            unchanged=self._unchanged,
+            unchanged=sum(unchanged.values()),
+            unchanged_by=unchanged,
             skipped=self._skipped,
             retried=self._sender.retried,
             waiting=self._sender.waiting,
@@ -209,15 +213,22 @@ class ObservedWrites:
         query: Query,
         content_type: str,
         version: str | None,
+        is_due: bool = False,
     ) -> tuple[KubeObject, bytes]:
         """Send a write; return its object, and the answer with what the object leaves out."""
         raw = await self._sender.send(
             method, path, query=query, body=encode_body(body), content_type=content_type
         )
-        answers = self._unheard if DRY_RUN in query else self._answers
-        found = answers.wrote(target.resource, raw)
-        if version and version == found.metadata.resource_version:
-            self._unchanged += 1
+        if DRY_RUN in query:
+            return self._unheard.wrote(target.resource, raw), raw
+        found = self._answers.wrote(target.resource, raw)
+        after = found.metadata.resource_version
+        if method == "POST":
+            self._tally.created(target.resource, found.key, after)
+        else:
+            self._tally.wrote(
+                target.resource, found.key, before=version, after=after, is_due=is_due
+            )
         return found, raw
 
     async def _delete(
@@ -244,7 +255,11 @@ class ObservedWrites:
                 await self.discovery.resource(resource), key
             )  # or a slip looks like success
             return None
-        return answers.deleted(resource, raw, key=key, uid=uid, version=version)
+        left = answers.deleted(resource, raw, key=key, uid=uid, version=version)
+        if left is not None and not dry_run:  # finalizers hold it
+            after = left.metadata.resource_version
+            self._tally.wrote(resource, key, before=version, after=after)
+        return left
 
 
 def _is_another(target: Target, error: InvalidError) -> ConflictError:

@@ -8,7 +8,7 @@ carried out whose answer was lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -33,6 +33,10 @@ class WriteStatistics:
 
     unchanged: int
     """Writes that were answered with the resource version the object had before."""
+
+    unchanged_by: Mapping[str, int]
+    """The same by the name of the controller whose reconcile made them; those that were made
+    outside of any reconcile are under the empty name."""
 
     skipped: int
     """Writes that would have changed nothing and did not leave."""
