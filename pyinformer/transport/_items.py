@@ -10,12 +10,10 @@ scanner finds the item's end, so that no input costs more than a bounded number 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from typing import TypeAlias, final
 
 import msgspec
-from msgspec import Raw, Struct
 
 from pyinformer.apimachinery import InvalidObjectError, LineTooLongError, ProtocolError
 from pyinformer.transport._envelope import (
@@ -27,7 +25,15 @@ from pyinformer.transport._envelope import (
     decode_envelope,
     list_metadata,
 )
-from pyinformer.transport._lines import MAX_LINE_BYTES
+from pyinformer.transport._lines import HEAD_BYTES, MAX_LINE_BYTES, OnOversized
+from pyinformer.transport._pieces import (
+    common_prefix_length,
+    decode_items,
+    is_object,
+    item_prefix,
+    skip_gap,
+    skip_object,
+)
 from pyinformer.transport._scanner import ObjectScanner
 
 OnItem = Callable[[bytes, int, int], None]
@@ -43,36 +49,7 @@ _UNREADABLE = (msgspec.DecodeError, InvalidObjectError, RecursionError, UnicodeD
 _MAX_WRONG_BORDERS = 8  # candidates that look like a border inside one item, before scanning it
 _SCAN_AFTER_BYTES = 1 << 20  # no candidate for so long: scan, the borders may have changed
 
-_skip_gap = re.compile(rb"[ \t\r\n,]*+").match
-_WS: Final = rb"[ \t\r\n]*+"
-_item_prefix = re.compile(
-    rb"\{" + _WS + rb'(?:"(?:apiVersion|kind)"' + _WS + rb":" + _WS + rb'"[^"\\]*+"'
-    rb"" + _WS + rb"," + _WS + rb')*+"[^"\\]++"' + _WS + rb":" + _WS + rb"\{?+"
-).match
-
 _Step: TypeAlias = Callable[[bytes, int], tuple[bytes, int]]
-
-
-class _Nothing(Struct, frozen=True, gc=False):
-    pass
-
-
-_decode_items = msgspec.json.Decoder(list[Raw]).decode
-_skip_object = msgspec.json.Decoder(_Nothing).decode
-
-
-def _is_object(buffer: bytes, start: int, end: int) -> bool:
-    """Tell whether the piece is one complete JSON object; False if it is too deep to tell."""
-    try:
-        _skip_object(memoryview(buffer)[start:end])
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
-
-
-def _common_prefix_length(one: bytes, other: bytes) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 @final
@@ -90,6 +67,8 @@ class ListSplitter:
         on_invalid: called for an item that is valid JSON (or nested too deeply to tell) and that
             `on_item` could not read; the list goes on. With None the error is raised.
         max_item_bytes: how long an item may be.
+        on_oversized: called in place of `on_item` for an item over the limit, of which only the
+            start is held; the list goes on. With None such an item is an error.
     """
 
     __slots__ = (
@@ -101,9 +80,11 @@ class ListSplitter:
         "_max_item_bytes",
         "_on_invalid",
         "_on_item",
+        "_on_oversized",
         "_pending",
         "_scanner",
         "_skeleton",
+        "_skipped",
         "_step",
         "_tail",
         "_verify",
@@ -119,8 +100,10 @@ class ListSplitter:
         verify: bool = True,
         on_invalid: OnInvalidItem | None = None,
         max_item_bytes: int = MAX_LINE_BYTES,
+        on_oversized: OnOversized | None = None,
     ) -> None:
         self._on_item = on_item
+        self._on_oversized = on_oversized
         self._what = what
         self._verify = verify
         self._on_invalid = on_invalid
@@ -130,6 +113,7 @@ class ListSplitter:
         self._skeleton = Envelope()  # the head's fields
         self._gap = bytearray()  # between two items
         self._pending = bytearray()  # the start of an item, from earlier chunks
+        self._skipped = 0  # bytes of an oversized item behind its start
         self._scanner = ObjectScanner()
         self._border = b""  # from the `}` of an item into the next one; empty until it is known
         self._wrong_borders = 0
@@ -210,7 +194,7 @@ class ListSplitter:
         if bytes(envelope.items) == b"null":
             return envelope
         try:
-            items = _decode_items(envelope.items)
+            items = decode_items(envelope.items)
         except msgspec.DecodeError as error:
             raise self._error("its items are no list") from error
         for item in items:
@@ -220,7 +204,7 @@ class ListSplitter:
     # The items.
 
     def _read_gap(self, data: bytes, position: int) -> tuple[bytes, int]:
-        match = _skip_gap(data, position)
+        match = skip_gap(data, position)
         end = position if match is None else match.end()
         self._gap += memoryview(data)[position:end]
         if len(self._gap) > MAX_ENDS_BYTES:
@@ -250,7 +234,7 @@ class ListSplitter:
 
     def _shorten_border(self, seen: bytes) -> None:
         """Keep what the borders have in common; if that is too little to search for, give up."""
-        common = _common_prefix_length(self._border, seen)
+        common = common_prefix_length(self._border, seen)
         if common < min(len(self._border), len(seen)):
             border = self._border[:common]
             self._border = border if b"{" in border else b""
@@ -281,10 +265,27 @@ class ListSplitter:
 
     def _hold(self, data: bytes, position: int) -> tuple[bytes, int]:
         self._pending += memoryview(data)[position:]
-        self._check_size(len(self._pending))
-        if self._step == self._cut_item and len(self._pending) > _SCAN_AFTER_BYTES:
+        size, limit = len(self._pending), self._max_item_bytes
+        if self._step == self._cut_item and size > min(_SCAN_AFTER_BYTES, limit):
             return self._start_scan(b"", 0)
+        if size > limit:
+            self._check_is_taken()
+            self._pending = self._pending[: self._head_bytes]
+            self._skipped = size - len(self._pending)
+            self._step = self._skip_item
         return data, len(data)
+
+    def _skip_item(self, data: bytes, position: int) -> tuple[bytes, int]:
+        """Go on scanning an item of which only the start is held."""
+        end = self._scanner.feed(data, position)
+        self._skipped += (len(data) if end < 0 else end) - position
+        if end < 0:
+            return data, len(data)
+        head, size = bytes(self._pending), len(self._pending) + self._skipped
+        self._pending, self._skipped = bytearray(), 0
+        self._step = self._read_gap
+        self._deliver_oversized(head, size)
+        return data, end
 
     def _start_scan(self, data: bytes, position: int) -> tuple[bytes, int]:
         """Scan from the item's start what was held or is at hand."""
@@ -313,21 +314,26 @@ class ListSplitter:
 
     def _offer(self, buffer: bytes, start: int, end: int) -> bool:
         """Hand on a piece if it is an item; tell whether it was one."""
-        if self._verify and not _is_object(buffer, start, end):
+        is_oversized = end - start > self._max_item_bytes
+        if (self._verify or is_oversized) and not is_object(buffer, start, end):
             return False
+        if is_oversized:
+            self._deliver_oversized(buffer[start : start + self._head_bytes], end - start)
+            return True
         try:
             self._on_item(buffer, start, end)
         except _UNREADABLE as error:
-            if not _is_object(buffer, start, end):
+            if not is_object(buffer, start, end):
                 return False
             self._reject(buffer, start, end, error)
-        self._check_size(end - start)
         self._item_count += 1
         return True
 
     def _deliver_certain(self, buffer: bytes, start: int, end: int) -> None:
         """Hand on a piece whose borders the scanner found."""
-        self._check_size(end - start)
+        if end - start > self._max_item_bytes:
+            self._deliver_oversized(buffer[start : start + self._head_bytes], end - start)
+            return
         if self._item_count == 0:
             self._learn(buffer[start:end])
         try:
@@ -339,9 +345,21 @@ class ListSplitter:
             self._reject(buffer, start, end, error)
         self._item_count += 1
 
+    def _deliver_oversized(self, head: bytes, size: int) -> None:
+        self._check_is_taken()
+        if self._item_count == 0:
+            self._learn(head)
+        if self._on_oversized is not None:
+            self._on_oversized(head, size)
+        self._item_count += 1
+
+    @property
+    def _head_bytes(self) -> int:
+        return min(HEAD_BYTES, self._max_item_bytes)
+
     def _prove(self, buffer: bytes, start: int, end: int) -> None:
         try:
-            _skip_object(memoryview(buffer)[start:end])
+            skip_object(memoryview(buffer)[start:end])
         except RecursionError:
             return  # too deep to tell; whoever reads the item finds out
         except msgspec.DecodeError as error:
@@ -349,7 +367,7 @@ class ListSplitter:
 
     def _learn(self, item: bytes) -> None:
         """Take the start of the first item as the end of the border; the gap completes it."""
-        match = _item_prefix(item)
+        match = item_prefix(item)
         self._border = b"{" if match is None else match.group()
 
     def _reject(self, buffer: bytes, start: int, end: int, error: Exception) -> None:
@@ -378,8 +396,8 @@ class ListSplitter:
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._error(f"the body is cut off, or no list: {error}") from error
 
-    def _check_size(self, size: int) -> None:
-        if size > self._max_item_bytes:
+    def _check_is_taken(self) -> None:
+        if self._on_oversized is None:
             raise LineTooLongError(f"an item of {self._what}", limit_bytes=self._max_item_bytes)
 
     def _error(self, reason: str) -> ProtocolError:

@@ -3,7 +3,8 @@ r"""Chunks of a watch's body in, whole lines out.
 Lines end with `\n` and nothing else ends them. What comes out is a buffer and two offsets, so that
 a line that arrived as one chunk, the common case by far, is never copied. A line that is spread
 over chunks is put together once. The rest after the last line end stays here: at the end of the
-body it is a line that was cut off, and nobody ever sees it.
+body it is a line that was cut off, and nobody ever sees it. Of a line beyond the limit only the
+start is held, so that one huge object costs neither the memory nor the connection.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ OnLine = Callable[[bytes, int, int], None]
 The buffer is shared with the lines around it; whoever keeps the line copies the part it needs.
 """
 
+OnOversized = Callable[[bytes, int], None]
+"""Takes what is too long: its first bytes, up to `HEAD_BYTES`, and its size in bytes."""
+
 MAX_LINE_BYTES: Final = 64 << 20
 """A request to etcd is capped at 1.5 MiB by default; nothing honest comes near this limit."""
+
+HEAD_BYTES: Final = 1 << 20
+"""How much is kept of what is too long: metadata stands first, and annotations end at 256 KiB."""
 
 
 @final
@@ -34,32 +41,42 @@ class LineSplitter:
         on_line: called for each line that is not empty, in order, from within `feed`.
         max_line_bytes: how long a line may be, without its line end.
         what: what is split, for errors: `watch pods.v1`.
+        on_oversized: called in place of `on_line` for a line over the limit, once it has ended; the
+            lines behind it are handed on. With None such a line is an error.
     """
 
-    __slots__ = ("_max_line_bytes", "_on_line", "_pending", "_what")
+    __slots__ = ("_max_line_bytes", "_on_line", "_on_oversized", "_pending", "_skipped", "_what")
 
     def __init__(
-        self, on_line: OnLine, *, max_line_bytes: int = MAX_LINE_BYTES, what: str = "watch"
+        self,
+        on_line: OnLine,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        what: str = "watch",
+        on_oversized: OnOversized | None = None,
     ) -> None:
         self._on_line = on_line
+        self._on_oversized = on_oversized
         self._max_line_bytes = max_line_bytes
         self._what = what
-        self._pending = bytearray()
+        self._pending = bytearray()  # while bytes are skipped, the head of their line
+        self._skipped = 0
 
     @property
     def pending_bytes(self) -> int:
         """How many bytes of an unfinished line are held."""
         return len(self._pending)
 
-    def redirect(self, on_line: OnLine) -> None:
+    def redirect(self, on_line: OnLine, on_oversized: OnOversized | None = None) -> None:
         """Hand later lines to somebody else; what is held of an unfinished line is kept."""
         self._on_line = on_line
+        self._on_oversized = on_oversized
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body, whatever their size, and hand on the lines they end.
 
         Raises:
-            LineTooLongError: a line, finished or not, is over the limit.
+            LineTooLongError: a line, finished or not, is over the limit, and nobody takes it.
         """
         if not self._pending:
             end = chunk.find(b"\n")
@@ -78,20 +95,42 @@ class LineSplitter:
         while end >= 0:
             if 0 < end - start <= limit:
                 on_line(chunk, start, end)
-            else:
-                self._check(end - start)
+            elif end - start > limit:
+                self._oversized(chunk[start : min(end, start + self._head_bytes)], end - start)
             start, end = end + 1, chunk.find(b"\n", end + 1)
         if start < len(chunk):
-            self._check(len(self._pending) + len(chunk) - start)
-            self._pending += memoryview(chunk)[start:]
+            self._hold(memoryview(chunk)[start:])
 
     def _finish_pending(self, rest: bytes) -> None:
-        self._check(len(self._pending) + len(rest))
-        self._pending += rest
-        line = bytes(self._pending)
+        self._hold(rest)
+        line, size = bytes(self._pending), len(self._pending) + self._skipped
         self._pending = bytearray()  # one long line must not keep its memory for ever
-        self._on_line(line, 0, len(line))
+        if self._skipped:
+            self._skipped = 0
+            self._oversized(line, size)
+        else:
+            self._on_line(line, 0, len(line))
 
-    def _check(self, size: int) -> None:
+    def _hold(self, part: bytes | memoryview) -> None:
+        if self._skipped:
+            self._skipped += len(part)
+            return
+        self._pending += part
+        size = len(self._pending)
         if size > self._max_line_bytes:
+            self._check_is_taken()
+            self._pending = self._pending[: self._head_bytes]
+            self._skipped = size - len(self._pending)
+
+    @property
+    def _head_bytes(self) -> int:
+        return min(HEAD_BYTES, self._max_line_bytes)
+
+    def _oversized(self, head: bytes, size: int) -> None:
+        self._check_is_taken()
+        if self._on_oversized is not None:
+            self._on_oversized(head, size)
+
+    def _check_is_taken(self) -> None:
+        if self._on_oversized is None:
             raise LineTooLongError(f"a line of {self._what}", limit_bytes=self._max_line_bytes)

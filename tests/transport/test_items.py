@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import InvalidObjectError, LineTooLongError, ProtocolError
 from pyinformer.transport import ListMetadata, ListSplitter
+from pyinformer.transport._lines import HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -369,3 +370,52 @@ def test_feeding_one_network_chunk_does_not_block_for_long() -> None:
     splitter.finish()
 
     assert longest < 0.025
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("size", [1, 3, 50, 1_000_000])
+@pytest.mark.parametrize("huge", [(0,), (1,), (3,), (0, 1), (1, 2, 3), (0, 1, 2, 3)])
+def test_an_item_over_the_limit_is_skipped_but_for_its_head(
+    huge: tuple[int, ...], size: int, verify: bool
+) -> None:
+    """Whatever the chunks and wherever it stands, the items around it arrive, in order."""
+    items: list[dict[str, Any]] = [
+        {"metadata": {"name": f"i{number}", "x": HOSTILE * (20 if number in huge else 1)}}
+        for number in range(4)
+    ]
+    arrived: list[object] = []
+    splitter = ListSplitter(
+        lambda b, s, e: arrived.append(msgspec.json.decode(memoryview(b)[s:e])),
+        verify=verify,
+        max_item_bytes=300,
+        on_oversized=lambda head, size: arrived.append((head, size)),
+    )
+    for chunk in in_chunks(compact(built_in(items)), size):
+        splitter.feed(chunk)
+    metadata = splitter.finish()
+
+    texts = [compact(item) for item in items]
+    assert arrived == [
+        (texts[n][:300], len(texts[n])) if n in huge else item for n, item in enumerate(items)
+    ]
+    assert metadata.resource_version == "42"
+    assert splitter.item_count == 4
+
+
+def test_an_item_over_the_limit_that_never_ends_is_a_list_cut_off() -> None:
+    splitter = ListSplitter(lambda *_: None, max_item_bytes=100, on_oversized=lambda *_: None)
+    splitter.feed(compact(built_in([{"a": "x" * 500}]))[:-20])
+
+    assert splitter.pending_bytes <= 100
+    with pytest.raises(ProtocolError, match="the body ends early"):
+        splitter.finish()
+
+
+def test_a_huge_item_costs_no_more_than_its_head() -> None:
+    splitter = ListSplitter(lambda *_: None, on_oversized=lambda *_: None)
+    splitter.feed(b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{"a":"')
+    chunk = b"x" * (1 << 20)
+    for _ in range(80):
+        splitter.feed(chunk)
+
+    assert splitter.pending_bytes == HEAD_BYTES

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import LineTooLongError
 from pyinformer.transport import LineSplitter
+from pyinformer.transport._lines import HEAD_BYTES
 
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()
 LINES = [b'{"a":"\\n"}', '{"b":"é\u2028\x85"}'.encode(), b'{"c":1}\r']
@@ -108,3 +109,43 @@ def test_an_error_of_the_callback_leaves_no_half_line_behind() -> None:
         splitter.feed(b"c\n")
 
     assert splitter.pending_bytes == 0
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
+def test_a_line_over_the_limit_is_skipped_but_for_its_head(
+    pieces: list[bytes], data: st.DataObject
+) -> None:
+    """Whatever the chunks, the lines around it arrive, in order."""
+    body = b"".join(piece + b"\n" for piece in pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)))))
+    arrived: list[bytes | tuple[bytes, int]] = []
+    splitter = LineSplitter(
+        lambda b, s, e: arrived.append(b[s:e]),
+        max_line_bytes=10,
+        on_oversized=lambda head, size: arrived.append((head, size)),
+    )
+    for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True):
+        splitter.feed(body[a:b])
+        assert splitter.pending_bytes <= 10
+
+    lines = [line for line in body.split(b"\n")[:-1] if line]
+    assert arrived == [line if len(line) <= 10 else (line[:10], len(line)) for line in lines]
+
+
+def test_a_line_without_an_end_holds_no_more_than_its_head() -> None:
+    splitter = LineSplitter(lambda *_: None, on_oversized=lambda *_: None)
+    chunk = b"x" * (1 << 20)
+    for _ in range(80):
+        splitter.feed(chunk)
+
+    assert splitter.pending_bytes == HEAD_BYTES
+
+
+def test_whoever_takes_the_later_lines_takes_what_is_too_long() -> None:
+    sizes: list[int] = []
+    splitter = LineSplitter(lambda *_: None, max_line_bytes=10)
+    splitter.feed(b"x" * 8)
+    splitter.redirect(lambda *_: None, lambda _, size: sizes.append(size))
+    splitter.feed(b"x" * 8 + b"\n")
+
+    assert sizes == [16]
