@@ -29,6 +29,7 @@ them survive pickling and copying, attributes included.
       CacheNotSyncedError                    (RuntimeError)
       CacheSyncTimeoutError                  (TimeoutError)
       StaleCacheError                        (TimeoutError)
+      ClusterUnavailableError                (ConnectionError)
       NotCachedError                         (LookupError)
       ObjectNotFoundError, IndexNotFoundError, FieldNotFoundError   (KeyError)
       AlreadyOwnedError                      (RuntimeError)
@@ -769,6 +770,42 @@ class ReconcileTimeoutError(InformerError, TimeoutError):
         self.request = request
         self.timeout_seconds = timeout_seconds
         super().__init__(f"the reconcile of {request} took longer than {timeout_seconds:g} s")
+
+
+@final
+class ClusterUnavailableError(InformerError, ConnectionError):
+    """A pool has no open cluster of this name: it cannot be opened, or not in time.
+
+    Attributes:
+        cluster: the cluster's name.
+        reason: what is known to be the cause.
+        waited_seconds: how long this caller waited.
+        attempts: how many attempts to open it failed in a row.
+        retry_after_seconds: when the next attempt may begin; None while one goes on.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        reason: str,
+        waited_seconds: float,
+        attempts: int,
+        retry_after_seconds: float | None,
+    ) -> None:
+        self.cluster = cluster
+        self.reason = reason
+        self.waited_seconds = waited_seconds
+        self.attempts = attempts
+        self.retry_after_seconds = retry_after_seconds
+        failed = f"{attempts} failed attempt{'s' * (attempts != 1)}"
+        if retry_after_seconds is None:
+            outlook = f"not open after {waited_seconds:.1f} s, {failed}"
+            rest = "it goes on being opened: try again later"
+        else:
+            outlook = f"cannot be opened, {failed}"
+            rest = f"the next one may begin in {retry_after_seconds:.1f} s"
+        super().__init__(f"cluster {cluster!r} is unavailable ({outlook}): {reason}; {rest}")
 
 
 class KubeAPIServerError(InformerError, RuntimeError):

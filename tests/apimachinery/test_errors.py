@@ -76,6 +76,34 @@ _MUTATED = (
 )
 
 SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
+    (
+        errors.ClusterUnavailableError(
+            cluster="prod",
+            reason="refused",
+            waited_seconds=0.5,
+            attempts=1,
+            retry_after_seconds=1.25,
+        ),
+        ConnectionError,
+        (
+            "cluster 'prod' is unavailable (cannot be opened, 1 failed attempt): refused; the next"
+            " one may begin in 1.2 s"
+        ),
+    ),
+    (
+        errors.ClusterUnavailableError(
+            cluster="prod",
+            reason="no answer yet",
+            waited_seconds=1.0,
+            attempts=0,
+            retry_after_seconds=None,
+        ),
+        ConnectionError,
+        (
+            "cluster 'prod' is unavailable (not open after 1.0 s, 0 failed attempts): no answer"
+            " yet; it goes on being opened: try again later"
+        ),
+    ),
     (errors.InformerError("root"), Exception, "root"),
     (
         errors.InternalError("two owners"),
