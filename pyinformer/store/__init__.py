@@ -1,5 +1,11 @@
 """Station 4, the cache: objects by key, indexes over them, and how they are read."""
 
+from pyinformer.store._decoded import (
+    DecodedLister,
+    DecodedObject,
+    DecodedObjects,
+    SharedObject,
+)
 from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
@@ -7,6 +13,9 @@ from pyinformer.store._overlay import Overlay, OverlayStatistics
 
 __all__ = [
     "NAMESPACE_INDEX",
+    "DecodedLister",
+    "DecodedObject",
+    "DecodedObjects",
     "IndexFunction",
     "IndexStatistics",
     "IndexValue",
@@ -16,4 +25,5 @@ __all__ = [
     "Overlay",
     "OverlayStatistics",
     "Readiness",
+    "SharedObject",
 ]

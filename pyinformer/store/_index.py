@@ -65,12 +65,20 @@ class Index(Generic[V]):
     Args:
         name: the name it is read by.
         read: returns the values of an object as they are; it may raise.
+        is_function: it is a user's, and may answer otherwise the next time.
     """
 
-    __slots__ = ("buckets", "failures", "last_failure", "name", "read")
+    __slots__ = ("buckets", "failures", "is_function", "last_failure", "name", "read")
 
-    def __init__(self, name: str, read: Callable[[KubeObject[V]], JSONValue]) -> None:
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[KubeObject[V]], JSONValue],
+        *,
+        is_function: bool = False,
+    ) -> None:
         self.name = name
+        self.is_function = is_function
         self.read = read
         self.buckets: dict[str, dict[str, KubeObject[V]]] = {}
         self.failures = 0
@@ -78,7 +86,7 @@ class Index(Generic[V]):
 
     def empty_copy(self) -> Index[V]:
         """Return an index of the same kind with nothing in it."""
-        copy = Index(self.name, self.read)
+        copy = Index(self.name, self.read, is_function=self.is_function)
         copy.failures, copy.last_failure = self.failures, self.last_failure
         return copy
 
@@ -105,6 +113,17 @@ class Index(Generic[V]):
             bucket.pop(key, None)
             if not bucket:
                 del self.buckets[value]
+
+    def has_misplaced(self, key: str, placement: Placement) -> bool:
+        """Tell whether an object is not where its function says now that it belongs."""
+        values = () if placement is None else _values(placement)
+        return any(key not in self.buckets.get(value, ()) for value in values)
+
+    def move(self, key: str, placement: Placement, obj: KubeObject[V]) -> None:
+        """Put an object where it belongs, and take it out of wherever else it is."""
+        self.place(key, placement, obj)
+        elsewhere = tuple(value for value, bucket in self.buckets.items() if key in bucket)
+        self.displace(key, elsewhere, placement)
 
     def statistics(self) -> IndexStatistics:
         """Return the index's size and its failures."""

@@ -83,7 +83,9 @@ class Indexer(Generic[V]):
         if name in state.indexes:
             raise InvalidArgumentError("name", f"an index called {name!r} exists already")
         index: Index[V] = Index(
-            name, reader_of(by, cast("type[View] | None", self._view), self._paths)
+            name,
+            reader_of(by, cast("type[View] | None", self._view), self._paths),
+            is_function=callable(by),
         )
         for key, obj in state.items.items():
             index.place(key, read_fenced(index, obj), obj)
@@ -156,6 +158,31 @@ class Indexer(Generic[V]):
             IndexNotFoundError: there is no such index.
         """
         return _has(_find(self._state, name), obj, text_of(value))
+
+    @property
+    def has_index_functions(self) -> bool:
+        """Whether an index goes by a function of the user's."""
+        return any(index.is_function for index in self._state.ordered)
+
+    def put_right(self, key: str) -> builtins.list[str]:
+        """Return the indexes whose function says something else of an object than it did before.
+
+        The object is moved to where it belongs now. A function that has begun to leave it out is
+        not noticed. On the loop, like every write.
+        """
+        state = self._state
+        obj = state.items.get(key)
+        if obj is None:
+            return []
+        changed: list[str] = []
+        for index in state.ordered:
+            if not index.is_function:
+                continue
+            placement = read_again(index, obj)
+            if index.has_misplaced(key, placement):
+                index.move(key, placement, obj)
+                changed.append(index.name)
+        return changed
 
     def indexes(self) -> tuple[IndexStatistics, ...]:
         """Return the statistics of every index."""

@@ -12,6 +12,7 @@ import builtins
 from typing import TYPE_CHECKING, Generic, Protocol, final
 
 from pyinformer.apimachinery import (
+    InvalidArgumentError,
     InvalidTypeError,
     KubeObject,
     LabelSelector,
@@ -19,6 +20,7 @@ from pyinformer.apimachinery import (
     V,
     object_key,
 )
+from pyinformer.store._decoded import DecodedLister
 from pyinformer.store._indexer import NAMESPACE_INDEX
 from pyinformer.store._merging import (
     merged_by_index,
@@ -31,6 +33,7 @@ from pyinformer.store._walk import walk
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
+    from pyinformer.store._decoded import DecodedObjects
     from pyinformer.store._index import IndexValue
     from pyinformer.store._indexer import Indexer
     from pyinformer.store._overlay import Entry, Overlay
@@ -48,9 +51,19 @@ class Readiness(Protocol):
         """
         ...
 
+    @property
+    def staleness(self) -> str:
+        """Why the cache may be behind its server; empty while it is followed."""
+        ...
+
 
 class AlwaysReady:
     """The readiness of a cache that somebody else fills and answers for."""
+
+    @property
+    def staleness(self) -> str:
+        """Nothing is known of it."""
+        return ""
 
     def check(self, namespace: str | None) -> None:
         """Allow every read."""
@@ -65,6 +78,7 @@ class Lister(Generic[V]):
         resource: what errors call the objects, such as `pods`.
         readiness: knows what the cache can answer for.
         overlay: own writes that the cache has not heard of; they are read as if it had.
+        decoded: the decoded objects that readers share; None if they share none.
     """
 
     def __init__(
@@ -74,13 +88,38 @@ class Lister(Generic[V]):
         resource: str,
         readiness: Readiness | None = None,
         overlay: Overlay[V] | None = None,
+        decoded: DecodedObjects[V] | None = None,
     ) -> None:
         self._indexer = indexer
+        self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
         # Nearly always empty, and then all that a read costs more is to look.
         self._written: Mapping[str, Entry[V]] = {} if overlay is None else overlay.entries
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
+
+    @property
+    def staleness(self) -> str:
+        """Why the cache may be behind the server, such as `absent, last proven 40 s ago`.
+
+        Empty while the server is followed. What was cached is read on in any case.
+        """
+        return self._readiness.staleness
+
+    @property
+    def decoded(self) -> DecodedLister[V]:
+        """The same reads, as dicts that are decoded once and shared by all readers.
+
+        Raises:
+            InvalidArgumentError: the informer was not asked to share them.
+        """
+        if self._decoded is None:
+            reason = (
+                f"{self._resource} are decoded for each reader by itself; read one with to_dict(),"
+                " or ask for the informer with sharing='decoded'"
+            )
+            raise InvalidArgumentError("sharing", reason)
+        return self._decoded
 
     def get(self, key: str, *, allow_unsynced: bool = False) -> KubeObject[V] | None:
         """Return an object, or None if there is none.

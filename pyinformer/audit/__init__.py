@@ -1,0 +1,34 @@
+"""Looking after the cache: whether it agrees with the server, and whether readers changed it."""
+
+from pyinformer.audit._consistency import (
+    MAX_NAMED,
+    AuditRepair,
+    AuditReport,
+    AuditVerdict,
+    Comparison,
+    Difference,
+    Mismatches,
+    MismatchKind,
+)
+from pyinformer.audit._mutation import CacheMutation, MutatedPath, MutationMode
+from pyinformer.audit._mutation_detector import DebugSession, MutationDetector, MutationStatistics
+from pyinformer.audit._mutation_ledger import SharedValue, ValueSource
+
+__all__ = [
+    "MAX_NAMED",
+    "AuditRepair",
+    "AuditReport",
+    "AuditVerdict",
+    "CacheMutation",
+    "Comparison",
+    "DebugSession",
+    "Difference",
+    "MismatchKind",
+    "Mismatches",
+    "MutatedPath",
+    "MutationDetector",
+    "MutationMode",
+    "MutationStatistics",
+    "SharedValue",
+    "ValueSource",
+]
