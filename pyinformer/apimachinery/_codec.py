@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, final
 from pyinformer.apimachinery._errors import InvalidObjectError
 from pyinformer.apimachinery._identity import (
     Fields,
+    fields_of_head,
     identity_of,
     metadata_of,
     named_kind,
@@ -57,7 +58,8 @@ class ObjectCodec(Generic[V]):
         view: the projection, checked by `check_view`, or None.
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
         transform: the user's change to each object before it is kept.
-        on_problem: is told of each object that can be identified and not read as asked.
+        on_problem: is given each object that can be identified and not read as asked, before
+            anybody else is.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class ObjectCodec(Generic[V]):
         view: type[V] | None = None,
         strip_managed_fields: bool = True,
         transform: Transform | None = None,
-        on_problem: Callable[[str], None] | None = None,
+        on_problem: Callable[[KubeObject[V]], None] | None = None,
     ) -> None:
         self.resource = resource
         self.gvk: GroupVersionKind | None = None
@@ -125,6 +127,30 @@ class ObjectCodec(Generic[V]):
             return self._record(wire, raw, self.gvk, "")  # type: ignore[arg-type] # a head is known
         except DECODE_FAILURES:
             return self._decode_slowly(data[start:end])
+
+    def decode_head(self, head: bytes, size_bytes: int) -> KubeObject[V]:
+        """Return the record of an object that is too long to be kept, from its first bytes.
+
+        It has its metadata, a `problem` that says so, and no body.
+
+        Args:
+            head: the object's text from its first byte on.
+            size_bytes: how long the whole is.
+
+        Raises:
+            InvalidObjectError: its metadata does not end in there, or is none.
+        """
+        fields = fields_of_head(head)
+        gvk = self._kind_of(fields, head)
+        meta = metadata_of(self.resource, fields, head)
+        if self._strip:
+            meta.pop("managedFields", None)
+        raw = self._rebuild(gvk, {}, meta)
+        problem = f"it has {size_bytes} bytes, over the limit: only its metadata is kept"
+        record = self._record_or_problem(raw, gvk, meta, problem)
+        if self._on_problem is not None:
+            self._on_problem(record)
+        return record
 
     def _record(
         self,
@@ -226,7 +252,7 @@ class ObjectCodec(Generic[V]):
             raw, problem = apply_transform(self._transform, raw)
         record = self._record_or_problem(raw, gvk, meta, problem)
         if record.problem and self._on_problem is not None:
-            self._on_problem(record.problem)
+            self._on_problem(record)
         return record
 
     def _kind_of(self, fields: Fields, text: bytes) -> GroupVersionKind:

@@ -1,16 +1,18 @@
 """What an object is, read by hand where the decoder of whole objects gave up.
 
-What enters are the undecoded fields of one object and its text; what leaves are its kind, its
-metadata's fields and the four of them that identify it. What cannot be identified is refused by an
-error that names the object as far as its text does.
+What enters are the undecoded fields of one object and its text, or of a huge one only the start;
+what leaves are its kind, its metadata's fields and the four of them that identify it. What cannot
+be identified is refused by an error that names the object as far as its text does.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec import Raw
 
 from pyinformer.apimachinery._errors import InvalidObjectError
 from pyinformer.apimachinery._json import DECODE_FAILURES
@@ -18,17 +20,38 @@ from pyinformer.apimachinery._keys import object_key
 from pyinformer.apimachinery._wire import WireMeta, WireObject, decode_fields
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from pyinformer.apimachinery._keys import GroupVersionResource
 
-Fields: TypeAlias = "dict[str, Raw]"
+Fields: TypeAlias = dict[str, Raw]
 """The fields of a JSON object, by name, not decoded."""
 
 _METADATA = b'"metadata":'
 _NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
 
 _decode_text = msgspec.json.Decoder(str).decode
+_read_value = json.JSONDecoder(strict=False).raw_decode
+_next_key = re.compile(r"[ \t\r\n]*+[{,][ \t\r\n]*+").match
+_next_value = re.compile(r"[ \t\r\n]*+:[ \t\r\n]*+").match
+
+
+def fields_of_head(head: bytes) -> Fields:
+    """Return the fields of a JSON object that are complete in the first bytes of its text.
+
+    They are not proven: what is in them is decoded by whoever uses them.
+    """
+    text = head.decode("latin-1")  # a character is a byte, whatever it stands for
+    fields: Fields = {}
+    position = 0
+    try:
+        while (comma := _next_key(text, position)) is not None:
+            name, position = _read_value(text, comma.end())
+            if not isinstance(name, str) or (colon := _next_value(text, position)) is None:
+                break
+            _, position = _read_value(text, colon.end())
+            fields[name] = Raw(head[colon.end() : position])
+    except (ValueError, RecursionError):
+        pass  # here it is cut off
+    return fields
 
 
 def named_kind(resource: GroupVersionResource, fields: Fields, text: bytes) -> tuple[str, str]:

@@ -635,3 +635,63 @@ def test_shared_values_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) 
     labels, owners = codec.statistics()["labels"], codec.statistics()["owners"]
     assert (labels.entries, labels.misses, labels.clears) == (100, 100, 0)
     assert (owners.entries, owners.misses) == (1, 1)
+
+
+def _head(**changes: Any) -> bytes:
+    """Return the start of a pod that goes on for ever."""
+    body = {**POD, **changes}
+    text = json.dumps({**body, "zz": "x" * 500}, separators=(",", ":"))
+    return text.encode()[:-300]
+
+
+def test_of_an_object_that_is_too_long_the_metadata_is_kept_with_a_problem() -> None:
+    told: list[str] = []
+    codec: ObjectCodec[None] = ObjectCodec(PODS, on_problem=lambda obj: told.append(obj.problem))
+    text = json.dumps(POD).encode()
+    whole = codec.decode(text, 0, len(text))
+
+    record = codec.decode_head(_head(), 99_000_000)
+
+    assert record.key == whole.key
+    assert record.metadata == whole.metadata
+    assert "99000000 bytes" in record.problem
+    assert told == [record.problem]
+    assert set(record.to_dict()) == {"kind", "apiVersion", "metadata"}
+    assert "managedFields" not in record.to_dict()["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        pytest.param(_head()[:40], "has no metadata", id="cut-off-in-metadata"),
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v1","spec":{"a":"xxx', "has no", id="metadata-last"
+        ),
+        pytest.param(_head(kind="Status"), "is v1/Status", id="another-kind"),
+        pytest.param(_head(metadata={"uid": "1"}), "has no name", id="no-name"),
+        pytest.param(_head(metadata={"name": 5}), "cannot be decoded", id="name-is-no-text"),
+        pytest.param(_head(metadata=[]), "cannot be decoded", id="metadata-is-no-object"),
+        pytest.param(b"xxxx", "has no", id="no-json"),
+        pytest.param(b"", "has no", id="nothing"),
+        pytest.param(b'{"kind":"Pod"' + b" " * 100, "has no", id="spaces"),
+        pytest.param(b'{"a":' * 5_000, "has no", id="deep"),
+    ],
+)
+def test_a_head_that_does_not_identify_its_object_is_refused(head: bytes, reason: str) -> None:
+    codec: ObjectCodec[None] = ObjectCodec(PODS)
+    text = json.dumps(POD).encode()
+    codec.decode(text, 0, len(text))
+
+    with pytest.raises(InvalidObjectError, match=reason):
+        codec.decode_head(head, 99)
+
+
+def test_a_head_that_ends_within_a_character_is_read() -> None:
+    codec: ObjectCodec[None] = ObjectCodec(PODS)
+    metadata = {"name": "é", "annotations": {"a": "é\u2028"}}
+    text = json.dumps({**POD, "metadata": metadata, "zz": "é" * 50}, ensure_ascii=False)
+    head = text.encode()[:-21]
+    with pytest.raises(UnicodeDecodeError):
+        head.decode()
+
+    assert codec.decode_head(head, 99).metadata.name == "é"
