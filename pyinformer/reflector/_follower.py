@@ -2,7 +2,7 @@
 
 What enters are lines; what leaves are events for the sink, in order. The position moves only after
 the sink has taken an event. A line that cannot be followed ends the stream by an exception that
-says why; the lines behind it are not looked at.
+says why, and which key to look at; the lines behind it are not looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.reflector._frames import StreamBroken, decode_any
-from pyinformer.reflector._guard import Suspicion, Verdict
+from pyinformer.reflector._ruling import Suspicion, Verdict
 from pyinformer.reflector._state import Breach
 from pyinformer.transport import (
     ADDED,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _CLOSING_BRACE = b"}"[0]
 _PREFIX_LENGTH = len(MODIFIED_PREFIX)
+_BREACHES = {Suspicion.MALFORMED: Breach.MALFORMED, Suspicion.BOOKMARK: Breach.BOOKMARK}
 
 
 @final
@@ -109,10 +110,14 @@ class Follower(Generic[V]):
             kind, body, first, last = read_frame(line, 0, len(line))
         except ProtocolError as error:
             raise self._unreadable(error, line) from error
-        if kind in {ADDED, MODIFIED}:
-            self._change(self._decode(body, first, last, line))
-        elif kind == DELETED:
-            self._delete(self._decode(body, first, last, line))
+        if kind in {ADDED, MODIFIED, DELETED}:
+            judge = self._delete if kind == DELETED else self._change
+            tally = self._guard.tally
+            tally.event_type = kind
+            judge(self._decode(body, first, last, line))
+            tally.event_type = (
+                MODIFIED  # the usual line sets nothing; `connected` does after a break
+            )
         elif kind == BOOKMARK:
             self._bookmark(body, first, last)
         elif kind == ERROR:
@@ -140,16 +145,18 @@ class Follower(Generic[V]):
         verdict = self._judge_change(key, meta, None if old is None else old.metadata)
         if verdict is Verdict.UPDATE and old is not None:
             self._apply(Updated(old, new))
-        elif verdict is Verdict.ADD:
-            self._sink.apply_nowait(Added(new))
-        elif verdict is Verdict.REPLACE and old is not None:
-            self._sink.apply_nowait(Deleted(old, final_state_unknown=True))
-            self._sink.apply_nowait(Added(new))
-        else:
+        elif verdict is Verdict.SKIP:
             self._check_suspicion(new)
             return
+        else:
+            self._replace(old, new)
         self._applied(meta.resource_version)
         self.events += 1
+
+    def _replace(self, old: KubeObject[V] | None, new: KubeObject[V]) -> None:
+        if old is not None:
+            self._apply(Deleted(old, final_state_unknown=True))
+        self._apply(Added(new))
 
     def _delete(self, gone: KubeObject[V]) -> None:
         key = gone._key
@@ -157,9 +164,9 @@ class Follower(Generic[V]):
         cached = None if old is None else old.metadata
         verdict = self._guard.judge_deletion(key, gone.metadata, cached)
         if verdict is Verdict.REMOVE:
-            self._sink.apply_nowait(Deleted(gone, may_still_exist=self._selective))
+            self._apply(Deleted(gone, may_still_exist=self._selective))
         elif verdict is Verdict.REMOVE_UNSEEN and old is not None:
-            self._sink.apply_nowait(Deleted(old, final_state_unknown=True))
+            self._apply(Deleted(old, final_state_unknown=True))
         if verdict is not Verdict.SKIP:
             self._guard.applied(gone.metadata.resource_version)
             self.events += 1
@@ -173,8 +180,35 @@ class Follower(Generic[V]):
         if self._guard.judge_bookmark(bookmark.resource_version):
             self._sink.bookmark_nowait(bookmark.resource_version)
             self.bookmarks += 1
-            return
-        self._break_off(f"a bookmark at {bookmark.resource_version[:40]!r}")
+        elif self._guard.suspicion is not None:
+            self._break_off(f"a bookmark at {bookmark.resource_version[:40]!r}")
+
+    def on_verified(self, key: str, found: KubeObject[V] | None, read_at: str) -> bool:
+        """Apply what a list of one key shows, as if it were an event; the position stays.
+
+        Args:
+            key: what was looked at.
+            found: the object, or None if the list is empty.
+            read_at: the list's resource version.
+
+        Returns:
+            Whether that settled it. If not, the list is older than what is known and nothing was
+            done: the server lags, or its history is another one.
+        """
+        old = self._sink.get(key)
+        cached = None if old is None else old.metadata
+        shown = None if found is None else found.metadata
+        verdict = self._guard.judge_verified(key, shown, cached, read_at)
+        if verdict is Verdict.UPDATE and old is not None and found is not None:
+            self._apply(Updated(old, found))
+        elif verdict is Verdict.REMOVE_UNSEEN and old is not None:
+            gone: Deleted[V] = Deleted(
+                old, final_state_unknown=True, may_still_exist=self._selective
+            )
+            self._apply(gone)
+        elif verdict is not Verdict.SKIP and found is not None:
+            self._replace(old, found)
+        return self._guard.suspicion is None
 
     def _check_suspicion(self, obj: KubeObject[V]) -> None:
         if self._guard.suspicion is not None:
@@ -182,11 +216,11 @@ class Follower(Generic[V]):
             self._break_off(f"{obj.gvk.kind} {obj.key!r} at {version[:40]!r}")
 
     def _break_off(self, what: str) -> None:
-        suspicion = self._guard.suspicion or Suspicion.UNPROVEN
-        malformed = suspicion is Suspicion.MALFORMED
-        breach = Breach.MALFORMED if malformed else Breach.SUSPECT
-        reason = f"{suspicion.value} (position {self._guard.position}); loading again"
-        raise StreamBroken(breach, ProtocolError(what, reason))
+        guard = self._guard
+        suspicion = guard.suspicion or Suspicion.UNPROVEN
+        reason = f"{suspicion.value} (position {guard.position})"
+        breach = _BREACHES.get(suspicion, Breach.SUSPECT)
+        raise StreamBroken(breach, ProtocolError(what, reason), verify=guard.to_verify)
 
     def _unreadable(self, error: InformerError, line: bytes) -> StreamBroken:
         self._guard.count("unknown_events")

@@ -47,15 +47,19 @@ class Snapshot(Generic[V]):
     Args:
         codec: decodes the objects.
         sink: knows what is cached.
-        guard: counts what cannot be read.
+        guard: knows what came before, and counts what cannot be read.
+        distrust: the server's history was proven to be another one: a cached record stays only
+            if its content is the same, since a version may have been given twice.
     """
 
     __slots__ = (
         "_codec",
         "_deleted",
+        "_distrust",
         "_guard",
         "_malformed",
         "_newest",
+        "_reused",
         "_rewound",
         "_sink",
         "objects",
@@ -64,10 +68,14 @@ class Snapshot(Generic[V]):
         "skipped",
     )
 
-    def __init__(self, codec: ObjectCodec[V], sink: Sink[V], guard: Guard) -> None:
+    def __init__(
+        self, codec: ObjectCodec[V], sink: Sink[V], guard: Guard, *, distrust: bool = False
+    ) -> None:
         self._codec = codec
         self._sink = sink
         self._guard = guard
+        self._distrust = distrust or guard.distrusts
+        self._reused = False
         self._newest = "0"
         self._malformed = ""
         self._deleted: dict[str, str] = {}
@@ -82,7 +90,10 @@ class Snapshot(Generic[V]):
 
     @property
     def rewound(self) -> bool:
-        """Whether an object is older here than in the cache: the server went back in time."""
+        """Whether an object is older here than it was, or lives though it was seen to die.
+
+        Then the server went back in time.
+        """
         return bool(self._rewound)
 
     def on_item(self, data: bytes, start: int, end: int) -> None:
@@ -143,30 +154,42 @@ class Snapshot(Generic[V]):
         key, meta = obj._key, obj.metadata
         version = meta.resource_version
         self._note(version)
-        before = self.objects.get(key)
-        if before is not None and older(version, before.metadata.resource_version):
-            return
-        if self._deleted and not older(self._deleted.get(key, ""), version):
+        if self._was_seen_later(key, version):
             return
         cached = self._sink.get(key)
-        if cached is not None and cached.metadata.uid == meta.uid:
-            known = cached.metadata.resource_version
-            if known == version:
-                obj = cached
-            elif older(version, known):
-                self._rewound.add(key)
-                self.objects[key] = obj
-                return
+        if cached is not None and _is_same_state(cached, obj):
+            obj = self._reuse(cached, obj)
+        elif self._guard.proves_rewind(key, meta, None if cached is None else cached.metadata):
+            self._rewound.add(key)
+            self.objects[key] = obj
+            return
         if self._rewound:
             self._rewound.discard(key)
         self.objects[key] = obj
 
-    def _remove(self, obj: KubeObject[V]) -> None:
+    def _was_seen_later(self, key: str, version: str) -> bool:
         # Before its end bookmark a stream has no order: the larger version of a key wins.
+        if self._guard.order == "opaque":
+            return False
+        before = self.objects.get(key)
+        if before is not None and older(version, before.metadata.resource_version):
+            return True
+        return key in self._deleted and not older(self._deleted[key], version)
+
+    def _reuse(self, cached: KubeObject[V], obj: KubeObject[V]) -> KubeObject[V]:
+        if not self._distrust:
+            self._reused = True
+            return cached
+        try:
+            return cached if cached.same_content(obj) else obj
+        except InvalidObjectError:
+            return obj
+
+    def _remove(self, obj: KubeObject[V]) -> None:
         key, version = obj._key, obj.metadata.resource_version
         self._note(version)
         before = self.objects.get(key)
-        if before is not None and older(version, before.metadata.resource_version):
+        if before is not None and self._was_seen_later(key, version):
             return
         self._deleted[key] = version
         self._rewound.discard(key)
@@ -196,23 +219,54 @@ class Snapshot(Generic[V]):
 
         Raises:
             InvalidResourceVersionError: it, or that of an object, cannot be compared.
-            ListInconsistentError: an object is newer than the list it is in.
+            ListInconsistentError: an object is newer than the list it is in; or the list shows that
+                the server went back in time, and is to be read again, comparing contents.
         """
-        for version in (resource_version, self._malformed):
-            if version != "" and not resource_version_is_well_formed(version):
-                raise InvalidResourceVersionError(version)
-        if resource_version == "":
-            raise InvalidResourceVersionError(resource_version)
-        if older(resource_version, self._newest):
-            reason = f"it is at {resource_version} and holds an object at {self._newest}"
-            raise ListInconsistentError(f"list {self._codec.resource}", reason)
+        self._check_versions(resource_version)
+        if self._rewound and self._reused:
+            # In another history the same version can have been given to another content.
+            self._guard.distrusts = True
+            raise self._inconsistent("the server went back in time; what is cached proves nothing")
         self.resource_version = resource_version
         if self.skipped:
             self._keep_absent()
+        if not self._rewound and not self._distrust:
+            self._keep_read_later(resource_version)
         return self.objects
+
+    def _check_versions(self, resource_version: str) -> None:
+        order = self._guard.order
+        if order == "opaque":
+            return
+        for version in (resource_version, self._malformed or resource_version):
+            if not resource_version_is_well_formed(version):
+                raise InvalidResourceVersionError(version)
+        if order == "global" and older(resource_version, self._newest):
+            reason = f"it is at {resource_version} and holds an object at {self._newest}"
+            raise self._inconsistent(reason)
+
+    def _inconsistent(self, reason: str) -> ListInconsistentError:
+        return ListInconsistentError(f"list {self._codec.resource}", reason)
 
     def _keep_absent(self) -> None:
         for key in self._sink.keys():  # noqa: SIM118 - a sink is no mapping
             cached = self._sink.get(key)
             if cached is not None:
                 self.objects.setdefault(key, cached)
+
+    def _keep_read_later(self, resource_version: str) -> None:
+        """Keep what a verify has shown since: this list comes from a server that lags behind it."""
+        if self._guard.is_behind(resource_version):
+            return
+        for key in self._guard.read_after(resource_version):
+            cached = self._sink.get(key)
+            if cached is None:
+                self.objects.pop(key, None)
+            else:
+                self.objects[key] = cached
+
+
+def _is_same_state(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
+    before, after = cached.metadata, obj.metadata
+    # Where there is no version, nothing says that nothing has changed.
+    return before.resource_version == after.resource_version != "" and before.uid == after.uid

@@ -259,7 +259,8 @@ def test_a_bookmark_without_a_version_ends_the_stream() -> None:
 def test_a_bookmark_from_the_past_ends_the_stream() -> None:
     bench = Bench()
     broken = bench.broken(bookmark("99"))
-    assert broken.breach is Breach.SUSPECT
+    assert broken.breach is Breach.BOOKMARK
+    assert broken.verify == ""
     assert "a bookmark older than the position" in str(broken)
     assert bench.untouched()
 
@@ -267,7 +268,7 @@ def test_a_bookmark_from_the_past_ends_the_stream() -> None:
 def test_an_event_that_cannot_be_proven_stale_ends_the_stream() -> None:
     bench = Bench()
     broken = bench.broken(line("ADDED", "b", "95", "uid-b"))
-    assert broken.breach is Breach.SUSPECT
+    assert (broken.breach, broken.verify) == (Breach.SUSPECT, "b")
     assert "'b' at '95'" in str(broken)
     assert bench.untouched()
 

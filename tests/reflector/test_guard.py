@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from pyinformer.reflector import Guard
-from pyinformer.reflector._guard import Suspicion, Verdict
+from pyinformer.reflector._ruling import Suspicion, Verdict
 from tests.reflector.samples import meta
 
 KEY = "default/a"
@@ -22,6 +22,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.counted: list[tuple[str, dict[str, str]]] = []
+        self.shown: dict[str, float] = {}
 
     def increment(self, name: str, labels: Mapping[str, str]) -> None:
         self.counted.append((name, dict(labels)))
@@ -30,7 +31,8 @@ class Counter:
         raise AssertionError(f"a guard measures nothing: {name}")
 
     def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        raise AssertionError(f"a guard has no gauge: {name}")
+        assert (name, labels["resource"]) == ("informer_rv_order", "pods.v1")
+        self.shown[labels["mode"]] = value
 
 
 def guard_at(position: str, *, resume_before: bool = False) -> Guard:
@@ -449,7 +451,7 @@ def test_a_list_older_than_the_position_is_a_new_epoch(listed: str) -> None:
     assert guard.loaded(listed)
     assert (guard.position, guard.resume_position, guard.epoch) == (listed, listed, 1)
     assert guard.statistics().tombstones == 0, "what died may live again"
-    assert counts(guard) == {"lineage_resets": 1}
+    assert counts(guard) == {"lineage_resets": 1, "rv_regressions:reset": 1}
 
 
 def test_an_item_that_proves_a_rewind_is_a_new_epoch_though_the_list_is_newer() -> None:
@@ -467,13 +469,37 @@ def test_versions_compare_as_numbers_of_any_length() -> None:
     assert guard.position == huge
 
 
-def test_occurrences_are_counted_with_resource_and_action() -> None:
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+def test_a_regression_is_counted_with_type_source_and_action(kind: str) -> None:
     metrics = Counter()
     guard = Guard(metrics=metrics, resource="pods.v1")
     guard.loaded("150")
-    change(guard, "110", "130")
-    guard.count("watch_errors", "410", label="code")
+    guard.tally.event_type = kind
+    (delete if kind == "DELETED" else change)(guard, "110", None if kind == "DELETED" else "130")
+    labels = {"resource": "pods.v1", "type": kind, "source": "event", "action": "ignored"}
+    assert metrics.counted == [("informer_rv_regressions_total", labels)]
+
+
+def test_every_regression_has_the_same_label_names() -> None:
+    metrics = Counter()
+    guard = Guard(metrics=metrics, resource="pods.v1")
+    guard.loaded("150")
+    guard.judge_bookmark("140")
+    guard.judge_verified(KEY, None, None, "140")
+    guard.loaded("160", rewound=True)
+    guard.loaded("140")
+    told = [labels for name, labels in metrics.counted if name == "informer_rv_regressions_total"]
+    assert [(each["type"], each["source"], each["action"]) for each in told] == [
+        ("BOOKMARK", "bookmark", "probe"),
+        ("", "verify", "probe"),
+        ("", "list_item", "reset"),
+        ("", "list", "reset"),
+    ]
+
+
+def test_an_error_of_a_watch_is_counted_by_its_code() -> None:
+    metrics = Counter()
+    Guard(metrics=metrics, resource="pods.v1").count("watch_errors", "410", label="code")
     assert metrics.counted == [
-        ("informer_rv_regressions_total", {"resource": "pods.v1", "action": "ignored"}),
-        ("informer_watch_errors_total", {"resource": "pods.v1", "code": "410"}),
+        ("informer_watch_errors_total", {"resource": "pods.v1", "code": "410"})
     ]
