@@ -255,11 +255,22 @@ class APIServer(ObjectControl):
         """Return all objects and the resource version, as a backup of etcd would."""
         return self._storage.save()
 
-    def restore(self, saved: SavedState) -> None:
-        """Go back to a saved state, resource version included, with every connection cut."""
+    def restore(self, saved: SavedState, *, bump_revision: int = 0) -> None:
+        """Go back to a saved state, resource version included, with every connection cut.
+
+        Args:
+            saved: what `save()` returned.
+            bump_revision: how far the resource version is moved on, with everything before it
+                forgotten, as `etcdutl snapshot restore --bump-revision N --mark-compacted` does.
+
+        Raises:
+            InvalidArgumentError: it is to be moved back.
+        """
+        if bump_revision < 0:
+            raise InvalidArgumentError("bump_revision", "has to be 0 or more")
         self.stop_accepting()
         self.drop_connections()
-        self._storage.restore(saved)
+        self._storage.restore(saved, bump_revision=bump_revision)
         self.accept_again()
 
     def add_token(self, token: Token) -> None:

@@ -225,10 +225,10 @@ class Storage:
             }
             return SavedState(self._revision, records)
 
-    def restore(self, saved: SavedState) -> None:
+    def restore(self, saved: SavedState, *, bump_revision: int = 0) -> None:
         """Put a saved state back, its revision included, without telling any watch."""
         with self.lock:
-            self._revision = saved.revision
+            self._revision = saved.revision + bump_revision
             for resource, collection in self._collections.items():
                 collection.records = dict(saved.records.get(resource, {}))
                 collection.order = sorted(collection.records)

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.testing import APIServer, KubeAPIServer, Token
+from pyinformer.testing import APIServer, KubeAPIServer, StaticToken, Token
+from tests.integration.asked import USER, Asked, Observed, audit_flags
 from tests.integration.servers import ADMIN, EmbeddedServer, RealServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.integration.servers import Server
 
 # A real watch cache grows while its events are fresh; this one has a fixed size.
 _HISTORY = 100_000
+INFORMERS = "the-token-of-the-informers"
 _EMBEDDED_TTL_SECONDS = 3.0  # as long as six writes and a look may take on a busy machine
 _REAL_TTL_SECONDS = 20.0  # with less, etcd would end the leases of Events while they are made
 
@@ -70,4 +73,30 @@ def other_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     else:
         api_of_session: KubeAPIServer = request.getfixturevalue("other_kube_apiserver")
         yield RealServer(api_of_session)
+        api_of_session.close_connections()
+
+
+@pytest.fixture(scope="session")
+def observed_kube_apiserver(
+    kube_apiserver_build: bool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[KubeAPIServer, Path]]:
+    """A third real server for the session: it is restored, and writes down what it is asked."""
+    folder = tmp_path_factory.mktemp("audit")
+    with KubeAPIServer(
+        build=kube_apiserver_build,
+        tokens=[StaticToken(INFORMERS, USER, ("system:masters",))],
+        extra_args=audit_flags(folder),
+    ) as server:
+        yield server, folder
+
+
+@pytest.fixture(params=_BOTH)
+def observed(request: pytest.FixtureRequest) -> Iterator[Observed]:
+    """A server under test that may be restored, and that tells what informers ask."""
+    if request.param == "embedded":
+        with _embedded() as api:
+            yield Observed(EmbeddedServer(api), Asked(api), ADMIN)
+    else:
+        api_of_session, folder = request.getfixturevalue("observed_kube_apiserver")
+        yield Observed(RealServer(api_of_session), Asked(api_of_session, folder), INFORMERS)
         api_of_session.close_connections()

@@ -105,7 +105,11 @@ class History:
             case Updated(old, new, is_resync):
                 self._check(known == old, event, "is updated from what was never told")
                 self._check(old.metadata.uid == new.metadata.uid, event, "changes its uid")
-                grows = _version(new) > _version(old) or is_resync
+                grows = (
+                    _version(new) > _version(old)
+                    or is_resync
+                    or getattr(event, "may_go_back", False)
+                )
                 self._check(grows, event, "goes back in its resource version")
                 self.mirror[event.key] = new
             case Deleted(last_known):
@@ -115,6 +119,10 @@ class History:
                 self._check(grows, event, "is deleted in an older state")
                 self.mirror.pop(event.key, None)
                 self._ended[event.key] = last_known.metadata.uid, _version(last_known)
+
+    def server_was_restored(self) -> None:
+        """Take note that whoever has ended may live again, and that versions begin again."""
+        self._ended.clear()
 
     def _may_begin(self, key: str, new: KubeObject[Any]) -> bool:
         uid, version = self._ended.get(key, ("", 0))

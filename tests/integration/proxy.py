@@ -43,13 +43,15 @@ class Proxy:
         cut_after: draws after how many bytes of the server a new connection breaks; None never.
         cuts: how many connections it has broken.
         connections: how many it has accepted.
+        passed: how many of them have reached a server.
     """
 
-    target_port: int
+    target_ports: tuple[int, ...]
     cut_after: Callable[[], int] | None = None
     port: int = 0
     cuts: int = 0
     connections: int = 0
+    passed: int = 0
     _open: set[_Link] = field(default_factory=set)
     _refuses: bool = False
 
@@ -94,11 +96,12 @@ class Proxy:
         if self._refuses:
             writer.transport.abort()
             return
-        try:
-            from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target_port)
-        except OSError:
+        target = await self._reach_a_server()
+        if target is None:
             writer.transport.abort()
             return
+        from_server, to_server = target
+        self.passed += 1
         flows = asyncio.Event()
         flows.set()
         link = _Link(writer, to_server, self.cut_after() if self.cut_after else None, flows)
@@ -115,6 +118,15 @@ class Proxy:
             for way in ways:
                 way.cancel()
             await asyncio.wait(ways)
+
+    async def _reach_a_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Connect to the servers in turn, passing over those that are dead."""
+        ports = self.target_ports
+        turn = self.connections % len(ports)
+        for port in (*ports[turn:], *ports[:turn]):
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection("127.0.0.1", port)
+        return None
 
     async def _pass_back(self, link: _Link, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
@@ -140,10 +152,10 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 @asynccontextmanager
 async def proxying(
-    target_port: int, *, cut_after: Callable[[], int] | None = None
+    *target_ports: int, cut_after: Callable[[], int] | None = None
 ) -> AsyncIterator[Proxy]:
-    """Run a proxy in front of a port on loopback until the block is left."""
-    proxy = Proxy(target_port, cut_after)
+    """Run a proxy in front of one port on loopback, or of several, until the block is left."""
+    proxy = Proxy(target_ports, cut_after)
     tasks: set[asyncio.Task[None]] = set()
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -22,7 +22,7 @@ from pyinformer.testing._polling import poll
 from pyinformer.transport import StaticCredentials
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -80,6 +80,14 @@ class Server(ABC):
         """Kill it without a farewell, and start it again; its watch history is gone."""
 
     @abstractmethod
+    def save(self) -> Callable[[int], None]:
+        """Back up all data; what is returned restores it, its revision moved on by a number."""
+
+    @abstractmethod
+    def revision(self) -> int:
+        """Return the resource version of the newest write, whatever it was to."""
+
+    @abstractmethod
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
         """Return the token of a user who may do just that, on one core resource."""
 
@@ -104,6 +112,15 @@ class EmbeddedServer(Server):
     def restart(self) -> None:
         """Cut every connection and forget the watch windows."""
         self.api.restart(keep_history=False)
+
+    def save(self) -> Callable[[int], None]:
+        """Keep the objects."""
+        saved = self.api.save()
+        return lambda bump: self.api.restore(saved, bump_revision=bump)
+
+    def revision(self) -> int:
+        """Read it."""
+        return int(self.api.resource_version)
 
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
         """Add a token."""
@@ -137,6 +154,16 @@ class RealServer(Server):
     def restart(self) -> None:
         """SIGKILL, and a new process with the same etcd."""
         self.api.restart()
+
+    def save(self) -> Callable[[int], None]:
+        """Copy etcd's data; a restore kills and restarts both programs."""
+        saved = self.api.save()
+        return lambda bump: self.api.restore(saved, bump_revision=bump)
+
+    def revision(self) -> int:
+        """Ask for it."""
+        listed = self.api.request("GET", "/api/v1/namespaces", query={"limit": "1"})
+        return int(listed["metadata"]["resourceVersion"])
 
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
         """Make a service account, and bind it to a Role."""

@@ -34,7 +34,7 @@ class Writer:
         self._namespace = namespace
         self._versions = versions
         self._rng = random.Random(f"{seed} {kind.plural}")
-        self._created = 0
+        self.created = 0
         self._writes = 0
         self.live: dict[str, JSONObject] = {}
 
@@ -52,9 +52,22 @@ class Writer:
         for step in steps:
             step()
 
+    def go_back(self, created: int) -> None:
+        """Start again from what the restored server has, and from names that it has lost.
+
+        Args:
+            created: what `created` was when the server was saved.
+        """
+        kind = self._kind
+        there = self._api.list(kind.api_version, kind.plural, self._namespace)
+        # What the server makes by itself (kube-root-ca.crt) has no tier.
+        ours = [obj for obj in there if "tier" in obj["metadata"].get("labels", {})]
+        self.live = {obj["metadata"]["name"]: obj for obj in ours}
+        self.created = created
+
     def _create_new(self) -> None:
-        self._created += 1
-        self._create(f"{self._kind.plural}-{self._created}")
+        self.created += 1
+        self._create(f"{self._kind.plural}-{self.created}")
 
     def _create(self, name: str) -> None:
         labels = {"tier": self._rng.choice(("in", "out"))}
