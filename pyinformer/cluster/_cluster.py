@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, final
 
 from pyinformer.cluster._object_client import ObjectClient
 from pyinformer.cluster._options import WriteOptions
-from pyinformer.reflector import WatchListMemory
+from pyinformer.reflector import Admission, AdmissionOptions, Lineage, WatchListMemory
 from pyinformer.transport import Connection, ListWatch, Wire
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Cluster(ObjectClient):
         name: what to call it beside others, in requests, logs and errors; it is not checked.
         options: the bounds of the connection.
         write_options: how fast writes may leave, and how patient they are.
+        admission_options: how much its informers together may ask of the server at a time.
         wire: what stands for the connection, in tests for example; it is closed with the rest.
 
     Raises:
@@ -44,11 +45,16 @@ class Cluster(ObjectClient):
         name: str = "",
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
+        admission_options: AdmissionOptions | None = None,
         wire: Wire | None = None,
     ) -> None:
         super().__init__(wire or Connection(config, options=options), options=write_options)
         self.name: str = name
         self.watch_list_memory: WatchListMemory = WatchListMemory()
+        self.lineage: Lineage = Lineage()
+        """Whether the server's history is still the one that was followed."""
+        self.admission: Admission = Admission(admission_options)
+        """How much its informers ask of the server at a time."""
 
     @property
     def config(self) -> ClusterConfig:

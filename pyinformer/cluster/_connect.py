@@ -13,6 +13,7 @@ from os import PathLike, fspath
 from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._options import WriteOptions
+from pyinformer.reflector import AdmissionOptions
 from pyinformer.transport import ClusterConfig, ConnectionOptions, find_config
 
 
@@ -26,6 +27,7 @@ async def connect(
     name: str = "",
     options: ConnectionOptions | None = None,
     write_options: WriteOptions | None = None,
+    admission_options: AdmissionOptions | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
@@ -40,6 +42,7 @@ async def connect(
         name: what to call the cluster beside others, such as `prod`; requests carry it.
         options: the bounds of the connection.
         write_options: how fast writes may leave, and how patient they are.
+        admission_options: how much its informers together may ask of the server at a time.
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
@@ -50,7 +53,13 @@ async def connect(
         Safe; the connection is closed.
     """
     found = await _config_of(kubeconfig, context, server, config)
-    async with Cluster(found, name=name, options=options, write_options=write_options) as cluster:
+    async with Cluster(
+        found,
+        name=name,
+        options=options,
+        write_options=write_options,
+        admission_options=admission_options,
+    ) as cluster:
         yield cluster
 
 

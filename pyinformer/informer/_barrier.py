@@ -31,7 +31,7 @@ from pyinformer.apimachinery import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pyinformer.informer._verify import Fresh
+    from pyinformer.reflector import Fresh
 
 _VERIFY_AFTER_SECONDS = 1.0  # nearly every event is there by then; then 2 s, 4 s later
 _V = TypeVar("_V", bound=View | None, covariant=True)

@@ -54,6 +54,7 @@ class Distribution(Generic[V]):
             were not told, so there is nothing to go on with.
         selective: a selector is in force: who leaves by a list may still exist.
         freshness: is told what the cache has caught up with; None if nobody asks.
+        may_go_back: is asked at each list whether it begins a new epoch of the server's history.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Distribution(Generic[V]):
         on_crash: Callable[[Exception], None],
         selective: bool = False,
         freshness: Freshness[V] | None = None,
+        may_go_back: Callable[[], bool] = lambda: False,
     ) -> None:
         self._indexer = indexer
         self._freshness = freshness
@@ -73,6 +75,8 @@ class Distribution(Generic[V]):
         self._on_synced = on_synced
         self._on_crash = on_crash
         self._selective = selective
+        self.may_go_back: Callable[[], bool] = may_go_back
+        """Whether the list that is taken over begins a new epoch."""
         self._receivers: tuple[Receiver[V], ...] = ()
         self._puts: tuple[Callable[[Event[V]], None], ...] = ()
         self.get = indexer.get
@@ -166,7 +170,10 @@ class Distribution(Generic[V]):
     ) -> Iterator[None]:
         # Whoever attaches between two steps has the new state already: it is not told again.
         puts = self._puts
-        for number, event in enumerate(differences(before, after, self._selective), start=1):
+        events = differences(
+            before, after, selective=self._selective, may_go_back=self.may_go_back()
+        )
+        for number, event in enumerate(events, start=1):
             if event is not None:
                 for put in puts:
                     put(event)
@@ -177,7 +184,9 @@ class Distribution(Generic[V]):
 def differences(
     before: Mapping[str, KubeObject[V]],
     after: Mapping[str, KubeObject[V]],
-    selective: bool = False,  # noqa: FBT001, FBT002 - one private caller
+    *,
+    selective: bool = False,
+    may_go_back: bool = False,
 ) -> Iterator[Event[V] | None]:
     """Yield what leads from one state to the other, and None for each unchanged object."""
     for key, old in before.items():
@@ -187,10 +196,10 @@ def differences(
         known = before.get(key)
         if known is None:
             yield Added(new)
-        elif known is new or _same_version(known, new):
+        elif known is new or (_same_version(known, new) and known.same_content(new)):
             yield None
         elif known.metadata.uid == new.metadata.uid:
-            yield Updated(known, new)
+            yield Updated(known, new, may_go_back=may_go_back)
         else:
             yield Deleted(known, final_state_unknown=True)
             yield Added(new)

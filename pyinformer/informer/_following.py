@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, cast
 
 import anyio
 
-from pyinformer.apimachinery import InformerError, LifecycleError, V
+from pyinformer.apimachinery import InformerError, Journal, LifecycleError, V
 from pyinformer.informer._audience import Audience
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._distribution import Distribution, Receiver
@@ -20,6 +20,7 @@ from pyinformer.informer._lifetime import Lifetime
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.informer._state_changes import StateChange, StateChanges
 from pyinformer.informer._status import InformerStatus
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
@@ -62,6 +63,9 @@ class Following(Generic[V]):
         self.cluster: Cluster = cluster
         """The server that it follows, through which own writes are read at once."""
         self._grace_seconds = grace_seconds
+        self.journal: Journal = Journal()
+        """What happened to it lately, in words."""
+        self._states = StateChanges(str(scope))
         self._indexer: Indexer[V] = Indexer(view)
         self._freshness: Freshness[V] = Freshness(
             cluster,
@@ -95,8 +99,12 @@ class Following(Generic[V]):
             transform=settings.transform,
             options=options,
             watch_list_memory=cluster.watch_list_memory,
+            lineage=cluster.lineage,
+            admission=cluster.admission,
+            journal=self.journal,
             metrics=metrics,
             on_change=self._reflector_changed,
+            on_suspicion=self._suspected,
         )
         self.lister: Lister[V] = Lister(
             self._indexer,
@@ -126,6 +134,42 @@ class Following(Generic[V]):
     def is_running(self) -> bool:
         """Whether it was started, and neither closed nor broken since."""
         return self._lifetime.is_running
+
+    @property
+    def state(self) -> ReflectorState:
+        """What it does at this moment; `status()` says why, `on_state_change` tells of changes."""
+        return self._reflector.state
+
+    def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
+        """Call a function at each change of state, on the event loop; it must not block.
+
+        Returns:
+            A function that ends it.
+
+        Raises:
+            InvalidHandlerError: it cannot be called.
+        """
+        return self._states.add(callback)
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago the cache was last proven to be what the server has; None if never.
+
+        A change, a bookmark, a complete list and an intact history prove it. A quiet resource
+        hears about once a minute from its server, so an age of two minutes is a sign of trouble.
+        From any thread.
+        """
+        proven_at = self._reflector.liveness().last_proof_at
+        return None if proven_at is None else self._lifetime.now() - proven_at
+
+    @property
+    def staleness(self) -> str:
+        """Why the cache may be behind the server; empty while it is followed."""
+        if self.state is ReflectorState.WATCHING:
+            return ""
+        age = self.age_seconds()
+        since = "never synced" if age is None else f"last proven {age:.0f} s ago"
+        reason = self._reflector.status().reason
+        return f"{self.state.value}, {since}{': ' if reason else ''}{reason}"
 
     @property
     def is_closed(self) -> bool:
@@ -226,13 +270,21 @@ class Following(Generic[V]):
 
     def status(self) -> InformerStatus:
         """Return how it is doing: a frozen record without object content; from any thread."""
-        life = self._lifetime
+        life, facts = self._lifetime, self._reflector.liveness()
+        ages = [
+            None if at is None else life.now() - at
+            for at in (facts.last_proof_at, facts.last_event_at, facts.last_bookmark_at)
+        ]
         return InformerStatus(
             informer=str(self.scope),
             has_synced=self.has_synced,
             objects=len(self._indexer),
             position=self._reflector.position,
             running_seconds=life.running_seconds,
+            state=self.state,
+            age_seconds=ages[0],
+            last_event_seconds=ages[1],
+            last_bookmark_seconds=ages[2],
             reflector=self._reflector.status(),
             indexes=self._indexer.indexes(),
             handlers=self._audience.status(life.now()),
@@ -267,8 +319,12 @@ class Following(Generic[V]):
 
     def _reflector_changed(self) -> None:
         self._freshness.check_epoch()
+        self._states.tell(self._reflector.state, self._reflector.status().reason)
         if self._reflector.state is ReflectorState.FAILED:
             self.settled.set()
+
+    def _suspected(self, reason: str) -> None:
+        """Take note that what is cached should be compared with the server."""
 
     def _ended(self, error: InformerError | None) -> None:
         self.settled.set()

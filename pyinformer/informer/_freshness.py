@@ -10,10 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, cast, final
 
-from pyinformer.apimachinery import LifecycleError, V, check_view, older
+from pyinformer.apimachinery import (
+    LifecycleError,
+    V,
+    check_view,
+    older,
+    resource_version_is_well_formed,
+)
 from pyinformer.informer._barrier import Barrier, Wanted
 from pyinformer.informer._own_writes import OwnWrites
-from pyinformer.informer._verify import Fresh, look
+from pyinformer.reflector import Fresh, look
 from pyinformer.store import Overlay
 
 if TYPE_CHECKING:
@@ -156,4 +162,12 @@ class Freshness(Generic[V]):
         return status.state.value, status.last_error
 
     async def _look(self, key: str, resource_version: str) -> Fresh:
-        return await look(self._cluster, self._scope, key, resource_version)
+        at_least = resource_version if resource_version_is_well_formed(resource_version) else ""
+        scope = self._scope
+        followed = self._cluster.list_watch(
+            scope.resource,
+            namespace=scope.namespace,
+            label_selector=scope.label_selector,
+            field_selector=scope.field_selector,
+        )
+        return await look(followed.only(key), resource_version=at_least)

@@ -27,6 +27,11 @@ class Cached(Protocol):
         """Whether it has held everything at least once."""
         ...
 
+    @property
+    def staleness(self) -> str:
+        """Why it may be behind the server; empty while it is followed."""
+        ...
+
     def reflector_state(self) -> tuple[str, str | None]:
         """Return the reflector's state and its last error."""
         ...
@@ -38,6 +43,11 @@ class CacheReadiness:
 
     def __init__(self, informer: Cached) -> None:
         self._informer = informer
+
+    @property
+    def staleness(self) -> str:
+        """Why the cache may be behind the server; empty while it is followed."""
+        return self._informer.staleness
 
     def check(self, namespace: str | None) -> None:
         """Raise if the cache cannot answer for a namespace, or for all of them if None.

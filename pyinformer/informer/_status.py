@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from pyinformer.informer._listener import HandlerStatus
-from pyinformer.reflector import ReflectorStatus
+from pyinformer.reflector import ReflectorState, ReflectorStatus
 from pyinformer.store import IndexStatistics, OverlayStatistics
 from pyinformer.tasks import WatchdogStatistics
 
@@ -30,6 +30,14 @@ class InformerStatus:
     """The resource version up to which every change is cached; empty before the first list."""
     running_seconds: float
     """How long since it was started; 0 before."""
+    state: ReflectorState
+    """What it does at this moment."""
+    age_seconds: float | None
+    """How long ago the cache was last proven to be what the server has; None if it never was."""
+    last_event_seconds: float | None
+    """How long ago the last change arrived; None if none did."""
+    last_bookmark_seconds: float | None
+    """How long ago the last bookmark arrived; None if none did."""
     reflector: ReflectorStatus
     indexes: tuple[IndexStatistics, ...]
     handlers: tuple[HandlerStatus, ...]

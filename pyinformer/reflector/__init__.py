@@ -7,7 +7,9 @@ from pyinformer.reflector._admission import (
     ListingSlot,
 )
 from pyinformer.reflector._guard import Guard, GuardStatistics
+from pyinformer.reflector._lineage import Lineage, LineageStatus
 from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._proof import Fresh, look
 from pyinformer.reflector._reflector import Reflector, ReflectorStatus
 from pyinformer.reflector._sink import Sink
 from pyinformer.reflector._state import ReflectorState
@@ -17,8 +19,11 @@ __all__ = [
     "Admission",
     "AdmissionOptions",
     "AdmissionStatistics",
+    "Fresh",
     "Guard",
     "GuardStatistics",
+    "Lineage",
+    "LineageStatus",
     "ListingSlot",
     "Reflector",
     "ReflectorOptions",
@@ -26,4 +31,5 @@ __all__ = [
     "ReflectorStatus",
     "Sink",
     "WatchListMemory",
+    "look",
 ]

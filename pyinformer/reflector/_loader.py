@@ -7,7 +7,7 @@ becomes the guard's position.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyinformer.reflector._sink import Sink
     from pyinformer.transport import Body, ListWatch
 
-_log = logging.getLogger(__name__)
 _RESCHEDULE_SHARE = 1 / 30  # moving a deadline costs more than an event: once a second at 30 s
 
 
@@ -51,6 +50,10 @@ class Loader(Generic[V]):
         """Pages of the current list that were read completely."""
         self.distrust = False
         """The server's history was proven to be another: nothing that is cached proves anything."""
+        self.broke = ""
+        """How the last load proved that by itself; empty if it did not."""
+        self.on_progress: Callable[[], None] = lambda: None
+        """Is called when a piece of a load has arrived."""
 
     async def load_list(self, mode: LoadMode) -> None:
         """List everything and hand it to the sink.
@@ -107,6 +110,7 @@ class Loader(Generic[V]):
     async def _feed(self, body: Body, splitter: ListSplitter) -> None:
         budget = TimeBudget()
         while chunk := await body.read():
+            self.on_progress()
             started = budget.now()
             splitter.feed(chunk)
             if budget.spend_since(started):
@@ -157,6 +161,7 @@ class Loader(Generic[V]):
             if not arrived:
                 what = f"watch-list {self._codec.resource}"
                 raise ProtocolError(what, "it ended before it was complete")
+            self.on_progress()
             started = budget.now()
             for piece in arrived:
                 splitter.feed(piece)
@@ -178,14 +183,9 @@ class Loader(Generic[V]):
             if budget.spend_since(started):
                 await budget.yield_now()
             started = budget.now()
-        if self._guard.loaded(resource_version, rewound=snapshot.rewound):
-            _log.error(
-                "%s: the server's history is not the one that was followed: a new epoch begins",
-                self._codec.resource,
-                extra={
-                    "resource": str(self._codec.resource),
-                    "position_before": before,
-                    "position": resource_version,
-                    "epoch": self._guard.epoch,
-                },
-            )
+        self.broke = ""
+        new_epoch = self._guard.loaded(
+            resource_version, rewound=snapshot.rewound, broken=self.distrust
+        )
+        if new_epoch and not self.distrust:
+            self.broke = f"a list at {resource_version} has objects older than were seen before"

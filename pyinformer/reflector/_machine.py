@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 
 from pyinformer.apimachinery import (
     APIStatusError,
+    ForbiddenError,
     InformerError,
     InternalError,
     InvalidResourceVersionError,
@@ -22,6 +23,7 @@ from pyinformer.apimachinery import (
     ServerError,
     TransportError,
 )
+from pyinformer.reflector._frames import ListBehindError
 from pyinformer.reflector._state import (
     Breach,
     Command,
@@ -32,17 +34,27 @@ from pyinformer.reflector._state import (
     Loaded,
     LoadFailed,
     LoadMode,
+    ProofFailed,
+    Prove,
+    Proved,
     ReflectorState,
     Sleep,
+    Verdict,
+    Verified,
+    Verify,
     Watch,
     WatchBroken,
     WatchEnded,
     WatchFailed,
+    WatchSilent,
     Woke,
 )
+from pyinformer.reflector._suspicions import Measure, Suspicions
 from pyinformer.reflector._watch_list_memory import WatchListMemory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.apimachinery import ExponentialBackoff
 
 _REFUSALS = frozenset({400, 403, 405, 415, 422})  # all of them have been seen from some server
@@ -57,6 +69,10 @@ _BROKEN_WATCH_LISTS = 2
 _UNTOLD_DELETION = "StorageReadError"  # a corrupt object was removed: no DELETED can be sent of it
 _FRAME_RELIST_SECONDS = 600.0  # one frame must not cause a list more often than this
 _MALFORMED_AGAIN_SECONDS = 600.0  # a list was no cure if it happens again so soon after it
+_FORBIDDEN_PATIENCE = 3  # rights are often granted a moment after the program has started
+_FORBIDDEN_SECONDS = 60.0  # what is refused for good needs no more than that
+_BEHIND = 3  # so many complete lists behind the position, whatever else the server says
+_RELOAD_SPREAD_SECONDS = 2.0  # all informers of a connection load again: not in one instant
 
 
 @final
@@ -67,6 +83,9 @@ class ReflectorMachine:
         backoff: the delays between repetitions.
         watch_list: what the cluster connection knows about watch-lists.
         use_watch_list: whether watch-lists are tried at all.
+        on_suspicion: is told why what is cached should be compared with the server.
+        relax: is asked to compare versions less strictly, "per_object" or "opaque"; returns
+            whether that is allowed for this resource.
     """
 
     def __init__(
@@ -75,6 +94,8 @@ class ReflectorMachine:
         backoff: ExponentialBackoff,
         watch_list: WatchListMemory,
         use_watch_list: bool = True,
+        on_suspicion: Callable[[str], None] = lambda _: None,
+        relax: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.state = ReflectorState.NEW
         self.reason = ""
@@ -98,6 +119,18 @@ class ReflectorMachine:
         self._bad_frame = b""
         self._frame_relist_at = float("-inf")
         self._prefer_whole = False
+        self.distrust = False
+        """The server's history was proven to be another; until everything is loaded again."""
+        self.breaks_order = False
+        """The server breaks the order of resource versions; what is cached is served on."""
+        self.lost_at: float | None = None
+        """When the watch was lost; None while nothing suggests another history."""
+        self._demanded = ""
+        self._forbidden = 0
+        self._behind = 0
+        self._suspicions = Suspicions()
+        self._on_suspicion = on_suspicion
+        self._relax = relax
 
     def start(self, now: float) -> Command:
         """Return the first command."""
@@ -118,6 +151,8 @@ class ReflectorMachine:
                 return self._on_watch_failed(happened, now)
             case WatchBroken():
                 return self._on_watch_broken(happened, now)
+            case WatchSilent() | Proved() | ProofFailed() | Verified():
+                return self._on_doubt(happened, now)
         raise InternalError(f"the reflector was told {happened!r}")
 
     def progressed(self) -> None:
@@ -132,6 +167,23 @@ class ReflectorMachine:
     def connected(self) -> None:
         """Take note that the server accepted a watch."""
         self.reason = ""
+        if self.lost_at is not None:  # it would not tell whether its history is the same
+            self._on_suspicion("the connection was lost, and the server's history is unproven")
+
+    @property
+    def demands_load(self) -> bool:
+        """Whether everything is to be loaded instead of the next watch."""
+        return bool(self._demanded)
+
+    def demand_load(self, reason: str, *, distrust: bool = False) -> None:
+        """Load everything instead of the next watch.
+
+        Args:
+            reason: why, for people.
+            distrust: the server's history is another one.
+        """
+        self._demanded = reason
+        self.distrust = self.distrust or distrust
 
     def _on_loaded(self, happened: Loaded, now: float) -> Command:
         self.loads += 1
@@ -140,6 +192,9 @@ class ReflectorMachine:
         self.reason = ""
         self._watches_since_load = 0
         self._broken_watch_lists = 0
+        self._forbidden = self._behind = 0
+        if not self._demanded:  # since this load began
+            self.distrust, self.lost_at = False, None
         if self._is_curing:
             self._is_curing, self._cured_at = False, now
         if happened.mode is LoadMode.WATCH_LIST:
@@ -153,6 +208,8 @@ class ReflectorMachine:
             if happened.mode is LoadMode.WATCH_LIST:
                 self._own_watch_list.refused(now)  # the end bookmark alone may be what is wrong
             return self._on_malformed(error, now)
+        if isinstance(error, ListBehindError):
+            return self._on_behind(error, now)
         if happened.mode is LoadMode.WATCH_LIST:
             return self._on_watch_list_failed(happened, now)
         is_paged = happened.mode is LoadMode.PAGED and happened.pages
@@ -175,6 +232,43 @@ class ReflectorMachine:
             self._own_watch_list.refused(now)
         return self._retry_load(error, now)
 
+    def _on_behind(self, error: InformerError, now: float) -> Command:
+        self._behind += 1
+        self.lost_at = now
+        if self._behind >= _BEHIND:  # an authoritative list is not refused for ever
+            self.distrust = True
+        return self._wait(error, now, self._load(now))
+
+    def _on_doubt(
+        self, happened: WatchSilent | Proved | ProofFailed | Verified, now: float
+    ) -> Command:
+        match happened:
+            case Proved(verdict):
+                return self._on_proved(verdict, now)
+            case ProofFailed(error):
+                return self._wait(error, now, self._next)
+            case Verified(error):
+                return self._on_verified(error, now)
+        self.lost_at = now
+        return self._perform(Watch())
+
+    def _on_proved(self, verdict: Verdict, now: float) -> Command:
+        planned, self._next = self._next, Watch()
+        match verdict:
+            case Verdict.BROKEN:
+                self.distrust = True
+                return self._begin(self._load(now))
+            case Verdict.UNDECIDED:
+                return self._begin(planned)
+        self.lost_at = None
+        return self._perform(planned)
+
+    def _on_verified(self, error: InformerError | None, now: float) -> Command:
+        if error is None:
+            return self._perform(Watch())
+        self._on_suspicion(f"a doubtful object could not be looked at: {error}")
+        return self._wait(error, now, Watch())
+
     def _retry_load(self, error: InformerError, now: float) -> Command:
         return self._wait(error, now, self._load(now))
 
@@ -188,6 +282,8 @@ class ReflectorMachine:
             self._empty_watches = 0
             reason = "watches at this position end at once and empty: loading again"
             return self._pause(now, self._load(now), reason)
+        if happened.early:
+            self.lost_at = now
         if happened.seconds < _SHORT_WATCH_SECONDS:
             reason = "the last watch was very short"
             return self._pause(now, Watch(), reason, was_useful=happened.events > 0)
@@ -199,6 +295,8 @@ class ReflectorMachine:
         if was_good:
             self._watches_since_load += 1
             self.progressed()
+        if isinstance(error, TransportError) and self.lost_at is None:
+            self.lost_at = now
         if isinstance(error, ResourceExpiredError):
             return self._on_expired(error, now, first=not self._watches_since_load)
         untold = isinstance(error, ServerError) and error.reason == _UNTOLD_DELETION
@@ -206,6 +304,7 @@ class ReflectorMachine:
             return self._retry_load(error, now)
         if isinstance(error, ResourceVersionTooLargeError):
             self._too_large += 1
+            self.lost_at = now
             if self._too_large >= _TOO_LARGE:
                 self._too_large = 0
                 return self._retry_load(error, now)
@@ -231,10 +330,27 @@ class ReflectorMachine:
                 return self._on_malformed(error, now)
             case Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
-        return self._retry_load(error, now)
+            case Breach.BOOKMARK:
+                self.lost_at = now
+                return self._wait(error, now, Watch())
+        return self._on_suspect(happened, now)
+
+    def _on_suspect(self, happened: WatchBroken, now: float) -> Command:
+        measure = self._suspicions.suspect(now)
+        error = happened.error
+        if measure is Measure.LOAD:
+            return self._retry_load(error, now)
+        self._on_suspicion(str(error))
+        if measure is Measure.VIOLATION and not self._relax("per_object"):
+            self.breaks_order = True
+        then = Verify(happened.verify) if happened.verify else Watch()
+        return self._wait(error, now, then)
 
     def _on_malformed(self, error: InformerError, now: float) -> Command:
-        if self._is_curing or now - self._cured_at < _MALFORMED_AGAIN_SECONDS:
+        again = self._is_curing or now - self._cured_at < _MALFORMED_AGAIN_SECONDS
+        if again and self._relax("opaque"):
+            return self._retry_load(error, now)
+        if again:
             self.state = ReflectorState.FAILED
             self.last_error = error
             self.reason = "resource versions cannot be compared; the cache is kept as it is"
@@ -252,7 +368,8 @@ class ReflectorMachine:
 
     def _load(self, now: float) -> Load:
         memories = (self._watch_list, self._own_watch_list)
-        if self._use_watch_list and all(memory.may_try(now) for memory in memories):
+        may_try = self._use_watch_list and not self.distrust
+        if may_try and all(memory.may_try(now) for memory in memories):
             return Load(LoadMode.WATCH_LIST)
         return Load(self._list_mode())
 
@@ -260,9 +377,24 @@ class ReflectorMachine:
         return LoadMode.WHOLE if self._prefer_whole else LoadMode.PAGED
 
     def _perform(self, command: Command) -> Command:
+        """Begin a command, or what has to come before it."""
+        if isinstance(command, Watch) and self._demanded:
+            self.reason = self._demanded
+            command = Load(self._list_mode())  # a watch-list may be answered by a lagging cache
+        # A load is proof enough of itself, unless it was a load that raised the question.
+        asks = isinstance(command, Watch) or (isinstance(command, Load) and self._behind > 0)
+        if asks and self.lost_at is not None and not self.distrust:
+            self._next = command
+            self.state = ReflectorState.PROVING
+            return Prove()
+        return self._begin(command)
+
+    def _begin(self, command: Command) -> Command:
         match command:
             case Load(mode):
-                self.state = ReflectorState.LOADING
+                self._demanded = ""
+                if self.state not in _LASTING:
+                    self.state = ReflectorState.LOADING
                 self.reason = self.reason or mode.value
             case Watch() | Follow():
                 self.state = ReflectorState.WATCHING
@@ -275,7 +407,16 @@ class ReflectorMachine:
         self.last_error = error
         asked = error.retry_after_seconds if isinstance(error, APIStatusError) else None
         asked = min(asked or 0.0, _MAX_RETRY_AFTER_SECONDS)
-        return self._pause(now, then, str(error), asked, was_useful=was_useful)
+        if isinstance(error, ForbiddenError):
+            self._forbidden += 1
+            if self._forbidden >= _FORBIDDEN_PATIENCE:
+                asked = max(asked, _FORBIDDEN_SECONDS)
+        command = self._pause(now, then, str(error), asked, was_useful=was_useful)
+        if isinstance(error, ForbiddenError):
+            self.state = ReflectorState.FORBIDDEN
+        elif isinstance(error, NotFoundError):
+            self.state = ReflectorState.ABSENT
+        return command
 
     def _pause(
         self,
@@ -292,6 +433,10 @@ class ReflectorMachine:
         self._next = then
         delay = self._backoff.first() if was_useful else self._backoff.next(now)
         return Sleep(max(delay, at_least))
+
+
+_LASTING = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT})
+"""What a retry alone does not change, so that it is told once and not at every attempt."""
 
 
 def _may_spare_lists(error: InformerError) -> bool:

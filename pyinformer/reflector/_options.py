@@ -27,6 +27,9 @@ class ReflectorOptions:
     """A watch-list that is silent for so long before its end falls back to a list."""
     initial_events_total_seconds: float = 300.0
     """A watch-list that takes so long falls back to a list."""
+    silence_seconds: float = 75.0
+    """A watch that delivers nothing for so long, not even a bookmark, is doubled by a second one at
+    the same position, which takes its place. Servers send bookmarks about once a minute."""
     rng: random.Random = field(default_factory=random.Random)
     """The source of chance."""
 
@@ -38,6 +41,10 @@ class ReflectorOptions:
             raise InvalidArgumentError("watch_timeout_seconds", reason)
         if self.page_size < 0:
             raise InvalidArgumentError("page_size", f"{self.page_size} is negative; 0 is no paging")
-        for name in ("initial_events_idle_seconds", "initial_events_total_seconds"):
+        for name in (
+            "initial_events_idle_seconds",
+            "initial_events_total_seconds",
+            "silence_seconds",
+        ):
             if not getattr(self, name) > 0:
                 raise InvalidArgumentError(name, f"{getattr(self, name)} is not positive")

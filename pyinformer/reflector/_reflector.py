@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, cast, final
 
@@ -15,27 +17,26 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 
 from pyinformer.apimachinery import (
-    APIStatusError,
     ExponentialBackoff,
     InformerError,
     InternalError,
-    LineTooLongError,
+    Journal,
     ObjectCodec,
     Transform,
+    TransportError,
     V,
     View,
     check_view,
 )
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector._budget import TimeBudget
-from pyinformer.reflector._follower import Follower
-from pyinformer.reflector._frames import StreamBroken
+from pyinformer.reflector._admission import Admission
 from pyinformer.reflector._guard import Guard, GuardStatistics
+from pyinformer.reflector._lineage import Lineage
+from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._machine import ReflectorMachine
 from pyinformer.reflector._options import ReflectorOptions
 from pyinformer.reflector._state import (
-    Breach,
     Command,
     Halt,
     Input,
@@ -43,27 +44,35 @@ from pyinformer.reflector._state import (
     Loaded,
     LoadFailed,
     LoadMode,
+    ProofFailed,
+    Prove,
+    Proved,
     ReflectorState,
     Sleep,
+    Verdict,
+    Verified,
+    Verify,
     Watch,
-    WatchBroken,
     WatchEnded,
     WatchFailed,
     Woke,
 )
 from pyinformer.reflector._watch_list_memory import WatchListMemory
-from pyinformer.transport import LineSplitter
+from pyinformer.reflector._watching import Watching
+from pyinformer.reflector._witnesses import witnesses_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anyio.abc import TaskStatus
 
+    from pyinformer.reflector._proof import Witness
     from pyinformer.reflector._sink import Sink
-    from pyinformer.transport import Body, ListWatch
+    from pyinformer.transport import ListWatch
 
 _log = logging.getLogger(__name__)
 
+_RELOAD_SPREAD_SECONDS = 2.0  # all that load again because of one proof do not in one instant
 _CUT_OFF_ATTEMPTS = 3  # after some three seconds: a server that restarts is heard of, a blip is not
 
 
@@ -81,6 +90,10 @@ class ReflectorStatus:
     loads: int
     """Complete lists and watch-lists so far."""
     guard: GuardStatistics
+    takeovers: int = 0
+    """How often a silent stream was replaced by a second one."""
+    breaks_order: bool = False
+    """The server breaks the order of resource versions even after a complete list."""
 
 
 @final
@@ -95,8 +108,12 @@ class Reflector(Generic[V]):
         transform: the user's change to each object.
         options: how the server is talked to.
         watch_list_memory: shared by the reflectors of one connection.
+        lineage: the history behind the connection, shared likewise.
+        admission: the budgets of the connection, shared likewise.
+        journal: hears of what is rare, in words.
         metrics: where occurrences are counted.
         on_change: called after each change of state, on the loop.
+        on_suspicion: called with the reason when what is cached should be compared with the server.
 
     Source:
         client-go tools/cache/reflector.go.
@@ -112,16 +129,24 @@ class Reflector(Generic[V]):
         transform: Transform | None = None,
         options: ReflectorOptions | None = None,
         watch_list_memory: WatchListMemory | None = None,
+        lineage: Lineage | None = None,
+        admission: Admission | None = None,
+        journal: Journal | None = None,
         metrics: Metrics = NO_METRICS,
         on_change: Callable[[], None] | None = None,
+        on_suspicion: Callable[[str], None] | None = None,
     ) -> None:
         if projection is not None:
             check_view(cast("type[View]", projection))
         resource = list_watch.resource
-        self._list_watch = list_watch
+        self.list_watch: ListWatch = list_watch
+        """What is followed."""
+        self.journal: Journal = journal or Journal()
+        """What happened lately, in words."""
         self._sink = sink
         self._options = options or ReflectorOptions()
         self._on_change = on_change
+        self._on_suspicion = on_suspicion
         self._now: Callable[[], float] = float  # the loop's, once it runs
         # Events expire together: etcd deletes all keys of a lease in one revision.
         expiring = resource.resource == "events" and resource.group in {"", "events.k8s.io"}
@@ -137,9 +162,28 @@ class Reflector(Generic[V]):
             backoff=ExponentialBackoff(rng=self._options.rng),
             watch_list=watch_list_memory or WatchListMemory(),
             use_watch_list=self._options.use_watch_list,
+            on_suspicion=self._suspect,
         )
+        self._lineage = lineage or Lineage()
+        self._admission = admission or Admission()
+        self._liveness = Liveness()
+        self._noted = ReflectorState.NEW
         self._is_cut_off = False
-        self._loader = Loader(list_watch, self._codec, self._guard, sink, self._options)
+        self._interruptible: anyio.CancelScope | None = None
+        self._generation = 0
+        self._loader = Loader(list_watch, self._codec, guard, sink, self._options)
+        self._watching: Watching[V] = Watching(
+            list_watch,
+            self._codec,
+            guard,
+            sink,
+            options=self._options,
+            admission=self._admission,
+            liveness=self._liveness,
+            journal=self.journal,
+            on_connected=self._connected,
+            on_progress=self._progressed,
+        )
 
     @property
     def state(self) -> ReflectorState:
@@ -171,7 +215,42 @@ class Reflector(Generic[V]):
             last_error=None if error is None else str(error),
             loads=machine.loads,
             guard=self._guard.statistics(),
+            takeovers=self._liveness.takeovers,
+            breaks_order=machine.breaks_order,
         )
+
+    def liveness(self) -> Liveness:
+        """Return what it heard last, and when; a copy."""
+        facts = copy(self._liveness)
+        facts.observed_resource_version = self._guard.position
+        proven = (facts.last_event_at, facts.last_bookmark_at, facts.last_proof_at)
+        facts.last_proof_at = max((at for at in proven if at is not None), default=None)
+        return facts
+
+    def demand_load(self, reason: str) -> None:
+        """Load everything again as soon as possible; a watch or a pause ends for it.
+
+        Args:
+            reason: why, for people.
+        """
+        self.journal.note(f"everything is to be loaded again: {reason}")
+        self._machine.demand_load(reason)
+        self._interrupt()
+
+    def lineage_broken(self, reason: str) -> None:
+        """Load again, and believe nothing that is cached; for the lineage."""
+        self.journal.note(f"the server's history is another: {reason}")
+        self._machine.demand_load(reason, distrust=True)
+        spread = self._options.rng.uniform(0, _RELOAD_SPREAD_SECONDS)
+        asyncio.get_running_loop().call_later(spread, self._interrupt)
+
+    async def witnesses(self) -> Sequence[Witness]:
+        """Return the newest object and the newest deletion that it knows of; for the proof.
+
+        Cancellation:
+            Safe.
+        """
+        return await witnesses_of(self._sink, self._guard)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """List and watch until cancelled.
@@ -180,6 +259,7 @@ class Reflector(Generic[V]):
             The only way to end it; the connection is closed, the sink keeps what it has.
         """
         self._now = now = asyncio.get_running_loop().time
+        leave = self._lineage.join(self)
         command = self._machine.start(now())
         task_status.started()
         try:
@@ -188,11 +268,17 @@ class Reflector(Generic[V]):
                 happened = await self._perform(command)
                 command = self._machine.step(happened, now())
         finally:
+            leave()
             self._machine.state = ReflectorState.STOPPED
             self._changed()
 
     def _changed(self) -> None:
         self._tell_if_cut_off()
+        machine = self._machine
+        if machine.state is not self._noted:
+            self._noted = machine.state
+            why = f": {machine.reason}" if machine.reason else ""
+            self.journal.note(f"{machine.state.value} at {self._guard.position or 'nothing'}{why}")
         if self._on_change is not None:
             self._on_change()
 
@@ -211,6 +297,23 @@ class Reflector(Generic[V]):
             self._is_cut_off = False
             _log.info("%s is followed again", resource)
 
+    def _suspect(self, reason: str) -> None:
+        self.journal.note(f"what is cached is in doubt: {reason}")
+        if self._on_suspicion is not None:
+            self._on_suspicion(reason)
+
+    def _connected(self) -> None:
+        self._machine.connected()
+        self._changed()
+
+    def _progressed(self) -> None:
+        self._machine.progressed()
+        self._changed()
+
+    def _interrupt(self) -> None:
+        if self._interruptible is not None:
+            self._interruptible.cancel()
+
     async def _perform(self, command: Command) -> Input:
         match command:
             case Load(LoadMode.WATCH_LIST):
@@ -220,8 +323,13 @@ class Reflector(Generic[V]):
             case Watch():
                 return await self._watch()
             case Sleep(seconds):
-                await anyio.sleep(seconds)
+                with anyio.CancelScope() as self._interruptible:
+                    await anyio.sleep(seconds)
                 return Woke()
+            case Prove():
+                return await self._prove()
+            case Verify(key):
+                return await self._verify(key)
             case Halt(error):
                 facts = self._facts(error)
                 _log.error("the reflector of %(resource)s gave up: %(error)s", facts, extra=facts)
@@ -230,82 +338,78 @@ class Reflector(Generic[V]):
 
     async def _list(self, mode: LoadMode) -> Input:
         try:
-            await self._loader.load_list(mode)
+            async with self._admission.listing() as slot:
+                self._begin_load()
+                self._loader.on_progress = slot.progress
+                await self._loader.load_list(mode)
         except Exception as error:  # noqa: BLE001 - the loop goes on, whatever a load ran into
             return LoadFailed(mode, self._named(error), self._loader.pages)
+        self._loaded(mode)
         return Loaded(mode)
 
     async def _watch_list(self) -> Input:
         opened = loaded = False
         try:
-            async with self._list_watch.watch(
-                resource_version="", timeout_seconds=self._timeout(), send_initial_events=True
-            ) as body:
+            async with AsyncExitStack() as stack, self._admission.listing() as slot:
+                self._begin_load()
+                self._loader.on_progress = slot.progress
+                body = await stack.enter_async_context(self._watching.open(initial=True))
                 opened = True
                 splitter, rest = await self._loader.load_initial_events(body)
+                slot.release()
                 loaded = True
+                self._loaded(LoadMode.WATCH_LIST)
                 self._machine.step(Loaded(LoadMode.WATCH_LIST), self._now())
                 self._changed()
-                return await self._follow(body, splitter, rest)
+                if self._machine.demands_load:
+                    return _INTERRUPTED
+                with anyio.CancelScope() as self._interruptible:
+                    return await self._watching.follow(stack.pop_all(), body, splitter, rest)
+                return _INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the loop goes on
             if loaded:
                 return WatchFailed(self._named(error), established=True)
             return LoadFailed(LoadMode.WATCH_LIST, self._named(error), established=opened)
 
     async def _watch(self) -> Input:
-        position = self._guard.resume_position
         try:
-            async with self._list_watch.watch(
-                resource_version=position, timeout_seconds=self._timeout()
-            ) as body:
-                self._machine.connected()
-                self._changed()
-                splitter = LineSplitter(_nowhere, what=f"watch {self._codec.resource}")
-                return await self._follow(body, splitter, [])
+            with anyio.CancelScope() as self._interruptible:
+                return await self._watching.watch()
         except Exception as error:  # noqa: BLE001 - the loop goes on
             return WatchFailed(self._named(error), established=False)
+        return _INTERRUPTED
 
-    def _timeout(self) -> float:
-        low, high = self._options.watch_timeout_seconds
-        return self._options.rng.uniform(low, high)
+    def _begin_load(self) -> None:
+        self._interruptible = None
+        self._generation = self._lineage.generation
+        self._loader.distrust = self._machine.distrust
 
-    async def _follow(self, body: Body, splitter: LineSplitter, rest: list[bytes]) -> Input:
-        follower = Follower(
-            self._codec, self._guard, self._sink, selective=self._list_watch.is_selective
-        )
-        splitter.redirect(follower.on_line)
-        self._guard.connected()
-        started = self._now()
+    def _loaded(self, mode: LoadMode) -> None:
+        self._liveness.last_proof_at = self._now()
+        self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
+        broke = self._loader.broke
+        if broke and self._generation == self._lineage.generation:
+            self._lineage.broke(f"{self._codec.resource}: {broke}", by=self)
+
+    async def _prove(self) -> Input:
+        lost_at = self._machine.lost_at
         try:
-            for line in rest:
-                follower.on_line(line, 0, len(line))
-            await self._read(body, splitter, follower)
-        except StreamBroken as broken:
-            return WatchBroken(broken.breach, broken.error, broken.digest)
-        except LineTooLongError as error:
-            self._guard.count("unknown_events")
-            return WatchBroken(Breach.UNREADABLE, error, b"too long")
-        except InformerError as error:
-            if isinstance(error, APIStatusError):
-                self._guard.count("watch_errors", str(error.status), label="code")
-            lasted = self._now() - started
-            return WatchFailed(error, established=follower.frames > 0, seconds=lasted)
-        return WatchEnded(follower.frames, self._now() - started)
+            proof = await self._lineage.prove(self._now() if lost_at is None else lost_at)
+        except TransportError as error:
+            return ProofFailed(error)
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self._named(error)
+            return Proved(Verdict.UNDECIDED)
+        if proof.verdict is not Verdict.INTACT:
+            self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
+        return Proved(proof.verdict)
 
-    async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> None:
-        budget = TimeBudget()
-        now, pieces, feed = budget.now, body.pieces, splitter.feed
-        progressed = False
-        while arrived := await pieces():
-            started = now()
-            for piece in arrived:
-                feed(piece)
-            if not progressed and follower.frames:
-                progressed = True
-                self._machine.progressed()
-                self._changed()
-            if budget.spend_since(started):
-                await budget.yield_now()
+    async def _verify(self, key: str) -> Input:
+        try:
+            await self._watching.verify(key)
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            return Verified(self._named(error))
+        return Verified()
 
     def _named(self, error: Exception) -> InformerError:
         """Return an error of ours as it is, and anything else as the bug that it is."""
@@ -325,6 +429,4 @@ class Reflector(Generic[V]):
         }
 
 
-def _nowhere(data: bytes, start: int, end: int) -> None:
-    """Take a line that arrives before anybody follows the watch: there is none."""
-    raise InternalError(f"a line of {end - start} of {len(data)} bytes at {start} has no reader")
+_INTERRUPTED = WatchEnded(events=1, seconds=float("inf"))  # by us: nothing was wrong with it

@@ -4,7 +4,7 @@ The one door to kubernetes_asyncio. Importing this package loads neither it nor 
 kubeconfig and opening the first connection do.
 """
 
-from pyinformer.transport._body import Body
+from pyinformer.transport._body import Body, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._credentials import (
     Credentials,
@@ -24,12 +24,13 @@ from pyinformer.transport._frames import (
     read_bookmark,
     read_error,
     read_frame,
+    read_frame_head,
     read_frame_slowly,
 )
 from pyinformer.transport._http import Connection, Query
 from pyinformer.transport._in_cluster import in_cluster_config
 from pyinformer.transport._items import ListSplitter, OnInvalidItem, OnItem
-from pyinformer.transport._lines import LineSplitter, OnLine
+from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter, OnLine
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._locate import find_config
 from pyinformer.transport._options import ConnectionOptions
@@ -53,6 +54,7 @@ __all__ = [
     "ListMetadata",
     "ListSplitter",
     "ListWatch",
+    "MAX_LINE_BYTES",
     "NoCredentials",
     "OnInvalidItem",
     "OnItem",
@@ -64,8 +66,10 @@ __all__ = [
     "find_config",
     "in_cluster_config",
     "read_bookmark",
+    "read_bounded",
     "read_error",
     "read_frame",
+    "read_frame_head",
     "read_frame_slowly",
     "status_error",
     "status_error_from_object",

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectKey
 from pyinformer.transport._body import Body
 from pyinformer.transport._wire import Wire
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 WATCH_GRACE_SECONDS: Final = 15.0
 """How long after `timeoutSeconds` the server has to end a watch before we do."""
+
+_METADATA_LIST: Final = (
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+)
 
 
 @final
@@ -68,6 +72,8 @@ class ListWatch:
         resource_version_match: str = "",
         limit: int = 0,
         continue_token: str = "",
+        own_connection_seconds: float | None = None,
+        metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[Body]:
         """Open a list, or a page of one.
 
@@ -76,6 +82,10 @@ class ListWatch:
             resource_version_match: how the version is meant; empty for `NotOlderThan`.
             limit: how many items a page may have; 0 for all in one.
             continue_token: where the page before ended; goes with no resource version.
+            own_connection_seconds: ask on a connection of its own, which no earlier request has
+                used, and give it up after so long; None for one that is shared.
+            metadata_only: leave out all but the items' metadata; a server that cannot sends them
+                whole, so whoever reads them looks at nothing else.
 
         Returns:
             The stream; entering it raises what `Connection.stream` raises.
@@ -96,7 +106,30 @@ class ListWatch:
             raise InvalidArgumentError("resource_version_match", reason)
         query = list_query(resource_version, resource_version_match, limit, continue_token)
         what = f"list {self.resource}"
-        return self.connection.stream(self.path, (*self._selectors, *query), watch=False, what=what)
+        return self.connection.stream(
+            self.path,
+            (*self._selectors, *query),
+            watch=own_connection_seconds is not None,  # each watch has one
+            what=what,
+            deadline_seconds=own_connection_seconds,
+            accept=_METADATA_LIST if metadata_only else "",
+        )
+
+    def only(self, key: str) -> ListWatch:
+        """Return what lists one object, if it is in this scope: a GET ignores selectors.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+        """
+        wanted = ObjectKey(key)
+        fields = [value for name, value in self._selectors if name == "fieldSelector"]
+        return ListWatch(
+            self.connection,
+            self.resource,
+            namespace=wanted.namespace or self.namespace,
+            label_selector=next((v for name, v in self._selectors if name == "labelSelector"), None),
+            field_selector=",".join((*fields, f"metadata.name={wanted.name}")),
+        )
 
     def watch(
         self,

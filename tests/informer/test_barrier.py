@@ -15,7 +15,7 @@ from pyinformer.apimachinery import (
     StaleCacheError,
 )
 from pyinformer.informer._barrier import Barrier, Wanted, is_proven
-from pyinformer.informer._verify import Fresh
+from pyinformer.reflector import Fresh
 from tests.store.objects import pod
 from tests.waiting import until
 

@@ -5,25 +5,15 @@ A delay is a Sleep; after it comes `Woke`, and the command that had been planned
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import (
-    APIStatusError,
-    ExponentialBackoff,
     InformerError,
-    InvalidResourceVersionError,
-    ListInconsistentError,
-    ProtocolError,
-    RequestTimeoutError,
-    TransportError,
     status_error_class,
 )
-from pyinformer.reflector import ReflectorState, WatchListMemory
-from pyinformer.reflector._machine import ReflectorMachine
+from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._state import (
     Breach,
     Command,
@@ -41,67 +31,20 @@ from pyinformer.reflector._state import (
     WatchFailed,
     Woke,
 )
-
-WATCH_LIST, PAGED, WHOLE = Load(LoadMode.WATCH_LIST), Load(LoadMode.PAGED), Load(LoadMode.WHOLE)
-LOST = TransportError("https://server", "the connection was lost")
-HANGING = RequestTimeoutError("https://server", "no answer", waited_seconds=30)
-BAD = ProtocolError("watch", "nonsense")
-MALFORMED = InvalidResourceVersionError("x")
-NO_END = ListInconsistentError("watch-list pods.v1", "the server never said that it is complete")
-
-
-def status(code: int, retry_after_seconds: float | None = None, *causes: str) -> APIStatusError:
-    error_class = status_error_class(code, causes)
-    return error_class(status=code, retry_after_seconds=retry_after_seconds, causes=causes)
-
-
-TOO_LARGE = status(504, None, "ResourceVersionTooLarge")
-EXPIRED = status(410)
-
-
-class Bench:
-    """A machine and a clock."""
-
-    def __init__(
-        self, *, memory: WatchListMemory | None = None, use_watch_list: bool = True, seed: int = 0
-    ) -> None:
-        self.memory = memory or WatchListMemory()
-        self.now = 1000.0
-        self.machine = ReflectorMachine(
-            backoff=ExponentialBackoff(rng=random.Random(seed)),
-            watch_list=self.memory,
-            use_watch_list=use_watch_list,
-        )
-
-    def start(self) -> Command:
-        return self.machine.start(self.now)
-
-    def state(self) -> ReflectorState:
-        return self.machine.state
-
-    @property
-    def troubles(self) -> tuple[int, InformerError | None]:
-        return self.machine.attempts, self.machine.last_error
-
-    def step(self, happened: Input) -> Command:
-        return self.machine.step(happened, self.now)
-
-    def after_delay(
-        self, happened: Input, *, at_least: float = 0.2, below: float = 60.0
-    ) -> Command:
-        """Take what happened, be told to wait, wait, and return what is to be done then."""
-        command = self.step(happened)
-        assert isinstance(command, Sleep)
-        assert at_least <= command.seconds <= below
-        assert self.machine.state is ReflectorState.WAITING
-        self.now += command.seconds
-        return self.step(Woke())
-
-    def watching(self) -> Bench:
-        """Load by pages and watch."""
-        self.start()
-        assert self.step(Loaded(LoadMode.PAGED)) == Watch()
-        return self
+from tests.reflector.machine_bench import (
+    BAD,
+    EXPIRED,
+    HANGING,
+    LOST,
+    MALFORMED,
+    NO_END,
+    PAGED,
+    TOO_LARGE,
+    WATCH_LIST,
+    WHOLE,
+    Bench,
+    status,
+)
 
 
 def test_a_watch_list_comes_first_and_is_followed() -> None:
@@ -411,11 +354,6 @@ def test_a_watch_list_with_malformed_versions_gives_way_to_a_list() -> None:
     assert bench.after_delay(LoadFailed(LoadMode.WATCH_LIST, MALFORMED, established=True)) == PAGED
     assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
     assert Bench(memory=bench.memory).start() == WATCH_LIST
-
-
-def test_a_suspect_stream_is_loaded_again_under_backoff() -> None:
-    bench = Bench().watching()
-    assert bench.after_delay(WatchBroken(Breach.SUSPECT, BAD)) == WATCH_LIST
 
 
 def test_an_unreadable_frame_resumes_and_the_same_again_costs_one_list_in_ten_minutes() -> None:

@@ -1,0 +1,162 @@
+"""Whether a server's history is still the one that was followed: asked once for a connection.
+
+What enters are the reflectors of one cluster connection, and the question of each that has lost
+its watch; what leaves is one verdict for all of them. A proof runs once however many ask. A break
+is said once, and tells everybody to load again; several within minutes mean two clusters behind
+one address.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+import anyio
+
+from pyinformer.apimachinery import InformerError
+from pyinformer.reflector._proof import Proof, Witnessing, prove
+from pyinformer.reflector._state import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+_FLAP_RESETS: Final = 2  # more than one restore within minutes is nobody's routine
+_FLAP_SECONDS: Final = 600.0
+
+
+class Member(Witnessing, Protocol):
+    """A reflector that follows the server."""
+
+    def lineage_broken(self, reason: str) -> None:
+        """Load again, and believe nothing that is cached."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageStatus:
+    """What is known about the history of one server."""
+
+    resets: int
+    """How often it turned out not to be the one that was followed."""
+    is_flapping: bool
+    """It did so more than twice within ten minutes: two clusters behind one address?"""
+    proofs: int
+    """How often it was asked for; once however many informers had lost their watch."""
+    witnesses: int
+    """Requests for what was seen last, at the very version at which it was seen."""
+    lagging: int
+    """How often a server that is behind answered."""
+    undecided: int
+    """How often the server would not tell."""
+    last_reason: str
+    """What the last break was recognised by; empty if there was none."""
+
+
+@final
+class Lineage:
+    """The history behind one cluster connection."""
+
+    def __init__(self) -> None:
+        self.generation: int = 0
+        """How many breaks there were; a load remembers the one it began in."""
+        self._members: dict[int, Member] = {}
+        self._began_at = float("-inf")
+        self._outcome: Proof | InformerError | None = None
+        self._flight: anyio.Event | None = None
+        self._resets: deque[float] = deque(maxlen=_FLAP_RESETS + 1)
+        self._counts = dict.fromkeys(("proofs", "witnesses", "lagging", "undecided"), 0)
+        self._last_reason = ""
+        self._is_flapping = False
+
+    def join(self, member: Member) -> Callable[[], None]:
+        """Count a reflector in; what is returned counts it out."""
+        self._members[id(member)] = member
+        return lambda: self._leave(member)
+
+    def _leave(self, member: Member) -> None:
+        self._members.pop(id(member), None)
+
+    async def prove(self, lost_at: float) -> Proof:
+        """Ask the server, unless it was asked since.
+
+        Args:
+            lost_at: when the watch was lost, on the loop's clock; an answer to a question that
+                was asked after that is good enough, whoever asked it.
+
+        Raises:
+            TransportError: the server could not be reached.
+
+        Cancellation:
+            Safe; whoever else waits asks again.
+        """
+        while self._flight is not None:
+            flight = self._flight
+            await flight.wait()
+            if isinstance(self._outcome, InformerError) and self._began_at >= lost_at:
+                raise self._outcome  # a server that one could not reach, nobody could
+        if isinstance(self._outcome, Proof) and self._began_at >= lost_at:
+            return self._outcome
+        return await self._ask()
+
+    async def _ask(self) -> Proof:
+        self._flight = flight = anyio.Event()
+        began_at = anyio.current_time()
+        generation = self.generation
+        self._outcome = None
+        try:
+            proof = await prove(tuple(self._members.values()))
+        except InformerError as error:
+            self._began_at, self._outcome = began_at, error
+            raise
+        else:
+            self._began_at, self._outcome = began_at, proof
+        finally:
+            self._flight = None
+            flight.set()
+        self._counts["proofs"] += 1
+        self._counts["witnesses"] += proof.witnesses
+        if proof.verdict.name.lower() in self._counts:
+            self._counts[proof.verdict.name.lower()] += 1
+        if proof.verdict is Verdict.BROKEN and generation == self.generation:
+            self.broke(proof.reason)
+        return proof
+
+    def broke(self, reason: str, *, by: Member | None = None) -> None:
+        """Say once that a new epoch begins, and let everybody load again.
+
+        Args:
+            reason: what proves it.
+            by: whose complete list is the proof, and so has loaded already.
+        """
+        now = anyio.current_time()
+        self.generation += 1
+        self._last_reason = reason
+        self._resets.append(now)
+        recent = [at for at in self._resets if now - at < _FLAP_SECONDS]
+        self._is_flapping = len(recent) > _FLAP_RESETS
+        members = [one for one in self._members.values() if one is not by]
+        _log.error(
+            "the server's history is not the one that was followed: %s. A new epoch begins, as"
+            " after a restore of etcd: %d informers load everything again%s",
+            reason,
+            len(members),
+            ". It happens again and again: are two clusters behind one address?"
+            if self._is_flapping
+            else "",
+        )
+        for member in members:
+            member.lineage_broken(reason)
+
+    def status(self) -> LineageStatus:
+        """Return what is known; from any thread."""
+        return LineageStatus(
+            resets=self.generation,
+            is_flapping=self._is_flapping,
+            last_reason=self._last_reason,
+            **self._counts,
+        )

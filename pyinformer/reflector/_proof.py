@@ -1,0 +1,253 @@
+"""Asking a server whether its history is the one that was followed.
+
+What enters are the reflectors of one cluster connection; what leaves is a verdict and its reason.
+The probe shows whether the server has reached our position, the witness whether what we saw last
+was so in its history. Each request has a connection of its own, so that two answers are not one
+server's. A server that cannot be reached is an error, one that will not tell is undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    InformerError,
+    ProtocolError,
+    RequestTimeoutError,
+    ResourceVersionTooLargeError,
+    older,
+    resource_version_is_well_formed,
+)
+from pyinformer.reflector._state import Verdict
+from pyinformer.transport import read_bounded
+
+if TYPE_CHECKING:
+    from pyinformer.transport import ListWatch
+
+_APART_SECONDS: Final = 1.0  # between two quorum lists: a server that lags catches up meanwhile
+_PROBERS: Final = 3  # so many resources are tried if the first may not be listed
+_REQUEST_SECONDS: Final = 10.0  # a server waits three for a version that it has not reached
+_MAX_ANSWER_BYTES: Final = 64 << 20
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Item(Struct, frozen=True):
+    metadata: _Meta
+
+
+class _List(Struct, frozen=True):
+    metadata: _Meta
+    items: list[_Item] | None = None
+
+
+_decode = msgspec.json.Decoder(_List).decode
+
+
+@final
+class Fresh(Struct, frozen=True):
+    """What a server has of a key, within a scope."""
+
+    resource_version: str
+    """The list's own."""
+    uid: str
+    """Empty if there is no such object, or it is not in the scope."""
+    version: str
+
+
+async def look(
+    list_watch: ListWatch,
+    *,
+    resource_version: str = "",
+    resource_version_match: str = "",
+    own_connection: bool = False,
+) -> Fresh:
+    """List one item at most, and keep of it what identifies it.
+
+    Args:
+        list_watch: the resource and the scope.
+        resource_version: no answer may be older; empty for the newest.
+        resource_version_match: how the version is meant; empty for `NotOlderThan`.
+        own_connection: ask on a new connection, given up after ten seconds.
+
+    Raises:
+        InformerError: the server refused, could not be reached, or gave no list.
+
+    Cancellation:
+        Safe; the request is dropped.
+    """
+    what = f"list {list_watch.resource}"
+    try:
+        with anyio.fail_after(_REQUEST_SECONDS):
+            async with list_watch.list(
+                resource_version=resource_version,
+                resource_version_match=resource_version_match,
+                limit=1,
+                own_connection_seconds=_REQUEST_SECONDS if own_connection else None,
+            ) as body:
+                answer = await read_bounded(body, _MAX_ANSWER_BYTES)
+    except TimeoutError as error:
+        if isinstance(error, InformerError):
+            raise
+        reason = f"no answer within {_REQUEST_SECONDS:g} s"
+        raise RequestTimeoutError(what, reason, waited_seconds=_REQUEST_SECONDS) from error
+    try:
+        found = _decode(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(what, f"it is no list: {error}") from error
+    item = found.items[0].metadata if found.items else _Meta()
+    return Fresh(found.metadata.resource_version, item.uid, item.resource_version)
+
+
+@final
+class Witness(Struct, frozen=True):
+    """Something that was so at a position: an object that existed, or one that was gone."""
+
+    key: str
+    uid: str
+    resource_version: str
+    """The object's own, or that of its deletion; the newest is the best witness."""
+    at: str
+    """The position at which it was so."""
+    existed: bool
+
+
+class Witnessing(Protocol):
+    """A reflector, as far as the proof needs it."""
+
+    @property
+    def list_watch(self) -> ListWatch:
+        """What it follows."""
+        ...
+
+    @property
+    def position(self) -> str:
+        """Up to where."""
+        ...
+
+    async def witnesses(self) -> Sequence[Witness]:
+        """Return the newest object and the newest deletion that it knows of.
+
+        Cancellation:
+            Safe.
+        """
+        ...
+
+
+@final
+class Proof(Struct, frozen=True):
+    """What asking has shown."""
+
+    verdict: Verdict
+    reason: str
+    witnesses: int = 0
+    """How many witnesses were asked for."""
+
+
+async def prove(members: Iterable[Witnessing]) -> Proof:
+    """Ask the server whether its history is the one that was followed.
+
+    Args:
+        members: the reflectors of one connection; the one that is furthest makes the probe.
+
+    Raises:
+        TransportError: the server could not be reached.
+
+    Cancellation:
+        Safe; nothing is decided.
+    """
+    known = [one for one in members if resource_version_is_well_formed(one.position)]
+    known.sort(key=lambda one: _rank(one.position), reverse=True)
+    proof = Proof(Verdict.UNDECIDED, "no resource that is followed can be listed")
+    for member in known[:_PROBERS]:
+        try:
+            proof = await _probe(member.list_watch, member.position)
+        except (APIStatusError, ProtocolError) as error:
+            proof = Proof(Verdict.UNDECIDED, f"the server would not tell: {error}")
+            continue
+        except RequestTimeoutError as error:
+            proof = Proof(Verdict.UNDECIDED, f"the server does not answer lists: {error}")
+        break
+    return await _ask_witnesses(known) if proof.verdict is Verdict.INTACT else proof
+
+
+async def _probe(list_watch: ListWatch, position: str) -> Proof:
+    try:
+        found = await look(list_watch, resource_version=position, own_connection=True)
+        if _reaches(found, position):
+            return Proof(Verdict.INTACT, f"the server has reached {position}")
+    except ResourceVersionTooLargeError:
+        pass  # behind, or another history: only a quorum knows
+    versions: list[str] = []
+    for wait_seconds in (0.0, _APART_SECONDS):
+        await anyio.sleep(wait_seconds)
+        found = await look(list_watch, own_connection=True)
+        if _reaches(found, position):
+            return Proof(Verdict.LAGGING, f"a server behind {position} answered first")
+        versions.append(found.resource_version)
+    shown = " and ".join(dict.fromkeys(version[:40] for version in versions))
+    return Proof(Verdict.BROKEN, f"the newest version there is {shown}, and {position} was seen")
+
+
+def _reaches(found: Fresh, position: str) -> bool:
+    version = found.resource_version
+    if not resource_version_is_well_formed(version):
+        raise ProtocolError("probe", f"a list at {version[:40]!r}, which cannot be compared")
+    return not older(version, position)
+
+
+async def _ask_witnesses(members: Sequence[Witnessing]) -> Proof:
+    """Ask for the newest object and the newest deletion of all that was followed."""
+    heard: list[tuple[Witness, ListWatch]] = []
+    for member in members:
+        heard += [(witness, member.list_watch) for witness in await member.witnesses()]
+    asked = 0
+    for existed in (True, False):
+        kind = [one for one in heard if one[0].existed is existed]
+        if not kind:
+            continue
+        witness, list_watch = max(kind, key=lambda one: _rank(one[0].resource_version))
+        asked += 1
+        try:
+            reason = await _contradiction(witness, list_watch)
+        except (APIStatusError, ProtocolError, RequestTimeoutError):
+            continue  # that version is forgotten, say: it proves nothing
+        if reason:
+            return Proof(Verdict.BROKEN, reason, asked)
+    return Proof(Verdict.INTACT, "", asked)
+
+
+async def _contradiction(witness: Witness, list_watch: ListWatch) -> str:
+    """Return in what way a server's history contradicts a witness; empty if it does not."""
+    found = await look(
+        list_watch.only(witness.key),
+        resource_version=witness.at,
+        resource_version_match="Exact",
+        own_connection=True,
+    )
+    if found.resource_version != witness.at:
+        return ""  # a server that does not do Exact proves nothing
+    name = f"{list_watch.resource.resource} {witness.key}"
+    if not witness.existed:
+        was = f"{name} was deleted before {witness.at}, and"
+        return f"{was} exists there" if found.uid == witness.uid else ""
+    was = f"{name} was at {witness.resource_version} when {witness.at} was reached, and there"
+    if not found.uid:
+        return f"{was} it did not exist"
+    if found.uid != witness.uid:
+        return f"{was} it is another object"
+    same = found.version == witness.resource_version
+    return "" if same else f"{was} it was at {found.version[:40]}"
+
+
+def _rank(resource_version: str) -> tuple[int, str]:
+    return len(resource_version), resource_version

@@ -1,0 +1,251 @@
+"""One watch after another at the guard's position: opened, read, replaced when it goes silent.
+
+What enters is where the guard stands; what leaves is how a watch ended. A stream that is silent
+longer than bookmarks promise is replaced by a second one at the same position, made before the
+first is broken: nothing is missed and nothing listed. If that is silent too, somebody has to ask.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Generic, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    InformerError,
+    InternalError,
+    KubeObject,
+    LineTooLongError,
+    V,
+)
+from pyinformer.reflector._budget import TimeBudget
+from pyinformer.reflector._follower import Follower
+from pyinformer.reflector._frames import StreamBroken
+from pyinformer.reflector._idle import IdleTimer
+from pyinformer.reflector._state import (
+    Breach,
+    Input,
+    WatchBroken,
+    WatchEnded,
+    WatchFailed,
+    WatchSilent,
+)
+from pyinformer.transport import LineSplitter, ListSplitter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer.apimachinery import Journal, ObjectCodec
+    from pyinformer.reflector._admission import Admission
+    from pyinformer.reflector._guard import Guard
+    from pyinformer.reflector._liveness import Liveness
+    from pyinformer.reflector._options import ReflectorOptions
+    from pyinformer.reflector._sink import Sink
+    from pyinformer.transport import Body, ListWatch
+
+_EARLY_SECONDS = 5.0  # a watch that ends so much before its time was ended by something else
+
+
+@final
+class Watching(Generic[V]):
+    """Reads the watches of one reflector.
+
+    Args:
+        list_watch: the resource and the scope.
+        codec: decodes the objects.
+        guard: judges the events.
+        sink: takes what is judged good.
+        options: how long to be patient.
+        admission: the budget for connections.
+        liveness: is kept up to date.
+        journal: hears of what is rare.
+        on_connected: is called when the server has accepted a watch.
+        on_progress: is called when a watch has delivered something for the first time.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListWatch,
+        codec: ObjectCodec[V],
+        guard: Guard,
+        sink: Sink[V],
+        *,
+        options: ReflectorOptions,
+        admission: Admission,
+        liveness: Liveness,
+        journal: Journal,
+        on_connected: Callable[[], None],
+        on_progress: Callable[[], None],
+    ) -> None:
+        self._list_watch = list_watch
+        self._codec = codec
+        self._guard = guard
+        self._sink = sink
+        self._options = options
+        self._admission = admission
+        self._liveness = liveness
+        self._journal = journal
+        self._on_connected = on_connected
+        self._on_progress = on_progress
+        self._now = anyio.current_time
+
+    def open(self, *, initial: bool = False) -> AbstractAsyncContextManager[Body]:
+        """Return a watch at the guard's position, or a watch-list of everything."""
+        low, high = self._options.watch_timeout_seconds
+        self._timeout_seconds = self._options.rng.uniform(low, high)
+        return self._list_watch.watch(
+            resource_version="" if initial else self._guard.resume_position,
+            timeout_seconds=self._timeout_seconds,
+            send_initial_events=initial,
+        )
+
+    async def watch(self) -> Input:
+        """Open a watch at the guard's position and follow it to its end.
+
+        Raises:
+            InformerError: it was not accepted.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        await self._admission.attempt()
+        async with AsyncExitStack() as stack:
+            body = await stack.enter_async_context(self.open())
+            self._on_connected()
+            return await self.follow(stack.pop_all(), body, self._splitter(), [])
+
+    async def follow(
+        self, stack: AsyncExitStack, body: Body, splitter: LineSplitter, rest: list[bytes]
+    ) -> Input:
+        """Follow a watch, and those that take its place, to the end of the last of them.
+
+        Args:
+            stack: what holds the watch open; it is closed here.
+            body: the watch.
+            splitter: has the start of a line in it, perhaps.
+            rest: lines that have arrived already.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        began_at = self._now()
+        try:
+            ended = await self._follow_one(body, splitter, rest)
+            silent = 0
+            while isinstance(ended, WatchSilent):
+                silent = 1 if self._liveness_since(began_at) else silent + 1
+                if silent > 1:
+                    self._journal.note(f"two watches were silent for {ended.seconds:.0f} s each")
+                    return ended
+                self._journal.note(f"the watch was silent for {ended.seconds:.0f} s: a second one")
+                began_at = self._now()
+                stack, body = await self._replace(stack)
+                ended = await self._follow_one(body, self._splitter(), [])
+            return ended
+        except InformerError as error:  # the second watch was not accepted
+            return WatchFailed(error, established=False)
+        finally:
+            await stack.aclose()
+
+    async def _replace(self, stack: AsyncExitStack) -> tuple[AsyncExitStack, Body]:
+        """Open a second watch before the first is closed."""
+        async with AsyncExitStack() as made:
+            await self._admission.attempt()
+            body = await made.enter_async_context(self.open())
+            await stack.aclose()
+            self._liveness.takeovers += 1
+            self._guard.count("watch_takeovers", "silent", label="reason")
+            return made.pop_all(), body
+
+    def _liveness_since(self, began_at: float) -> bool:
+        heard = (self._liveness.last_event_at, self._liveness.last_bookmark_at)
+        return any(at is not None and at > began_at for at in heard)
+
+    def _splitter(self) -> LineSplitter:
+        return LineSplitter(_nowhere, what=f"watch {self._codec.resource}")
+
+    def follower(self) -> Follower[V]:
+        """Return what applies the lines of one watch."""
+        return Follower(
+            self._codec, self._guard, self._sink, selective=self._list_watch.is_selective
+        )
+
+    async def _follow_one(self, body: Body, splitter: LineSplitter, rest: list[bytes]) -> Input:
+        follower = self.follower()
+        splitter.redirect(follower.on_line)
+        self._guard.connected()
+        started, asked_for = self._now(), self._timeout_seconds
+        try:
+            for line in rest:
+                follower.on_line(line, 0, len(line))
+            if not await self._read(body, splitter, follower):
+                return WatchSilent(self._options.silence_seconds)
+        except StreamBroken as broken:
+            return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
+        except LineTooLongError as error:
+            self._guard.count("unknown_events")
+            return WatchBroken(Breach.UNREADABLE, error, b"too long")
+        except InformerError as error:
+            if isinstance(error, APIStatusError):
+                self._guard.count("watch_errors", str(error.status), label="code")
+            lasted = self._now() - started
+            return WatchFailed(error, established=follower.frames > 0, seconds=lasted)
+        lasted = self._now() - started
+        return WatchEnded(follower.frames, lasted, early=lasted < asked_for - _EARLY_SECONDS)
+
+    async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> bool:
+        """Read a watch to its end; return False if it went silent before."""
+        budget = TimeBudget()
+        now, pieces, feed, liveness = budget.now, body.pieces, splitter.feed, self._liveness
+        progressed, bookmarks = False, 0
+        with anyio.CancelScope() as scope:
+            idle = IdleTimer(self._options.silence_seconds, scope.cancel)
+            try:
+                while arrived := await pieces():
+                    started = idle.progressed_at = now()
+                    for piece in arrived:
+                        feed(piece)
+                    if follower.bookmarks == bookmarks:
+                        liveness.last_event_at = started
+                    else:
+                        bookmarks = follower.bookmarks
+                        liveness.last_bookmark_at = started
+                    if not progressed and follower.frames:
+                        progressed = True
+                        self._on_progress()
+                    if budget.spend_since(started):
+                        await budget.yield_now()
+            finally:
+                idle.cancel()
+        return not scope.cancelled_caught
+
+    async def verify(self, key: str) -> None:
+        """Look at one key afresh and take the answer over like an event.
+
+        Raises:
+            InformerError: the server refused or could not be reached.
+
+        Cancellation:
+            Safe; nothing was taken over.
+        """
+        found: list[KubeObject[V]] = []
+
+        def on_item(data: bytes, start: int, end: int) -> None:
+            found.append(self._codec.decode(data, start, end))
+
+        what = f"list {self._codec.resource}"
+        splitter = ListSplitter(on_item, what=what, verify=False)
+        async with self._list_watch.only(key).list() as body:
+            while chunk := await body.read():
+                splitter.feed(chunk)
+        version = splitter.finish().resource_version
+        self.follower().on_verified(key, found[0] if found else None, version)
+        self._journal.note(f"{key} was looked at afresh, at {version}")
+
+
+def _nowhere(data: bytes, start: int, end: int) -> None:
+    """Take a line that arrives before anybody follows the watch: there is none."""
+    raise InternalError(f"a line of {end - start} of {len(data)} bytes at {start} has no reader")

@@ -1,0 +1,111 @@
+"""A reflector's machine and a clock, for the tests of what it does next.
+
+A delay is a Sleep; after it comes `Woke`, and the command that had been planned.
+"""
+
+from __future__ import annotations
+
+import random
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ExponentialBackoff,
+    InformerError,
+    InvalidResourceVersionError,
+    ListInconsistentError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+    status_error_class,
+)
+from pyinformer.reflector import ReflectorState, WatchListMemory
+from pyinformer.reflector._machine import ReflectorMachine
+from pyinformer.reflector._state import (
+    Command,
+    Input,
+    Load,
+    Loaded,
+    LoadMode,
+    Prove,
+    Proved,
+    Sleep,
+    Verdict,
+    Watch,
+    Woke,
+)
+
+WATCH_LIST, PAGED, WHOLE = Load(LoadMode.WATCH_LIST), Load(LoadMode.PAGED), Load(LoadMode.WHOLE)
+PAUSED = {ReflectorState.WAITING, ReflectorState.ABSENT, ReflectorState.FORBIDDEN}
+LOST = TransportError("https://server", "the connection was lost")
+HANGING = RequestTimeoutError("https://server", "no answer", waited_seconds=30)
+BAD = ProtocolError("watch", "nonsense")
+MALFORMED = InvalidResourceVersionError("x")
+NO_END = ListInconsistentError("watch-list pods.v1", "the server never said that it is complete")
+
+
+def status(code: int, retry_after_seconds: float | None = None, *causes: str) -> APIStatusError:
+    error_class = status_error_class(code, causes)
+    return error_class(status=code, retry_after_seconds=retry_after_seconds, causes=causes)
+
+
+TOO_LARGE = status(504, None, "ResourceVersionTooLarge")
+EXPIRED = status(410)
+
+
+class Bench:
+    """A machine and a clock."""
+
+    def __init__(
+        self, *, memory: WatchListMemory | None = None, use_watch_list: bool = True, seed: int = 0
+    ) -> None:
+        self.memory = memory or WatchListMemory()
+        self.suspicions: list[str] = []
+        self.may_relax = False
+        self.relaxed: list[str] = []
+        self.now = 1000.0
+        self.machine = ReflectorMachine(
+            backoff=ExponentialBackoff(rng=random.Random(seed)),
+            watch_list=self.memory,
+            use_watch_list=use_watch_list,
+            on_suspicion=self.suspicions.append,
+            relax=self._relax,
+        )
+
+    def _relax(self, order: str) -> bool:
+        if self.may_relax:
+            self.relaxed.append(order)
+        return self.may_relax
+
+    def start(self) -> Command:
+        return self.machine.start(self.now)
+
+    def state(self) -> ReflectorState:
+        return self.machine.state
+
+    @property
+    def troubles(self) -> tuple[int, InformerError | None]:
+        return self.machine.attempts, self.machine.last_error
+
+    def step(self, happened: Input) -> Command:
+        return self.machine.step(happened, self.now)
+
+    def after_delay(
+        self, happened: Input, *, at_least: float = 0.2, below: float = 60.0
+    ) -> Command:
+        """Take what happened, be told to wait, wait, and return what is to be done then."""
+        command = self.step(happened)
+        assert isinstance(command, Sleep)
+        assert at_least <= command.seconds <= below
+        assert self.machine.state in PAUSED
+        self.now += command.seconds
+        return self.proven(self.step(Woke()))
+
+    def proven(self, command: Command) -> Command:
+        """Find the server's history intact, if that is asked first."""
+        return self.step(Proved(Verdict.INTACT)) if command == Prove() else command
+
+    def watching(self) -> Bench:
+        """Load by pages and watch."""
+        self.start()
+        assert self.step(Loaded(LoadMode.PAGED)) == Watch()
+        return self

@@ -1,0 +1,233 @@
+"""What a reflector does in doubt: prove the history, look again, load, or say it aloud."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyinformer.reflector import ReflectorState
+from pyinformer.reflector._frames import ListBehindError
+from pyinformer.reflector._state import (
+    Breach,
+    Loaded,
+    LoadFailed,
+    LoadMode,
+    ProofFailed,
+    Prove,
+    Proved,
+    Sleep,
+    Verdict,
+    Verified,
+    Verify,
+    Watch,
+    WatchBroken,
+    WatchEnded,
+    WatchFailed,
+    WatchSilent,
+    Woke,
+)
+from tests.reflector.machine_bench import (
+    BAD,
+    LOST,
+    MALFORMED,
+    PAGED,
+    TOO_LARGE,
+    WATCH_LIST,
+    Bench,
+    status,
+)
+
+BEHIND = ListBehindError("list pods.v1", "it is at 3, behind the position 9")
+SUSPECT = WatchBroken(Breach.SUSPECT, BAD)
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        pytest.param(WatchFailed(LOST, established=True), id="reset"),
+        pytest.param(WatchFailed(LOST, established=False), id="refused"),
+        pytest.param(WatchEnded(3, 20.0, early=True), id="ended-early"),
+        pytest.param(WatchSilent(75.0), id="silent-twice"),
+        pytest.param(WatchBroken(Breach.BOOKMARK, BAD), id="bookmark-behind"),
+        pytest.param(WatchFailed(TOO_LARGE, established=True), id="too-large"),
+    ],
+)
+def test_after_an_unclean_end_the_history_is_proven_before_the_next_watch(
+    ended: WatchFailed | WatchEnded | WatchSilent | WatchBroken,
+) -> None:
+    bench = Bench().watching()
+    command = bench.step(ended)
+    if isinstance(command, Sleep):
+        bench.now += command.seconds
+        command = bench.step(Woke())
+    assert command == Prove()
+    assert bench.state() is ReflectorState.PROVING
+    assert bench.step(Proved(Verdict.INTACT)) == Watch()
+    assert bench.machine.lost_at is None
+
+
+def test_a_watch_that_ends_at_its_time_needs_no_proof() -> None:
+    bench = Bench().watching()
+    assert bench.step(WatchEnded(3, 200.0)) == Watch()
+
+
+def test_a_lagging_server_is_no_other_history() -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    assert bench.step(Proved(Verdict.LAGGING)) == Watch()
+
+
+def test_a_broken_history_loads_by_list_and_believes_nothing_cached() -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    assert bench.step(Proved(Verdict.BROKEN)) == PAGED
+    assert bench.machine.distrust
+    bench.step(Loaded(LoadMode.PAGED))
+    assert not bench.machine.distrust
+
+
+def test_an_undecided_proof_lets_the_watch_go_on_and_asks_for_an_audit() -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    assert bench.step(Proved(Verdict.UNDECIDED)) == Watch()
+    assert bench.suspicions == []
+    bench.machine.connected()
+    assert len(bench.suspicions) == 1
+
+
+def test_an_undecided_proof_is_asked_for_again_after_the_next_loss() -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    bench.step(Proved(Verdict.UNDECIDED))
+    command = bench.step(WatchEnded(3, 200.0))
+    assert command == Prove()
+
+
+def test_a_server_that_cannot_be_reached_is_asked_again_under_backoff() -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    for _ in range(5):
+        command = bench.step(ProofFailed(LOST))
+        assert isinstance(command, Sleep)
+        bench.now += command.seconds
+        assert bench.step(Woke()) == Prove()
+
+
+def test_a_list_behind_the_position_is_proven_before_it_is_believed() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    command = bench.step(LoadFailed(LoadMode.PAGED, BEHIND))
+    assert isinstance(command, Sleep)
+    bench.now += command.seconds
+    assert bench.step(Woke()) == Prove()
+    assert bench.step(Proved(Verdict.LAGGING)) == PAGED
+    assert not bench.machine.distrust
+
+
+def test_lists_behind_the_position_are_not_refused_for_ever() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    for _ in range(2):
+        assert bench.after_delay(LoadFailed(LoadMode.PAGED, BEHIND)) == PAGED
+        assert not bench.machine.distrust
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, BEHIND)) == PAGED
+    assert bench.machine.distrust
+
+
+def test_a_suspect_stream_is_followed_on_from_the_position_and_audited() -> None:
+    bench = Bench().watching()
+    assert bench.after_delay(SUSPECT) == Watch()
+    assert len(bench.suspicions) == 1
+
+
+def test_a_doubtful_object_is_looked_at_before_the_watch_goes_on() -> None:
+    bench = Bench().watching()
+    broken = WatchBroken(Breach.SUSPECT, BAD, verify="default/a")
+    assert bench.after_delay(broken) == Verify("default/a")
+    assert bench.step(Verified()) == Watch()
+
+
+def test_an_object_that_cannot_be_looked_at_is_left_to_the_audit() -> None:
+    bench = Bench().watching()
+    bench.after_delay(WatchBroken(Breach.SUSPECT, BAD, verify="default/a"))
+    assert bench.after_delay(Verified(status(403))) == Watch()
+    assert len(bench.suspicions) == 2
+
+
+def test_a_second_suspect_stream_within_ten_minutes_loads_everything() -> None:
+    bench = Bench().watching()
+    bench.after_delay(SUSPECT)
+    assert bench.after_delay(SUSPECT) == WATCH_LIST
+
+
+def test_a_second_suspect_stream_after_ten_minutes_does_not() -> None:
+    bench = Bench().watching()
+    bench.after_delay(SUSPECT)
+    bench.now += 601
+    assert bench.after_delay(SUSPECT) == Watch()
+
+
+def test_suspect_streams_even_after_a_list_are_said_aloud_and_served_on() -> None:
+    bench = Bench().watching()
+    bench.after_delay(SUSPECT)
+    bench.after_delay(SUSPECT)
+    bench.step(Loaded(LoadMode.PAGED))
+    assert not bench.machine.breaks_order
+    assert bench.after_delay(SUSPECT) == Watch()
+    assert bench.machine.breaks_order
+    assert bench.relaxed == []
+
+
+def test_an_aggregated_api_that_breaks_the_order_is_followed_object_by_object() -> None:
+    bench = Bench().watching()
+    bench.may_relax = True
+    for _ in range(2):
+        bench.after_delay(SUSPECT)
+    bench.step(Loaded(LoadMode.PAGED))
+    bench.after_delay(SUSPECT)
+    assert bench.relaxed == ["per_object"]
+    assert not bench.machine.breaks_order
+
+
+def test_an_aggregated_api_whose_versions_are_no_numbers_is_followed_all_the_same() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.may_relax = True
+    bench.start()
+    bench.after_delay(LoadFailed(LoadMode.PAGED, MALFORMED))
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, MALFORMED)) == PAGED
+    assert bench.relaxed == ["opaque"]
+
+
+def test_a_demanded_load_takes_the_place_of_the_next_watch() -> None:
+    bench = Bench().watching()
+    bench.machine.demand_load("the audit found differences")
+    assert bench.step(WatchEnded(1, 100.0)) == PAGED
+    assert bench.machine.reason == "the audit found differences"
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+
+
+def test_a_load_that_is_demanded_while_one_runs_follows_after_it() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    bench.machine.demand_load("restored", distrust=True)
+    assert bench.step(Loaded(LoadMode.PAGED)) == PAGED
+    assert bench.machine.distrust
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+    assert not bench.machine.distrust
+
+
+def test_an_absent_resource_stays_absent_until_it_is_loaded() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(404))) == PAGED
+    assert bench.state() is ReflectorState.ABSENT
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+    assert bench.state() is ReflectorState.WATCHING
+
+
+def test_what_is_refused_again_and_again_is_asked_for_once_a_minute() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    for _ in range(2):
+        assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(403)), below=5.0) == PAGED
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(403)), at_least=60.0) == PAGED
+    assert bench.state() is ReflectorState.FORBIDDEN
