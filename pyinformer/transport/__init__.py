@@ -42,6 +42,7 @@ __all__ = [
     "BOOKMARK",
     "DELETED",
     "ERROR",
+    "MAX_LINE_BYTES",
     "MODIFIED",
     "MODIFIED_PREFIX",
     "Body",

@@ -8,6 +8,7 @@ for which that fails, or that looks different, is taken apart by the JSON decode
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeAlias, final
 
 import msgspec
@@ -39,6 +40,10 @@ _PREFIXES: Final = {
     for kind in (ADDED, MODIFIED, DELETED)  # the others are rare, and nobody else proves them
     for prefix in (b'{"type":"%s","object":' % kind.encode(),)
 }
+_frame_head = re.compile(
+    rb'[ \t\r]*+\{[ \t\r]*+"type"[ \t\r]*+:[ \t\r]*+"([A-Z]++)"[ \t\r]*+,'
+    rb'[ \t\r]*+"object"[ \t\r]*+:[ \t\r]*+(?=\{)'
+).match
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _CLOSING_BRACE = b"}"[0]
 
@@ -105,6 +110,21 @@ def read_frame_slowly(data: bytes, start: int, end: int) -> Frame:
     if not envelope.type or not body.startswith(b"{"):
         raise ProtocolError("watch", "a line without a type or without an object")
     return envelope.type, body, 0, len(body)
+
+
+def read_frame_head(head: bytes) -> tuple[str, int]:
+    """Tell what a line is by its first bytes, where the rest of it is not at hand.
+
+    Returns:
+        The event's type, and where its object begins.
+
+    Raises:
+        ProtocolError: they do not tell.
+    """
+    found = _frame_head(head)
+    if found is None:
+        raise ProtocolError("watch", "a line that is too long and does not begin as an event does")
+    return found.group(1).decode(), found.end()
 
 
 def read_bookmark(data: bytes, start: int, end: int) -> Bookmark:
