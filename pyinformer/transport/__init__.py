@@ -55,7 +55,6 @@ __all__ = [
     "ListMetadata",
     "ListSplitter",
     "ListWatch",
-    "MAX_LINE_BYTES",
     "NoCredentials",
     "OnInvalidItem",
     "OnItem",
