@@ -5,7 +5,13 @@ from pyinformer.controller._group import ControllerGroup
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.controller._result import Reconcile, Result
-from pyinformer.controller._status import ControllerGroupStatus, ControllerStatus, SlotStatus
+from pyinformer.controller._status import (
+    ControllerGroupStatus,
+    ControllerStatus,
+    HotLoopStatus,
+    NoopWriteStatus,
+    SlotStatus,
+)
 
 __all__ = [
     "Controller",
@@ -13,6 +19,8 @@ __all__ = [
     "ControllerGroupStatus",
     "ControllerOptions",
     "ControllerStatus",
+    "HotLoopStatus",
+    "NoopWriteStatus",
     "Outcome",
     "Reconcile",
     "Result",

@@ -23,8 +23,10 @@ from pyinformer.apimachinery import (
     ReconcileTimeoutError,
     V,
 )
+from pyinformer.cluster._writer import CURRENT_WRITER
+from pyinformer.controller._alarms import Alarms, ReconcileWrites
 from pyinformer.controller._attempt import Attempt
-from pyinformer.controller._hot_loop import HotLoops
+from pyinformer.controller._figures import measure
 from pyinformer.controller._intake import Intake
 from pyinformer.controller._key_limit import KeyLimit
 from pyinformer.controller._outcomes import Outcome, Outcomes
@@ -47,11 +49,6 @@ if TYPE_CHECKING:
     from pyinformer.sources._source import Source
 
 _log = logging.getLogger("pyinformer.controller")
-
-_METRIC_RESULTS: Final = {
-    "success": "success",
-    "requeue": "requeue_after",
-}  # as upstream; else error
 
 
 class Lifetime(Protocol):
@@ -112,26 +109,24 @@ class Engine(Generic[V]):
             jitter=options.backoff_jitter_ratio,
             rng=options.rng,
         )
-        self._hot = HotLoops(
-            limit=options.hot_loop_limit,
-            window_seconds=options.hot_loop_window_seconds,
-            delay_seconds=options.hot_loop_delay_seconds,
-        )
+        self._alarms = Alarms(name, options, metrics)
+        self._writes: dict[Request, ReconcileWrites] = {}  # of reconciles in flight
         self._limit = KeyLimit(
             limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
         )
+        self._attempt = attempt
         self._tasks = UserTasks(on_crash=self._crashed)
         self._slots = Slots(
             name,
             self.queue,
             tasks=self._tasks,
             prepare=self._prepare,
-            attempt=attempt,
+            attempt=self._observed_attempt,
             conclude=self._conclude,
             options=options,
         )
         self._counts = dict.fromkeys(_COUNTED, 0)
-        self._postponed = 0
+        self._postponed = self._dropped_held = 0
         self._last_error: str | None = None
         self._now: Callable[[], float] = float
 
@@ -215,7 +210,8 @@ class Engine(Generic[V]):
             Not to be cancelled: its owner shields it, and its two times bound it.
         """
         await self._slots.stop()
-        dropped = self.queue.statistics().dropped
+        self._dropped_held = self._alarms.held
+        dropped = self.queue.statistics().dropped + self._dropped_held
         if dropped:
             _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
 
@@ -249,6 +245,7 @@ class Engine(Generic[V]):
         now = self._now()
         statistics = self.queue.statistics()
         slots = self._slots.status(now)
+        hot_loops = self._alarms.hot(now)
         return ControllerStatus(
             name=self.name,
             is_running=self.is_running,
@@ -258,29 +255,59 @@ class Engine(Generic[V]):
             poisoned=tuple(slot.request for slot in slots if slot.is_poisoned and slot.request),
             outcomes=MappingProxyType({**self._counts, "cancelled": self._slots.cancelled}),
             failing=len(self._outcomes),
-            hot=tuple(str(request) for request in self._hot.hot(now)),
+            hot=tuple(found.request for found in hot_loops),
+            hot_loops=hot_loops,
+            noop_writes=self._alarms.noop_writes(now),
             postponed=self._postponed,
             late_results=self._slots.late_results,
-            dropped=statistics.dropped + self.intake.refused,
+            dropped=statistics.dropped + self.intake.refused + self._dropped_held,
             last_error=self._last_error,
             sources=tuple(source.status() for source in self.sources),
         )
 
     def _prepare(self, request: Request, now: float) -> Request | None:
-        wait_seconds = max(
-            self._hot.wait_seconds(request, now), self._limit.wait_seconds(request, now)
+        queue, alarms = self.queue, self._alarms
+        priority = queue.priority_of(request)
+        is_storm = priority < 0 or (
+            alarms.writes_in_vain(request) and not self.intake.is_news(request)
         )
+        wait_seconds = max(
+            alarms.wait_seconds(request, now), self._limit.wait_seconds(request, now)
+        )
+        if is_storm and alarms.holds(request, priority, now):
+            self._move_held(now)
+            return None
         if wait_seconds > 0:
             self._postponed += 1
-            priority = self.queue.priority_of(request)
-            self.queue.add_after_nowait(request, wait_seconds, priority=priority)
+            queue.add_after_nowait(request, wait_seconds, priority=priority)
             return None
         self._limit.started(request, now)
-        is_hot = self._hot.started(request, now)
         prepared = self.intake.with_reasons(request)
-        if is_hot:
-            self._found_hot(prepared)
+        self._writes[request] = alarms.started(prepared, now, is_storm=is_storm)
+        self._move_held(now)
         return prepared
+
+    async def _observed_attempt(self, request: Request) -> Result | None:
+        """Call the user's function; its writes, wherever it makes them, are known to be its own."""
+        writes = self._writes.get(request)
+        if writes is None:  # without the queue
+            writes = ReconcileWrites(self._alarms, request, is_storm=False)
+        CURRENT_WRITER.set(writes)  # the slot's task has a context of its own
+        try:
+            return await self._attempt(request)
+        finally:
+            CURRENT_WRITER.set(None)
+
+    def _move_held(self, now: float) -> None:
+        """Put back what the breaker lets go, and what may try next."""
+        queue = self.queue
+        if not self._alarms.held:
+            return
+        for request, priority in self._alarms.release():
+            queue.add_nowait(request, priority=priority)
+        probe = self._alarms.next_probe(now)
+        if probe is not None:
+            queue.add_after_nowait(probe.request, probe.after_seconds, priority=probe.priority)
 
     def _conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
         outcome = self._judge(request, ended, now, seconds)
@@ -292,6 +319,10 @@ class Engine(Generic[V]):
                 priority=self._priority_of(outcome),
                 after_seconds=outcome.after_seconds,
             )
+        writes = self._writes.pop(request, None)
+        if writes is not None:
+            self._alarms.ended(writes, now, is_failure=outcome.is_failure)
+            self._move_held(now)
         return outcome
 
     def _priority_of(self, outcome: Outcome) -> int:
@@ -308,7 +339,7 @@ class Engine(Generic[V]):
             self._log_failure(outcome, ended)
         self._counts[outcome.kind] += 1
         if self._metrics is not NO_METRICS:
-            self._measure(outcome, seconds)
+            measure(self._metrics, self.name, outcome, seconds)
         return outcome
 
     def _log_success(self, outcome: Outcome) -> None:
@@ -333,32 +364,6 @@ class Engine(Generic[V]):
             outlook_of(outcome),
             _reasons(outcome.request),
         )
-
-    def _found_hot(self, request: Request) -> None:
-        _log.warning(
-            "controller %s: %s was reconciled more than %d times in %g s; it may wake itself, and"
-            " is slowed to once in %g s; reasons: %s",
-            self.name,
-            request,
-            self.options.hot_loop_limit,
-            self.options.hot_loop_window_seconds,
-            self.options.hot_loop_delay_seconds,
-            _reasons(request),
-        )
-        self._metrics.increment("controller_hot_loops_total", {"controller": self.name})
-
-    def _measure(self, outcome: Outcome, seconds: float) -> None:
-        labels = {"controller": self.name}
-        result = _METRIC_RESULTS.get(outcome.kind, "error")
-        increment = self._metrics.increment
-        self._metrics.observe("controller_runtime_reconcile_time_seconds", seconds, labels)
-        increment("controller_runtime_reconcile_total", {**labels, "result": result})
-        if result == "error":
-            increment("controller_runtime_reconcile_errors_total", labels)
-        if outcome.kind == "terminal":
-            increment("controller_runtime_terminal_reconcile_errors_total", labels)
-        if isinstance(outcome.error, ReconcileTimeoutError):
-            increment("controller_runtime_reconcile_timeouts_total", labels)
 
     def _crashed(self, error: BaseException) -> None:
         if self.life is not None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MAX_REASONS: Final = 8  # kept of one request: enough to see a loop, few enough for a storm
 
+_NO_NEWS: Final = frozenset({"initial", "resync", "timer", "requeue"})
+"""Reasons for which nothing has happened; a retry is of something that has."""
+
 
 @final
 class Intake:
@@ -68,6 +71,10 @@ class Intake:
         """Return a request that was just taken, with everything that led to it."""
         return request.with_reasons(self._reasons.pop(request, ()))
 
+    def is_news(self, request: Request) -> bool:
+        """Return whether anything has happened that a waiting request is made for."""
+        return any(reason.event not in _NO_NEWS for reason in self._reasons.get(request, ()))
+
     def _keep(self, request: Request, retry: Reason) -> None:
         """Put the reasons of a failed reconcile before those that came meanwhile."""
         before = tuple(reason for reason in request.reasons if reason != retry)
@@ -82,5 +89,16 @@ class Intake:
         if known is None:
             self._reasons[request] = (reason,)
         else:
-            self._reasons[request] = (*known[1 - MAX_REASONS :], reason)
+            self._reasons[request] = (*_newest(known), reason)
         return True
+
+
+def _newest(known: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """Make room for one more; what has happened is not forgotten for reminders that follow it."""
+    if len(known) < MAX_REASONS:
+        return known
+    left = known[1 - MAX_REASONS :]
+    dropped = known[-MAX_REASONS]
+    if dropped.event in _NO_NEWS or any(reason.event not in _NO_NEWS for reason in left):
+        return left
+    return (dropped, *left[1:])

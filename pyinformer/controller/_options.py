@@ -18,9 +18,16 @@ _DURATIONS = (
     "rate_limit_period_seconds",
     "hot_loop_window_seconds",
     "hot_loop_delay_seconds",
+    "noop_breaker_probe_seconds",
     "resync_period_seconds",
 )
-_POSITIVE = ("initial_backoff_seconds", "rate_limit_period_seconds", "hot_loop_window_seconds")
+_POSITIVE = (
+    "initial_backoff_seconds",
+    "rate_limit_period_seconds",
+    "hot_loop_window_seconds",
+    "noop_breaker_probe_seconds",
+)
+_MAX_PER_SECOND = 1_000  # the alarm remembers ten seconds of them; no controller writes as fast
 _COUNTS = ("max_poisoned_slots", "rate_limit", "hot_loop_limit")
 
 
@@ -66,6 +73,20 @@ class ControllerOptions:
     """The window of `hot_loop_limit`."""
     hot_loop_delay_seconds: float = 1.0
     """The least time between two reconciles of a key that was found hot."""
+    noop_write_ratio: float = 0.5
+    """An ERROR says so, and the status, when a greater share of the newest writes changed nothing
+    (of a hundred, at least twenty, within ten minutes); 1 for never. It ends with half of that."""
+    noop_writes_per_second: float = 10.0
+    """The same for more of them per second, lasting ten seconds, whatever their share; 0 for
+    never."""
+    noop_breaker: bool = False
+    """Hold back what such a storm is made of, while it lasts: requests with a priority below 0
+    (what existed at the start, resyncs, low ones of your own), and timers and requeues of keys that
+    only write in vain. Events pass at full speed, and nothing is dropped. Off unless asked for:
+    that something waits should be somebody's choice."""
+    noop_breaker_probe_seconds: float = 1.0
+    """The time between two held requests that try whether the storm is over; three good ones in a
+    row end it, and everything that was held goes on."""
     resync_period_seconds: float = 0.0
     """How often every object of the primary is reconciled without a cause, paced over the whole
     period and at low priority; 0 for never, which is right unless something outside of Kubernetes
@@ -96,6 +117,18 @@ class ControllerOptions:
             raise InvalidArgumentError(
                 "backoff_jitter_ratio", f"{self.backoff_jitter_ratio} is not in 0..1"
             )
+        self._check_noop_writes()
         for name in _POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise InvalidArgumentError(name, f"{getattr(self, name)!r} is not positive")
+
+    def _check_noop_writes(self) -> None:
+        if not 0 < self.noop_write_ratio <= 1:
+            raise InvalidArgumentError(
+                "noop_write_ratio", f"{self.noop_write_ratio!r} is not in 0..1; 1 for never"
+            )
+        if not 0 <= self.noop_writes_per_second <= _MAX_PER_SECOND:
+            raise InvalidArgumentError(
+                "noop_writes_per_second",
+                f"{self.noop_writes_per_second!r} is not in 0..{_MAX_PER_SECOND}; 0 for never",
+            )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
 
 if TYPE_CHECKING:
     from pyinformer.sources._source import SourceStatus
@@ -29,6 +29,47 @@ class SlotStatus:
     """How long it has been busy with that; 0 if it is idle."""
     is_poisoned: bool
     """Its reconcile ignores that it was cancelled; the key waits for it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotLoopStatus:
+    """An object that was reconciled again and again, as it was when that was noticed."""
+
+    request: str
+    """The object, as in SlotStatus."""
+    reconciles: int
+    """How often it was reconciled within `hot_loop_window_seconds`."""
+    inputs: int
+    """How many different versions of objects asked for that meanwhile: its own wishes to come back
+    are none. Far fewer than reconciles: it wakes itself without a cause. About as many: something
+    changes again and again, most likely by its own writes."""
+    reasons: tuple[str, ...]
+    """Sources, what they saw, and how often: `reconcile requeue (x200)`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoopWriteStatus:
+    """The writes of a controller's reconciles that changed nothing."""
+
+    writes: int
+    """Writes that were answered, of which it is known whether they changed anything."""
+    noops: int
+    """Those that were answered with the resource version of before."""
+    ratio: float
+    """Their share of the newest 100 writes; 0 if there were less than 20 lately."""
+    is_storm: bool
+    """The alarm is on: the share or the rate is beyond its limit."""
+    top: tuple[tuple[str, int], ...]
+    """Objects whose reconciles wrote nothing else lately, and how many such writes in a row; the
+    worst first, ten at most."""
+    breaker: Literal["off", "closed", "open", "half-open"]
+    """Whether requests are held: `half-open` while the last one that tried was good."""
+    held: int
+    """How many requests it holds at this moment."""
+    held_total: int
+    """How many it has held so far."""
 
 
 @final
@@ -54,6 +95,10 @@ class ControllerStatus:
     """Objects whose last reconcile failed and will be retried."""
     hot: tuple[str, ...]
     """Objects that are slowed because they were reconciled again and again."""
+    hot_loops: tuple[HotLoopStatus, ...]
+    """What is known of them."""
+    noop_writes: NoopWriteStatus
+    """Writes that changed nothing, and what is done about them."""
     postponed: int
     """Starts that had to wait, for the limit per key or because the key is hot."""
     late_results: int

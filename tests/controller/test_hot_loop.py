@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer import Request
+from pyinformer import Reason, Request
 from pyinformer.controller._hot_loop import HotLoops
 from pyinformer.controller._key_limit import KeyLimit
 
@@ -23,7 +23,7 @@ def _heat(loops: HotLoops, now: float) -> None:
 
 def test_the_start_beyond_the_limit_is_noticed_once() -> None:
     loops = hot_loops()
-    assert [loops.started(_KEY, 0.1 * n) for n in range(6)] == [
+    assert [loops.started(_KEY, 0.1 * n) is not None for n in range(6)] == [
         False,
         False,
         False,
@@ -39,7 +39,7 @@ def test_a_hot_key_has_to_wait_and_no_other_does() -> None:
     assert loops.wait_seconds(_KEY, 2.25) == 0.75
     assert loops.wait_seconds(_KEY, 3.0) == 0.0
     assert loops.wait_seconds(Request("default/b"), 2.25) == 0.0
-    assert loops.hot(2.25) == (_KEY,)
+    assert [found.request for found in loops.hot(2.25)] == [_KEY]
 
 
 def test_starts_in_different_windows_do_not_add_up() -> None:
@@ -103,7 +103,30 @@ def test_a_storm_of_keys_is_counted_in_bounded_memory_and_hot_keys_stay_hot() ->
         loops.started(Request(f"default/{number}"), 0.0)
     assert len(loops._counts) <= 65_536
     loops.started(_KEY, 1.0)
-    assert loops.hot(1.0) == (_KEY,)
+    assert [found.request for found in loops.hot(1.0)] == [_KEY]
+
+
+def test_a_hot_key_is_told_with_its_starts_its_inputs_and_what_caused_them() -> None:
+    loops = hot_loops(limit=10)
+    requeue = Reason("reconcile", "requeue")
+    found = None
+    for start in range(11):
+        event = Reason("pods", "updated", "default/a", str(start // 5))
+        found = loops.started(_KEY, 0.1 * start, (event, requeue)) or found
+    assert found is not None
+    assert (found.request, found.starts, found.inputs) == (_KEY, 11, 3)
+    assert dict(found.causes) == {"pods updated": 10, "reconcile requeue": 10}
+    assert loops.hot(1.0) == (found,)
+
+
+def test_what_is_kept_of_a_hot_key_is_bounded() -> None:
+    loops = hot_loops(limit=10_000)
+    for start in range(9_000):
+        reason = Reason(f"words {start}", "enqueued", "default/a", str(start))
+        loops.started(_KEY, 0.0, (reason,))
+    repeats = loops._counts[_KEY]
+    assert repeats is not None
+    assert (len(repeats.inputs), len(repeats.causes)) == (4_096, 16)
 
 
 def test_a_key_has_so_many_starts_per_period() -> None:

@@ -1,0 +1,161 @@
+"""Notices a controller whose writes change nothing: no loop, no clock.
+
+What enters is each write that was answered, with its key and whether it changed anything; what
+leaves are the beginning and the end of a storm, and the keys that only write such. A storm is a
+share of the newest writes, or so many in a second; it ends when both have halved, or after a quiet
+time, so it does not flicker. Memory is bounded: two rings of writes, and the top keys.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+if TYPE_CHECKING:
+    from pyinformer.sources._request import Request
+
+LEAST_WRITES: Final = 20  # fewer say nothing of a share: every controller begins somehow
+_RECENT: Final = 100  # what a share is of: a storm is noticed within as many writes
+_HORIZON_SECONDS: Final = 600.0  # older writes say nothing of now
+_RATE_SECONDS: Final = 10.0
+_QUIET_SECONDS: Final = 60.0
+_MAX_KEYS: Final = 16_384  # about 3 MB, and only in a storm
+
+
+@final
+class Storm(NamedTuple):
+    """A storm that is over."""
+
+    noops: int
+    """How many writes changed nothing meanwhile."""
+    seconds: float
+
+
+@final
+class NoopWrites:
+    """The writes of one controller.
+
+    Args:
+        ratio: a greater share of the newest writes is a storm; 1 notices none by its share.
+        per_second: more than so many per second, for ten seconds, are a storm; 0 notices none.
+    """
+
+    __slots__ = (
+        "_began_at",
+        "_keys",
+        "_last_at",
+        "_noops_before",
+        "_ratio",
+        "_recent",
+        "_recent_noops",
+        "_times",
+        "noops",
+        "writes",
+    )
+
+    def __init__(self, *, ratio: float, per_second: float) -> None:
+        self._ratio = ratio
+        self._recent: deque[tuple[float, bool]] = deque()  # when, and whether it changed something
+        self._recent_noops = 0
+        self._times: deque[float] = deque(maxlen=math.ceil(per_second * _RATE_SECONDS) + 1)
+        if not per_second:
+            self._times = deque(maxlen=0)
+        self._last_at = -math.inf
+        self._began_at: float | None = None
+        self._noops_before = 0
+        self._keys: dict[Request, int] = {}  # no-op writes in a row, of keys that write no others
+        self.writes: int = 0
+        """How many were answered."""
+        self.noops: int = 0
+        """How many of them changed nothing."""
+
+    @property
+    def is_storm(self) -> bool:
+        """Whether there is a storm."""
+        return self._began_at is not None
+
+    def wrote(self, request: Request, now: float, *, changed: bool) -> bool:
+        """Count a write.
+
+        Args:
+            request: whose reconcile made it.
+            now: when it was answered; monotonic.
+            changed: it changed something.
+
+        Returns:
+            Whether a storm begins.
+        """
+        self.writes += 1
+        self._recent.append((now, changed))
+        self._recent_noops += not changed
+        self._forget_old(now)
+        if changed:
+            self._keys.pop(request, None)
+            return False
+        self.noops += 1
+        self._last_at = now
+        self._times.append(now)
+        self._count_key(request)
+        if self.is_storm or not (self._is_share_over() or self._is_rate_over(now)):
+            return False
+        self._began_at = now
+        self._noops_before = self.noops - self._recent_noops
+        return True
+
+    def ended(self, now: float) -> Storm | None:
+        """Return the storm that is over, once; ask after each write, and now and then."""
+        if self._began_at is None:
+            return None
+        if not self.is_quiet(now) and not (self._has_share_halved() and self._has_rate_halved(now)):
+            return None
+        storm = Storm(self.noops - self._noops_before, now - self._began_at)
+        self._began_at = None
+        return storm
+
+    def is_quiet(self, now: float) -> bool:
+        """Return whether no write has been in vain for a while."""
+        return now - self._last_at >= _QUIET_SECONDS
+
+    def ratio(self) -> float:
+        """Return the share of no-ops among the newest writes; 0 if they are too few."""
+        known = len(self._recent)
+        return self._recent_noops / known if known >= LEAST_WRITES else 0.0
+
+    def only_noops(self, request: Request) -> bool:
+        """Return whether the last writes of a key, if there are any, changed nothing."""
+        return request in self._keys
+
+    def top(self, count: int) -> list[tuple[Request, int]]:
+        """Return the keys with the most no-op writes in a row, the worst first; any thread."""
+        return heapq.nlargest(count, tuple(self._keys.items()), key=lambda item: item[1])
+
+    def _forget_old(self, now: float) -> None:
+        recent = self._recent
+        while len(recent) > _RECENT or recent[0][0] <= now - _HORIZON_SECONDS:
+            _, changed = recent.popleft()
+            self._recent_noops -= not changed
+
+    def _count_key(self, request: Request) -> None:
+        keys = self._keys
+        if request in keys:
+            keys[request] += 1
+            return
+        if len(keys) >= _MAX_KEYS:  # those that did it once make room, the worst stay
+            self._keys = keys = {key: count // 2 for key, count in keys.items() if count > 1}
+        keys[request.with_reasons(())] = 1
+
+    def _is_share_over(self) -> bool:
+        return self.ratio() > self._ratio
+
+    def _has_share_halved(self) -> bool:
+        return len(self._recent) >= LEAST_WRITES and self.ratio() <= self._ratio / 2
+
+    def _is_rate_over(self, now: float) -> bool:
+        times = self._times
+        return 0 < len(times) == times.maxlen and times[0] > now - _RATE_SECONDS
+
+    def _has_rate_halved(self, now: float) -> bool:
+        half = (self._times.maxlen or 0) // 2 + 1
+        return len(self._times) < half or self._times[-half] <= now - _RATE_SECONDS
