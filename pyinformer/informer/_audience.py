@@ -61,6 +61,11 @@ class Audience(Generic[V]):
         """The handlers that were told to end, did not, and still run."""
         return self._tasks.abandoned
 
+    @property
+    def handler_names(self) -> tuple[str, ...]:
+        """The names of the handlers that are told now; from any thread."""
+        return tuple(listener.name for listener in tuple(self._listeners))
+
     def add(
         self, handler: Handler[V], *, mailbox_size: int, resync_period_seconds: float
     ) -> Registration[V]:
@@ -83,8 +88,14 @@ class Audience(Generic[V]):
             self._start(listener, self._group)
         return Registration(listener, self._detach_listener, owner=self)
 
-    def stream(self, max_events: int) -> EventStream[V]:
+    def stream(
+        self, max_events: int, check: Callable[[], None] | None = None
+    ) -> EventStream[V]:
         """Return a stream that is told from the moment it is entered.
+
+        Args:
+            max_events: how many events may wait.
+            check: is called at each step, and raises what the consumer is to hear.
 
         Raises:
             InvalidArgumentError: max_events is less than 1.
@@ -94,6 +105,7 @@ class Audience(Generic[V]):
             max_events=max_events,
             attach=self._attach_stream,
             detach=self._detach_stream,
+            check=check,
         )
 
     def start_nowait(self, group: TaskGroup) -> None:

@@ -39,6 +39,7 @@ class EventStream(Generic[V]):
         max_events: how many events may wait, what existed at the beginning not counted.
         attach: is called when the stream is entered; registers it and preloads it.
         detach: is called once when it is left.
+        check: is called at each step, and raises what the consumer is to hear.
 
     Raises:
         InvalidArgumentError: max_events is less than 1.
@@ -51,6 +52,7 @@ class EventStream(Generic[V]):
         max_events: int = 1024,
         attach: Callable[[EventStream[V]], None],
         detach: Callable[[EventStream[V]], None],
+        check: Callable[[], None] | None = None,
     ) -> None:
         if max_events < 1:
             raise InvalidArgumentError("max_events", f"{max_events} is too small; 1 is the least")
@@ -58,6 +60,7 @@ class EventStream(Generic[V]):
         self._max_events = max_events
         self._attach = attach
         self._detach = detach
+        self._check = check
         self._initial: Iterator[KubeObject[V]] = iter(())
         self._events: deque[Event[V]] = deque()
         self._is_open = False
@@ -129,6 +132,8 @@ class EventStream(Generic[V]):
     async def __anext__(self) -> Event[V]:
         if not (self._is_open or self._has_ended):
             raise LifecycleError("enter the stream first: async with informer.events() as events")
+        if self._check is not None:
+            self._check()
         await self._let_others_run()
         while True:
             event = self._take()

@@ -23,12 +23,14 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
+from pyinformer.audit import MutationDetector
 from pyinformer.informer._scope import (
     InformerSettings,
     Memory,
     QueueKind,
     Scope,
     Selector,
+    SharingKind,
     call_site,
     check_same_settings,
 )
@@ -59,6 +61,8 @@ class SharedInformerFactory(Closable):
         options: how the server is talked to.
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
+        mutation_detector: watches over what informers share; with it given, over all of them,
+            else over those with `sharing="decoded"`.
 
     Source:
         client-go informers/factory.go.
@@ -71,6 +75,7 @@ class SharedInformerFactory(Closable):
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        mutation_detector: MutationDetector | None = None,
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
         if not hasattr(cluster, "list_watch"):
@@ -79,6 +84,9 @@ class SharedInformerFactory(Closable):
         self._cluster = cluster
         self._options = options
         self._metrics = metrics
+        self._given_detector = mutation_detector
+        self.mutation_detector: MutationDetector = mutation_detector or MutationDetector()
+        """Watches over what the informers share."""
         self._grace_seconds = grace_seconds
         self._shared: dict[Scope, tuple[SharedInformer[Any], str]] = {}
         self._informers: list[SharedInformer[Any]] = []
@@ -107,6 +115,7 @@ class SharedInformerFactory(Closable):
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
         private: bool = False,
     ) -> SharedInformer[None]: ...
     @overload
@@ -122,6 +131,7 @@ class SharedInformerFactory(Closable):
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
         private: bool = False,
     ) -> SharedInformer[VW]: ...
     def informer(
@@ -136,6 +146,7 @@ class SharedInformerFactory(Closable):
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
         private: bool = False,
     ) -> SharedInformer[Any]:
         """Return the informer of a resource in a scope, and make it if there is none yet.
@@ -152,6 +163,7 @@ class SharedInformerFactory(Closable):
             memory: what is kept of each object.
             transform: your change to each object before it is kept.
             queue: what stands between the wire and the cache.
+            sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
             private: make one that nobody else gets.
 
         Raises:
@@ -164,7 +176,11 @@ class SharedInformerFactory(Closable):
         self._refuse_if_closed()
         scope = Scope.of(api_version, plural, namespaces, label_selector, field_selector)
         settings = InformerSettings(
-            projection=projection, memory=memory, transform=transform, queue=queue
+            projection=projection,
+            memory=memory,
+            transform=transform,
+            queue=queue,
+            sharing=sharing,
         )
         site = call_site()
         known, first_site = self._shared.get(scope, (None, ""))
@@ -195,6 +211,8 @@ class SharedInformerFactory(Closable):
             memory=settings.memory,
             transform=settings.transform,
             queue=settings.queue,
+            sharing=settings.sharing,
+            mutation_detector=self._detector_for(settings),
             options=self._options,
             metrics=self._metrics,
             grace_seconds=self._grace_seconds,
@@ -204,6 +222,10 @@ class SharedInformerFactory(Closable):
         if self._host.is_running:
             informer.start_nowait(self._host.task_group)
         return informer
+
+    def _detector_for(self, settings: InformerSettings) -> MutationDetector | None:
+        """Return the one detector, whose budget all share, where there is something to watch."""
+        return self.mutation_detector if settings.sharing == "decoded" else self._given_detector
 
     async def start(self) -> None:
         """Start every informer; those that are asked for later start at once.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, cast
 import anyio
 
 from pyinformer.apimachinery import InformerError, Journal, LifecycleError, V
+from pyinformer.audit import MutationDetector
 from pyinformer.informer._audience import Audience
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._distribution import Distribution, Receiver
@@ -22,6 +23,7 @@ from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._scope import InformerSettings, Scope
 from pyinformer.informer._state_changes import StateChange, StateChanges
 from pyinformer.informer._status import InformerStatus
+from pyinformer.informer._sharing import Sharing
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
 from pyinformer.store import Indexer, IndexFunction, Lister
@@ -44,6 +46,7 @@ class Following(Generic[V]):
         options: how the server is talked to.
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
+        mutation_detector: watches over what is shared; one of its own if None.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Following(Generic[V]):
         options: ReflectorOptions | None,
         metrics: Metrics,
         grace_seconds: float,
+        mutation_detector: MutationDetector | None = None,
     ) -> None:
         self.scope: Scope = scope
         self.settings: InformerSettings = settings
@@ -86,6 +90,17 @@ class Following(Generic[V]):
         self._audience: Audience[V] = Audience(
             str(self.scope), self._distribution, self._indexer.list, on_crash=self._broken
         )
+        self._sharing: Sharing[V] = Sharing(
+            str(self.scope),
+            self._indexer,
+            is_decoded=settings.sharing == "decoded",
+            detector=mutation_detector,
+            shown=lambda key: self.lister.get(key, allow_unsynced=True),
+            handlers=lambda: self._audience.handler_names,
+            metrics=metrics,
+        )
+        if self._sharing.decoded is not None:  # before the handlers: what they read is the newest
+            self._distribution.attach(self._sharing.decoded)
         self._reflector: Reflector[V] = Reflector(
             cluster.list_watch(
                 self.scope.resource,
@@ -111,6 +126,7 @@ class Following(Generic[V]):
             resource=str(self.scope.resource),
             readiness=CacheReadiness(self),
             overlay=self._freshness.overlay,
+            decoded=self._sharing.decoded,
         )
         """Reads the cache, and own writes that it has not heard of yet; from any thread."""
         self.settled: anyio.Event = anyio.Event()
@@ -180,6 +196,11 @@ class Following(Generic[V]):
     def crash(self) -> InformerError | None:
         """What went wrong inside, which would be a bug of ours; None unless that happened."""
         return self._lifetime.crash
+
+    @property
+    def mutation_detector(self) -> MutationDetector:
+        """Watches over what the readers of this informer share."""
+        return self._sharing.detector
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index to the cache, at any time; what is cached is indexed at once.
@@ -251,10 +272,12 @@ class Following(Generic[V]):
             InternalError: something inside crashed.
             InvalidArgumentError: there is nothing to wait for, or the timeout is no duration.
             InvalidTypeError: the version, the key or the uid is no text.
+            CacheMutatedError: the mutation detector is in `debug` mode, and found one.
 
         Cancellation:
             Safe.
         """
+        self._sharing.check_nowait()
         wanted = Wanted.of(resource_version, key, uid)
         await self._freshness.wait_until(wanted, timeout_seconds=timeout_seconds)
 
@@ -300,6 +323,7 @@ class Following(Generic[V]):
     async def _begin(self, group: TaskGroup) -> None:
         self._freshness.open_nowait()
         self._audience.start_nowait(group)
+        group.start_soon(self._sharing.run)
         await group.start(self._reflector.run)
 
     async def _finish(self) -> None:

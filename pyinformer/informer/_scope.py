@@ -28,6 +28,9 @@ from pyinformer.apimachinery import (
 Memory: TypeAlias = Literal["raw", "strip_managed_fields"]
 """What is kept of each object: all of it, or all but `metadata.managedFields`."""
 
+SharingKind: TypeAlias = Literal["private", "decoded"]
+"""Each reader of a whole object decodes one of its own, or all share one decoded object."""
+
 QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
 """What stands between the wire and the cache: nothing, or one of client-go's queues."""
 
@@ -118,6 +121,7 @@ class InformerSettings:
     memory: Memory = "strip_managed_fields"
     transform: Transform | None = None
     queue: QueueKind = "direct"
+    sharing: SharingKind = "private"
 
     def __post_init__(self) -> None:
         """Refuse what is none of the choices."""
@@ -131,6 +135,7 @@ class InformerSettings:
 _CHOICES = {
     "memory": ("raw", "strip_managed_fields"),
     "queue": ("direct", "real_fifo", "delta_fifo"),
+    "sharing": ("private", "decoded"),
 }
 
 

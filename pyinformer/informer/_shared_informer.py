@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
+from pyinformer.audit import MutationDetector
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._following import Following
 from pyinformer.informer._handlers import (
@@ -37,6 +38,7 @@ from pyinformer.informer._scope import (
     QueueKind,
     Scope,
     Selector,
+    SharingKind,
 )
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
@@ -69,6 +71,8 @@ class SharedInformer(Startable, Following[V]):
         memory: what is kept of each object.
         transform: your change to each object before it is kept.
         queue: what stands between the wire and the cache.
+        sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
+        mutation_detector: watches over what is shared; one of its own if None.
         options: how the server is talked to.
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
@@ -96,6 +100,8 @@ class SharedInformer(Startable, Following[V]):
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
@@ -114,6 +120,8 @@ class SharedInformer(Startable, Following[V]):
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
@@ -131,6 +139,8 @@ class SharedInformer(Startable, Following[V]):
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
@@ -140,8 +150,13 @@ class SharedInformer(Startable, Following[V]):
             cluster,
             Scope.of(api_version, plural, namespaces, label_selector, field_selector),
             InformerSettings(
-                projection=projection, memory=memory, transform=transform, queue=queue
+                projection=projection,
+                memory=memory,
+                transform=transform,
+                queue=queue,
+                sharing=sharing,
             ),
+            mutation_detector=mutation_detector,
             options=options,
             metrics=metrics,
             grace_seconds=grace_seconds,
@@ -186,7 +201,7 @@ class SharedInformer(Startable, Following[V]):
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
         )
         return self._audience.add(
-            checked, mailbox_size=mailbox_size, resync_period_seconds=resync_period_seconds
+            self._sharing.checked(checked), mailbox_size=mailbox_size, resync_period_seconds=resync_period_seconds
         )
 
     async def remove_event_handler(
@@ -216,7 +231,7 @@ class SharedInformer(Startable, Following[V]):
             LifecycleError: the informer is closed; or at entering the stream.
         """
         self._lifetime.refuse_if_closed()
-        return self._audience.stream(max_events)
+        return self._audience.stream(max_events, self._sharing.check_nowait)
 
     async def start(self) -> None:
         """Begin to list and watch; a second call does nothing.
@@ -241,10 +256,12 @@ class SharedInformer(Startable, Following[V]):
             LifecycleError: it was not started, or was closed.
             InternalError: something inside crashed.
             InvalidArgumentError: the timeout is negative or no number.
+            CacheMutatedError: the mutation detector is in `debug` mode, and found one.
 
         Cancellation:
             Safe; the informer goes on.
         """
+        self._sharing.check_nowait()
         await wait_for_cache_sync(self, timeout_seconds=timeout_seconds)
 
     async def aclose(self) -> None:
