@@ -21,6 +21,7 @@ from pyinformer.informer._lifetime import Lifetime
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.informer._sharing import Sharing
 from pyinformer.informer._state_changes import StateChange, StateChanges
 from pyinformer.informer._status import InformerStatus
 from pyinformer.informer._sharing import Sharing

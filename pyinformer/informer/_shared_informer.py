@@ -201,7 +201,9 @@ class SharedInformer(Startable, Following[V]):
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
         )
         return self._audience.add(
-            self._sharing.checked(checked), mailbox_size=mailbox_size, resync_period_seconds=resync_period_seconds
+            self._sharing.checked(checked),
+            mailbox_size=mailbox_size,
+            resync_period_seconds=resync_period_seconds,
         )
 
     async def remove_event_handler(
