@@ -88,9 +88,7 @@ class Audience(Generic[V]):
             self._start(listener, self._group)
         return Registration(listener, self._detach_listener, owner=self)
 
-    def stream(
-        self, max_events: int, check: Callable[[], None] | None = None
-    ) -> EventStream[V]:
+    def stream(self, max_events: int, check: Callable[[], None] | None = None) -> EventStream[V]:
         """Return a stream that is told from the moment it is entered.
 
         Args:
