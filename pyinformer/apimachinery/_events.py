@@ -36,6 +36,9 @@ class Updated(Struct, Generic[V], frozen=True, gc=False):
     new: KubeObject[V]
     is_resync: bool = False
     """Nothing changed: the handler asked to be told again from time to time."""
+    may_go_back: bool = False
+    """The server's history is not the one that was followed, as after a restore from a backup: the
+    new state may be an older one, whatever its resource version says."""
 
     @property
     def key(self) -> str:

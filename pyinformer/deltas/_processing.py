@@ -17,7 +17,11 @@ V = TypeVar("V", bound=View | None, default=None)
 
 
 def events_of(
-    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool = False
+    delta: Delta[V],
+    known: KnownObjects[V],
+    *,
+    may_still_exist: bool = False,
+    may_go_back: bool = False,
 ) -> Iterator[Event[V]]:
     """Yield what changes for somebody who knows `known`, in the order to be told.
 
@@ -29,6 +33,8 @@ def events_of(
             object that has not changed gives nothing.
         known: the state before the delta.
         may_still_exist: deleted objects may exist and no longer match a selector.
+        may_go_back: the delta is of a list that begins a new epoch of the server's history: its
+            updates may go back in time, and one version may stand for two contents.
 
     Yields:
         A recreated object is a deletion and an addition; a sync is an update to itself; a
@@ -45,7 +51,9 @@ def events_of(
         case DeltaType.SYNC_ALL:
             yield from _sync_of_all(known)
         case DeltaType.REPLACED_ALL:
-            yield from _difference(delta, known, may_still_exist=may_still_exist)
+            yield from _difference(
+                delta, known, may_still_exist=may_still_exist, may_go_back=may_go_back
+            )
         case _:
             if isinstance(delta.object, KubeObject):
                 yield from _change(
@@ -53,6 +61,7 @@ def events_of(
                     delta.object,
                     is_in_initial_list=delta.is_in_initial_list,
                     is_resync=delta.type is DeltaType.SYNC,
+                    may_go_back=may_go_back,
                 )
 
 
@@ -62,14 +71,15 @@ def _change(
     *,
     is_in_initial_list: bool,
     is_resync: bool = False,
+    may_go_back: bool = False,
 ) -> Iterator[Event[V]]:
     if old is None:
         yield Added(new, is_in_initial_list)
     elif old.metadata.uid != new.metadata.uid:
         yield Deleted(old, final_state_unknown=True)
         yield Added(new, is_in_initial_list)
-    elif not _is_unchanged(old, new):
-        yield Updated(old, new)
+    elif not _is_unchanged(old, new) or (may_go_back and not old.same_content(new)):
+        yield Updated(old, new, may_go_back=may_go_back)
     elif is_resync:
         yield Updated(old, old, is_resync=True)
 
@@ -104,11 +114,16 @@ def _sync_of_all(known: KnownObjects[V]) -> Iterator[Event[V]]:
 
 
 def _difference(
-    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool
+    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool, may_go_back: bool
 ) -> Iterator[Event[V]]:
     for key in tuple(known.keys()):
         old = None if key in delta.objects else known.get(key)
         if old is not None:
             yield Deleted(old, final_state_unknown=True, may_still_exist=may_still_exist)
     for key, new in delta.objects.items():
-        yield from _change(known.get(key), new, is_in_initial_list=delta.is_in_initial_list)
+        yield from _change(
+            known.get(key),
+            new,
+            is_in_initial_list=delta.is_in_initial_list,
+            may_go_back=may_go_back,
+        )

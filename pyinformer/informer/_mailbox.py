@@ -301,7 +301,8 @@ def merge(slot: _Slot[V], event: Event[V]) -> _Slot[V] | None:
             if isinstance(event, Deleted):
                 return event
             nothing_new = isinstance(event, Updated) and event.is_resync and slot.is_resync
-            return Updated(slot.old, _newest(event), is_resync=nothing_new)
+            went_back = isinstance(event, Updated) and (event.may_go_back or slot.may_go_back)
+            return Updated(slot.old, _newest(event), nothing_new, went_back)
         case Deleted():
             return (slot, event) if isinstance(event, Added) else slot
 

@@ -65,11 +65,18 @@ class QueuedSink(Generic[V]):
         self._distribution.bookmark_nowait(resource_version)
 
     def _drain(self) -> Iterator[None]:
+        may_go_back = self._distribution.may_go_back()
         for delta in self._queue.drain_nowait():
             if delta.type is DeltaType.REPLACED_ALL:
                 yield from self._distribution.replace_nowait(delta.objects, delta.resource_version)
                 continue
-            for event in events_of(delta, self._distribution, may_still_exist=self._selective):
+            events = events_of(
+                delta,
+                self._distribution,
+                may_still_exist=self._selective,
+                may_go_back=may_go_back,
+            )
+            for event in events:
                 self._distribution.apply_nowait(event)
                 yield
 

@@ -32,7 +32,7 @@ from pyinformer.sources._pacing import PacedRounds
 from pyinformer.sources._predicates import PredicateFunction, check_plain, verdict
 from pyinformer.sources._pump import pump
 from pyinformer.sources._reasons import (
-    is_unchanged,
+    is_reminder,
     reason_of_event,
     reason_of_initial,
     reason_of_resync,
@@ -259,7 +259,7 @@ class InformerSource(ABC, Generic[V]):
     def _change_of(self, event: Event[V]) -> _State[V] | None:
         """Return the old and the new state; None for an update that changes nothing."""
         if isinstance(event, Updated):
-            same = event.is_resync or is_unchanged(event.old, event.new)
+            same = is_reminder(event)
             return None if same and not self._options.include_unchanged else (event.old, event.new)
         if isinstance(event, Added):
             return None, event.object

@@ -23,7 +23,7 @@ def reason_of_event(source: str, event: Event[View | None]) -> Reason:
         event: what happened.
     """
     if isinstance(event, Updated):
-        is_real = not (event.is_resync or is_unchanged(event.old, event.new))
+        is_real = not is_reminder(event)
         return _reason(source, "updated" if is_real else "resync", event.new)
     if isinstance(event, Added):
         return _reason(source, "added", event.object)
@@ -45,9 +45,12 @@ def reason_of_timer(source: str, key: str) -> Reason:
     return Reason(source=source, event="timer", key=key, resource_version="")
 
 
-def is_unchanged(old: KubeObject[View | None], new: KubeObject[View | None]) -> bool:
-    """Return whether an update says nothing new; what has no resource version always does."""
-    before, after = old.metadata, new.metadata
+def is_reminder(event: Updated[View | None]) -> bool:
+    """Return whether an update says nothing new; in a new epoch, one version may say two things."""
+    if event.may_go_back or event.is_resync:
+        return event.is_resync
+    # What has no resource version always says something new.
+    before, after = event.old.metadata, event.new.metadata
     version = after.resource_version
     return bool(version) and version == before.resource_version and after.uid == before.uid
 

@@ -312,3 +312,33 @@ def test_differences_pass_over_unchanged_objects_one_step_each() -> None:
         Updated(A1, A2),
         None,
     ]
+
+
+@pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
+@pytest.mark.parametrize("resets", [False, True])
+def test_only_updates_of_a_list_that_begins_an_epoch_may_go_back(
+    queue: QueueKind, resets: bool
+) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    bench.replace(A1, B1)
+    bench.distribution.may_go_back = lambda: resets
+
+    bench.replace(A2, B1)
+
+    assert mirror.events == [Updated(A1, A2, may_go_back=resets)]
+
+
+@pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
+def test_in_a_new_epoch_one_version_with_another_content_is_an_update(queue: QueueKind) -> None:
+    bench = Bench(queue)
+    mirror = bench.attach()
+    bench.replace(A1, B1)
+    bench.distribution.may_go_back = lambda: True
+    other = KubeObject(A1._key, A1.metadata, None, b'{"metadata":{},"spec":{}}', A1.gvk)
+
+    bench.replace(other, B1)
+
+    (event,) = mirror.events
+    assert isinstance(event, Updated)
+    assert (event.new.raw, event.may_go_back) == (other.raw, True)

@@ -96,6 +96,16 @@ def test_events_keep_their_order_while_there_is_room() -> None:
             id="update-replaces-resync",
         ),
         pytest.param(
+            [Updated(A1, A2, may_go_back=True), Updated(A2, A3)],
+            [Updated(A1, A3, may_go_back=True)],
+            id="went-back-before",
+        ),
+        pytest.param(
+            [Updated(A1, A2), Updated(A2, A3, may_go_back=True)],
+            [Updated(A1, A3, may_go_back=True)],
+            id="went-back-after",
+        ),
+        pytest.param(
             [Updated(A1, A1, is_resync=True), Deleted(A1)], [Deleted(A1)], id="resync+delete"
         ),
         pytest.param(
