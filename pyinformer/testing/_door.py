@@ -19,7 +19,7 @@ from pyinformer.testing._discovery import discover
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._faults import Fault, FaultScript
 from pyinformer.testing._journal import Journal, RequestRecord
-from pyinformer.testing._listing import list_page, render_page
+from pyinformer.testing._listing import list_page, render_page, wants_metadata
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._options import check_options, parse_options
 from pyinformer.testing._replies import Reply
@@ -124,7 +124,7 @@ class Door:
         elif route.verb == "create" and resource.namespaced and not route.namespace:
             raise _failure.no_such_method()
         elif route.verb in ("list", "watch"):
-            await self._read(resource, route, query, reply)
+            await self._read(call, resource, route, query, reply)
         elif route.verb == "get":
             await self._get(resource, route, reply)
         else:
@@ -148,7 +148,12 @@ class Door:
             await _send_json(reply, 200, msgspec.json.encode(found))
 
     async def _read(
-        self, resource: ResourceType, route: Route, query: dict[str, str], reply: Reply
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        reply: Reply,
     ) -> None:
         backend = self._backend
         options = parse_options(query)
@@ -167,7 +172,8 @@ class Door:
             now=backend.now(),
             token_lifetime_seconds=backend.token_lifetime_seconds,
         )
-        await reply.send(200, render_page(resource, page))
+        only_metadata = wants_metadata(call.headers.get("accept", ""))
+        await reply.send(200, render_page(resource, page, only_metadata=only_metadata))
 
     async def _get(self, resource: ResourceType, route: Route, reply: Reply) -> None:
         record = self._backend.storage.get(resource, key_of(route.namespace, route.name))

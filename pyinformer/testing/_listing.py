@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -28,6 +28,17 @@ _INCONSISTENT = -1
 
 _BLOCK_BYTES = 256 * 1024
 """How much of a list is written at a time: few chunks, and no long block of the server's loop."""
+
+_METADATA = ResourceType("meta.k8s.io", "v1", "PartialObjectMetadata", "")
+_METADATA_LIST = (_METADATA.list_kind, _METADATA.group, _METADATA.version)
+_JSON_TYPES = frozenset({"application/json", "application/*", "*/*"})
+
+
+class _Item(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_decode_item = msgspec.json.Decoder(_Item).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +99,27 @@ def list_page(
     return _cut(records, _Token(revision, "", now), limit, selection, revision)
 
 
-def render_page(resource: ResourceType, page: Page) -> Iterator[bytes]:
+def wants_metadata(accept: str) -> bool:
+    """Tell whether the first representation of an Accept header that is known is metadata only."""
+    for clause in accept.replace(" ", "").split(","):
+        media_type, *parameters = clause.split(";")
+        if media_type not in _JSON_TYPES:
+            continue
+        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
+        if "as" not in asked:
+            return False
+        if (asked["as"], asked.get("g"), asked.get("v")) == _METADATA_LIST:
+            return True
+    return False
+
+
+def render_page(
+    resource: ResourceType, page: Page, *, only_metadata: bool = False
+) -> Iterator[bytes]:
     """Encode a page, in blocks."""
+    items: Iterator[bytes] = (record.item for record in page.records)
+    if only_metadata:
+        resource, items = _METADATA, map(_only_metadata, items)
     metadata: JSONObject = {}
     if page.continue_token or resource.list_shape == "custom":
         metadata["continue"] = page.continue_token
@@ -101,23 +131,27 @@ def render_page(resource: ResourceType, page: Page) -> Iterator[bytes]:
     if resource.list_shape == "custom":
         meta = msgspec.json.encode({**metadata, **version})
         yield b'{%s,"items":[' % api_version
-        yield from _blocks(page.records)
+        yield from _blocks(items)
         yield b'],%s,"metadata":%s}\n' % (kind, meta)
     else:
         meta = msgspec.json.encode({**version, **metadata})
         yield b'{%s,%s,"metadata":%s,"items":[' % (kind, api_version, meta)
-        yield from _blocks(page.records)
+        yield from _blocks(items)
         yield b"]}\n"
 
 
-def _blocks(records: Sequence[Record]) -> Iterator[bytes]:
+def _only_metadata(item: bytes) -> bytes:
+    return _METADATA.head + b'"metadata":%s}' % bytes(_decode_item(item).metadata)
+
+
+def _blocks(items: Iterable[bytes]) -> Iterator[bytes]:
     block: list[bytes] = []
     size = 0
     comma = b""
-    for record in records:
-        block.append(comma + record.item)
+    for item in items:
+        block.append(comma + item)
         comma = b","
-        size += len(record.item)
+        size += len(item)
         if size >= _BLOCK_BYTES:
             yield b"".join(block)
             block, size = [], 0

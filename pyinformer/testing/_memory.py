@@ -277,6 +277,7 @@ class MemoryWire:
         watch: bool,
         what: str = "",
         deadline_seconds: float | None = None,
+        accept: str = "",
     ) -> AsyncIterator[Body]:
         """Answer a list or a watch.
 
@@ -290,7 +291,7 @@ class MemoryWire:
         self._check_open()
         body = MemoryBody()
         reply = _MemoryReply(body)
-        call = _call("GET", path, query, b"", "")
+        call = _call("GET", path, query, b"", "", accept=accept)
         task = self._tasks.spawn(f"answer to GET {path}", self._serve(call, reply))
         try:
             await self._begun(reply, what or f"GET {path}")
@@ -333,7 +334,9 @@ class MemoryWire:
             raise LifecycleError(f"the connection to {_SERVER} is closed")
 
 
-def _call(method: str, path: str, query: Query, content: bytes, content_type: str) -> Call:
+def _call(
+    method: str, path: str, query: Query, content: bytes, content_type: str, *, accept: str = ""
+) -> Call:
     async def read() -> bytes:
         return content
 
@@ -344,6 +347,7 @@ def _call(method: str, path: str, query: Query, content: bytes, content_type: st
         query=dict(query),
         headers={
             "user-agent": "pyinformer",
+            "accept": accept,
             "content-type": content_type,
             NAME_HEADER: _created_name(method, content),
         },

@@ -93,6 +93,7 @@ class Connection:
         watch: bool,
         what: str = "",
         deadline_seconds: float | None = None,
+        accept: str = "",
     ) -> AsyncIterator[Body]:
         """Open a GET whose body is read as it arrives.
 
@@ -103,6 +104,7 @@ class Connection:
             what: what is asked for, for errors; the method and the path if empty.
             deadline_seconds: when to give up the stream, counted from its first byte; None for
                 never.
+            accept: the representations that can be read; empty for plain JSON.
 
         Raises:
             APIStatusError: the server refused.
@@ -114,7 +116,7 @@ class Connection:
         """
         url = self._server + path
         async with self._place(url, watch=watch):
-            response = await self._open("GET", url, query, watch=watch, what=what)
+            response = await self._open("GET", url, query, watch=watch, what=what, accept=accept)
             body = self._body(response, url, watch=watch)
             timer = None
             if deadline_seconds is not None:
@@ -234,9 +236,12 @@ class Connection:
         what: str = "",
         content: bytes | None = None,
         content_type: str = "",
+        accept: str = "",
     ) -> _Response:
         """Send a request, once more after a 401, and return a response that is a success."""
         headers = {"Content-Type": content_type} if content is not None else {}
+        if accept:
+            headers["Accept"] = accept
         target = f"{url}?{urlencode(query)}" if query else url
         response = await self._send(method, target, url, headers, content, watch=watch)
         if response.status == _UNAUTHORIZED:
@@ -274,7 +279,7 @@ class Connection:
         try:
             async with asyncio.timeout(self._options.headers_timeout_seconds):
                 if watch and self._reads_watches_itself:
-                    return await self._send_watch(target, url)
+                    return await self._send_watch(target, url, headers)
                 return await self._session(watch=watch).request(
                     method,
                     URL(target, encoded=True),
@@ -291,7 +296,7 @@ class Connection:
             waited = self._waited(error)
             raise translated(error, url, waited_seconds=waited) from error
 
-    async def _send_watch(self, target: str, url: str) -> WatchResponse:
+    async def _send_watch(self, target: str, url: str, headers: Mapping[str, str]) -> WatchResponse:
         response = WatchResponse(url, self._watches.discard)
         self._watches.add(response)
         try:
@@ -299,7 +304,7 @@ class Connection:
                 response,
                 target,
                 url,
-                {**_common_headers(), **await self._config.credentials.headers()},
+                {**_common_headers(), **headers, **await self._config.credentials.headers()},
                 context=self._ssl,
                 server_name=self._config.tls_server_name,
                 connect_timeout_seconds=self._options.connect_timeout_seconds,

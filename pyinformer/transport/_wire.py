@@ -26,6 +26,7 @@ class Wire(Protocol):
         watch: bool,
         what: str = "",
         deadline_seconds: float | None = None,
+        accept: str = "",
     ) -> AbstractAsyncContextManager[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream."""
         ...
