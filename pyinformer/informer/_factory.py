@@ -32,6 +32,7 @@ from pyinformer.informer._scope import (
     Selector,
     SharingKind,
     call_site,
+    check_audit_period,
     check_same_settings,
 )
 from pyinformer.informer._shared_informer import SharedInformer
@@ -61,6 +62,9 @@ class SharedInformerFactory(Closable):
         options: how the server is talked to.
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
+        audit_period_seconds: the mean time between audits of each informer, which compare its cache
+            with the server, half of it more or less; 0 for none. It bounds how long an event that
+            was lost stays unseen; half an hour is usual.
         mutation_detector: watches over what informers share; with it given, over all of them,
             else over those with `sharing="decoded"`.
 
@@ -75,9 +79,11 @@ class SharedInformerFactory(Closable):
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
+        check_audit_period(audit_period_seconds)
         if not hasattr(cluster, "list_watch"):
             reason = "is the Cluster of `async with pyinformer.connect() as cluster`"
             raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")
@@ -88,6 +94,7 @@ class SharedInformerFactory(Closable):
         self.mutation_detector: MutationDetector = mutation_detector or MutationDetector()
         """Watches over what the informers share."""
         self._grace_seconds = grace_seconds
+        self._audit_period = audit_period_seconds
         self._shared: dict[Scope, tuple[SharedInformer[Any], str]] = {}
         self._informers: list[SharedInformer[Any]] = []
         self._removed: list[SharedInformer[Any]] = []  # whose abandoned handlers still run
@@ -116,6 +123,7 @@ class SharedInformerFactory(Closable):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        audit_period_seconds: float | None = None,
         private: bool = False,
     ) -> SharedInformer[None]: ...
     @overload
@@ -132,6 +140,7 @@ class SharedInformerFactory(Closable):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        audit_period_seconds: float | None = None,
         private: bool = False,
     ) -> SharedInformer[VW]: ...
     def informer(
@@ -147,6 +156,7 @@ class SharedInformerFactory(Closable):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        audit_period_seconds: float | None = None,
         private: bool = False,
     ) -> SharedInformer[Any]:
         """Return the informer of a resource in a scope, and make it if there is none yet.
@@ -164,6 +174,8 @@ class SharedInformerFactory(Closable):
             transform: your change to each object before it is kept.
             queue: what stands between the wire and the cache.
             sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
+            audit_period_seconds: the mean time between audits that nobody asks for, 0 for none;
+                None takes the factory's.
             private: make one that nobody else gets.
 
         Raises:
@@ -181,6 +193,9 @@ class SharedInformerFactory(Closable):
             transform=transform,
             queue=queue,
             sharing=sharing,
+            audit_period_seconds=(
+                self._audit_period if audit_period_seconds is None else audit_period_seconds
+            ),
         )
         site = call_site()
         known, first_site = self._shared.get(scope, (None, ""))
@@ -212,6 +227,7 @@ class SharedInformerFactory(Closable):
             transform=settings.transform,
             queue=settings.queue,
             sharing=settings.sharing,
+            audit_period_seconds=settings.audit_period_seconds,
             mutation_detector=self._detector_for(settings),
             options=self._options,
             metrics=self._metrics,

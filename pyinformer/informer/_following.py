@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Generic, cast
 
 import anyio
 
-from pyinformer.apimachinery import InformerError, Journal, LifecycleError, V
-from pyinformer.audit import MutationDetector
+from pyinformer.apimachinery import InformerError, Journal, LifecycleError, V, check_seconds
+from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.informer._audience import Audience
+from pyinformer.informer._auditing import Auditor
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._distribution import Distribution, Receiver
 from pyinformer.informer._freshness import Freshness
@@ -24,7 +25,6 @@ from pyinformer.informer._scope import InformerSettings, Scope
 from pyinformer.informer._sharing import Sharing
 from pyinformer.informer._state_changes import StateChange, StateChanges
 from pyinformer.informer._status import InformerStatus
-from pyinformer.informer._sharing import Sharing
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
 from pyinformer.store import Indexer, IndexFunction, Lister
@@ -121,6 +121,17 @@ class Following(Generic[V]):
             metrics=metrics,
             on_change=self._reflector_changed,
             on_suspicion=self._suspected,
+        )
+        self._auditor = Auditor(
+            str(self.scope),
+            self._reflector.list_watch,
+            self._indexer,
+            reflector=self._reflector,
+            admission=cluster.admission,
+            options=options,
+            metrics=metrics,
+            journal=self.journal,
+            period_seconds=settings.audit_period_seconds,
         )
         self.lister: Lister[V] = Lister(
             self._indexer,
@@ -321,11 +332,39 @@ class Following(Generic[V]):
         status = self._reflector.status()
         return status.state.value, status.last_error
 
+    @property
+    def last_audit(self) -> AuditReport | None:
+        """What the newest comparison with the server has found; None before the first."""
+        return self._auditor.last_report
+
+    async def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
+        """Compare the cache with what the server had at the cache's own resource version.
+
+        Only identities are listed, in pages, and nothing is held up by it. What differs is logged
+        and repaired by a complete list, of which handlers hear as of every other. An audit waits
+        until the watch runs; one that cannot be concluded says so in its report, and why.
+
+        Args:
+            timeout_seconds: how long it may take; longer ones are inconclusive.
+
+        Raises:
+            LifecycleError: it was not started, or was closed.
+            InternalError: something inside crashed.
+            InvalidArgumentError: the timeout is no duration.
+
+        Cancellation:
+            Safe; the request is dropped, and nothing is repaired.
+        """
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._check_running()
+        return await self._auditor.audit(timeout_seconds=timeout_seconds)
+
     async def _begin(self, group: TaskGroup) -> None:
         self._freshness.open_nowait()
         self._audience.start_nowait(group)
         group.start_soon(self._sharing.run)
         await group.start(self._reflector.run)
+        group.start_soon(self._auditor.run)
 
     async def _finish(self) -> None:
         await self._audience.aclose(self._grace_seconds)
@@ -344,12 +383,14 @@ class Following(Generic[V]):
 
     def _reflector_changed(self) -> None:
         self._freshness.check_epoch()
+        self._auditor.changed_nowait()
         self._states.tell(self._reflector.state, self._reflector.status().reason)
         if self._reflector.state is ReflectorState.FAILED:
             self.settled.set()
 
     def _suspected(self, reason: str) -> None:
         """Take note that what is cached should be compared with the server."""
+        self._auditor.suspect_nowait(reason)
 
     def _ended(self, error: InformerError | None) -> None:
         self.settled.set()

@@ -23,6 +23,7 @@ from pyinformer.apimachinery import (
     LabelSelector,
     Transform,
     View,
+    check_seconds,
 )
 
 Memory: TypeAlias = Literal["raw", "strip_managed_fields"]
@@ -122,14 +123,31 @@ class InformerSettings:
     transform: Transform | None = None
     queue: QueueKind = "direct"
     sharing: SharingKind = "private"
+    audit_period_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what is none of the choices."""
+        check_audit_period(self.audit_period_seconds)
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
                 reason = f"{value!r} is none of {', '.join(choices)}"
                 raise InvalidArgumentError(name, reason)
+
+
+_LEAST_AUDIT_PERIOD_SECONDS = 1.0
+
+
+def check_audit_period(seconds: float) -> None:
+    """Refuse a period of audits that cannot work.
+
+    Raises:
+        InvalidArgumentError: it is no duration, or shorter than a second; 0 is off.
+    """
+    check_seconds("audit_period_seconds", seconds)
+    if 0 < seconds < _LEAST_AUDIT_PERIOD_SECONDS:
+        reason = f"{seconds} s is no time between audits; half an hour is usual, 0 is never"
+        raise InvalidArgumentError("audit_period_seconds", reason)
 
 
 _CHOICES = {

@@ -72,6 +72,7 @@ class SharedInformer(Startable, Following[V]):
         transform: your change to each object before it is kept.
         queue: what stands between the wire and the cache.
         sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
+        audit_period_seconds: the mean time between audits that nobody asks for; 0 for none.
         mutation_detector: watches over what is shared; one of its own if None.
         options: how the server is talked to.
         metrics: where occurrences are counted.
@@ -101,6 +102,7 @@ class SharedInformer(Startable, Following[V]):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
@@ -121,6 +123,7 @@ class SharedInformer(Startable, Following[V]):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
@@ -140,6 +143,7 @@ class SharedInformer(Startable, Following[V]):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
@@ -155,6 +159,7 @@ class SharedInformer(Startable, Following[V]):
                 transform=transform,
                 queue=queue,
                 sharing=sharing,
+                audit_period_seconds=audit_period_seconds,
             ),
             mutation_detector=mutation_detector,
             options=options,

@@ -1,0 +1,300 @@
+"""Audits: is the cache what the server had at the cache's own position? On demand, due, suspected.
+
+A moment at which the watch runs gives the cache and its position in one step; the server is asked
+for the identities of exactly that version, in pages, and both are compared while they arrive. What
+differs is named, counted and repaired by one complete list. Whatever keeps the server from such an
+answer makes the audit inconclusive, never a repair; repairs that do not help are not repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    ExponentialBackoff,
+    InformerError,
+    ResourceExpiredError,
+)
+from pyinformer.audit import AuditReport, Comparison, Difference
+from pyinformer.informer._identities import Identities
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.reflector import ReflectorOptions, ReflectorState
+from pyinformer.reflector._budget import TimeBudget
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import Journal
+    from pyinformer.reflector import Admission, ReflectorStatus
+    from pyinformer.store import Indexer
+    from pyinformer.transport import ListWatch
+
+_log = logging.getLogger(__name__)
+
+_PAGE_SIZE: Final = 500  # for those who list everything in one body: nobody waits for an audit
+_LONGEST_SECONDS: Final = 600.0  # of those that nobody asked for: two lifetimes of a page's token
+_SETTLE_SECONDS: Final = 2.0  # versions can be shared: the rest of a batch comes within that
+_LOOK_SECONDS: Final = 0.05
+_CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch brings first what was missed
+_SPACING_SECONDS: Final = 30.0  # between audits that are forced
+_ATTEMPTS: Final = 5  # of a forced audit that is inconclusive
+_REPAIRS: Final = 3
+_REPAIRS_WINDOW_SECONDS: Final = 600.0
+_FORGET_AT: Final = 1000  # differences that no list cured
+
+
+class Audited(Protocol):
+    """What an audit needs of the reflector."""
+
+    @property
+    def state(self) -> ReflectorState:
+        """What it does at this moment."""
+        ...
+
+    @property
+    def position(self) -> str:
+        """The resource version up to which every change is in the cache."""
+        ...
+
+    def status(self) -> ReflectorStatus:
+        """Return where it stands."""
+        ...
+
+    def demand_load(self, reason: str) -> None:
+        """List everything again as soon as possible."""
+        ...
+
+
+@final
+class Auditor:
+    """Compares one informer's cache with its server.
+
+    Args:
+        informer: names it in reports and logs.
+        list_watch: what it follows.
+        indexer: its cache.
+        reflector: what fills it.
+        admission: the cluster's budget for lists.
+        options: has the page size and the source of chance.
+        metrics: where differences are counted.
+        journal: is told of every audit that found something.
+        period_seconds: the mean time between audits that nobody asks for; 0 for none.
+    """
+
+    def __init__(
+        self,
+        informer: str,
+        list_watch: ListWatch,
+        indexer: Indexer[Any],
+        *,
+        reflector: Audited,
+        admission: Admission,
+        options: ReflectorOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        journal: Journal | None = None,
+        period_seconds: float = 0.0,
+    ) -> None:
+        options = options or ReflectorOptions()
+        self.last_report: AuditReport | None = None
+        """The newest report, whoever asked for it."""
+        self._informer = informer
+        self._list_watch = list_watch
+        self._indexer = indexer
+        self._reflector = reflector
+        self._admission = admission
+        self._page_size = options.page_size or _PAGE_SIZE
+        self._rng = options.rng
+        self._metrics = metrics
+        self._journal = journal
+        self._period = period_seconds
+        self._changed = anyio.Event()
+        self._suspected = anyio.Event()
+        self._suspicion = ""
+        self._repairs: deque[float] = deque(maxlen=_REPAIRS)
+        self._uncured: set[Difference] = set()
+        self._was_inconclusive = False
+
+    def changed_nowait(self) -> None:
+        """Take note that the reflector's state has changed."""
+        self._changed.set()
+
+    def suspect_nowait(self, reason: str) -> None:
+        """Have the cache audited once, soon: something was seen that should not be."""
+        self._suspicion = reason
+        self._suspected.set()
+
+    async def run(self) -> None:
+        """Audit when it is due, and after suspicions.
+
+        Cancellation:
+            The only way to end it.
+        """
+        while True:
+            cause = await self._wait_due()
+            if cause:
+                await self._audit_at_last(cause)
+                await anyio.sleep(_SPACING_SECONDS)
+            else:
+                await self._audit_unasked("due")
+
+    async def _wait_due(self) -> str:
+        """Return the suspicion, or nothing if the period is over."""
+        if self._period:
+            with anyio.move_on_after(self._period * self._rng.uniform(0.5, 1.5)) as due:
+                await self._suspected.wait()
+            if due.cancelled_caught:
+                return ""
+        else:
+            await self._suspected.wait()
+        await anyio.sleep(self._rng.uniform(*_CALM_SECONDS))
+        self._suspected = anyio.Event()
+        return self._suspicion
+
+    async def _audit_at_last(self, cause: str) -> None:
+        backoff = ExponentialBackoff(rng=self._rng)
+        now = asyncio.get_running_loop().time
+        for _ in range(_ATTEMPTS):
+            report = await self._audit_unasked(cause)
+            if report.verdict != "inconclusive" or report.repair != "none":
+                return
+            await anyio.sleep(backoff.next(now()))
+
+    async def _audit_unasked(self, cause: str) -> AuditReport:
+        report = await self.audit(cause, timeout_seconds=_LONGEST_SECONDS)
+        is_inconclusive = report.verdict == "inconclusive"
+        if is_inconclusive and not self._was_inconclusive:
+            _log.warning("%s", report, extra={"informer": self._informer})
+        self._was_inconclusive = is_inconclusive
+        return report
+
+    async def audit(self, cause: str = "asked for", *, timeout_seconds: float) -> AuditReport:
+        """Compare the cache with the server now, or as soon as the watch runs.
+
+        Returns:
+            What was found; inconclusive if it could not be found out in time.
+
+        Cancellation:
+            Safe; the request is dropped, and nothing is repaired.
+        """
+        started = asyncio.get_running_loop().time()
+        report: AuditReport | None = None
+        with anyio.move_on_after(timeout_seconds):
+            report = await self._audit(cause)
+        if report is None:
+            state = self._reflector.state.value
+            reason = f"not within {timeout_seconds:g} s; the informer is {state}"
+            report = self._inconclusive(cause, reason)
+        seconds = asyncio.get_running_loop().time() - started
+        return self._keep(replace(report, seconds=seconds))
+
+    async def _audit(self, cause: str) -> AuditReport:
+        while self._reflector.state is not ReflectorState.WATCHING:
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        # One step: the cache and the position that says what is in it.
+        position, loads = self._reflector.position, self._reflector.status().loads
+        comparison = Comparison(dict(self._indexer.snapshot()), position)
+        identities = Identities(
+            self._list_watch, comparison.take, self._admission.listing, page_size=self._page_size
+        )
+        try:
+            await identities.read(position)
+        except ResourceExpiredError as error:
+            return self._repaired(self._inconclusive(cause, str(error), position), "expired")
+        except InformerError as error:
+            return self._inconclusive(cause, str(error), position)
+        if comparison.found_any:
+            await self._settle(comparison, position)
+        report = AuditReport(
+            informer=self._informer,
+            cause=cause,
+            verdict="inconsistent" if comparison.named else "consistent",
+            position=position,
+            checked=comparison.checked,
+            missing=comparison.mismatches("missing"),
+            phantom=comparison.mismatches("phantom"),
+            stale=comparison.mismatches("stale"),
+        )
+        if comparison.named and self._reflector.status().loads != loads:
+            return self._inconclusive(cause, "everything was listed again meanwhile", position)
+        if report.is_consistent:
+            self._uncured.clear()
+            return report
+        await self._count(comparison)
+        return self._judge(report, comparison)
+
+    async def _count(self, comparison: Comparison) -> None:
+        budget = TimeBudget()
+        for kind, count in comparison.counts.items():
+            labels = {"resource": str(self._list_watch.resource), "kind": kind}
+            for number in range(count):
+                started = budget.now()
+                self._metrics.increment("informer_audit_mismatches_total", labels)
+                if budget.spend_since(started) and number + 1 < count:
+                    await budget.yield_now()
+
+    async def _settle(self, comparison: Comparison, position: str) -> None:
+        """Let the rest of a batch of one version arrive, then confirm what still differs."""
+        with anyio.move_on_after(_SETTLE_SECONDS):
+            # To be told of it would cost every event a call.
+            while self._reflector.position == position:  # noqa: ASYNC110
+                await anyio.sleep(_LOOK_SECONDS)
+        budget = TimeBudget()
+        started = budget.now()
+        for _ in comparison.settle(self._indexer.get):
+            if budget.spend_since(started):
+                await budget.yield_now()
+            started = budget.now()
+
+    def _judge(self, report: AuditReport, comparison: Comparison) -> AuditReport:
+        """Tell what was found, and have it repaired unless that has proven useless."""
+        found = set(comparison.named)
+        if comparison.names_all and found <= self._uncured:
+            reason = "a complete list has not cured these before"
+            report = replace(report, repair="withheld", reason=reason)
+        else:
+            report = self._repaired(report, f"{report.mismatches} differences")
+            if report.repair == "demanded":
+                self._remember(found)
+        extra = {"informer": self._informer, "position": report.position, "cause": report.cause}
+        _log.error("the cache differs from its server: %s", report, extra=extra)
+        return report
+
+    def _remember(self, found: set[Difference]) -> None:
+        if len(self._uncured) > _FORGET_AT:
+            self._uncured.clear()
+        self._uncured |= found
+
+    def _repaired(self, report: AuditReport, why: str) -> AuditReport:
+        """Have everything listed again, unless that happens too often."""
+        now = asyncio.get_running_loop().time()
+        is_full = len(self._repairs) == _REPAIRS
+        if is_full and now - self._repairs[0] < _REPAIRS_WINDOW_SECONDS:
+            minutes = _REPAIRS_WINDOW_SECONDS / 60
+            reason = f"{_REPAIRS} repairs within {minutes:g} minutes; {report.reason}".rstrip("; ")
+            return replace(report, repair="withheld", reason=reason)
+        self._repairs.append(now)
+        self._reflector.demand_load(f"the audit at {report.position} found: {why}")
+        return replace(report, repair="demanded")
+
+    def _inconclusive(self, cause: str, reason: str, position: str = "") -> AuditReport:
+        return AuditReport(
+            informer=self._informer,
+            cause=cause,
+            verdict="inconclusive",
+            position=position,
+            checked=0,
+            reason=reason,
+        )
+
+    def _keep(self, report: AuditReport) -> AuditReport:
+        labels = {"resource": str(self._list_watch.resource), "verdict": report.verdict}
+        self._metrics.increment("informer_audits_total", labels)
+        if self._journal is not None and not report.is_consistent:
+            self._journal.note(f"audit: {report}")
+        self.last_report = report
+        return report

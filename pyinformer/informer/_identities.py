@@ -1,0 +1,124 @@
+"""What a server lists at exactly one resource version: identities only, page by page.
+
+Pages enter as they arrive; each item's key, uid and version leave as soon as it is complete, so
+that nothing is held. A server that answers at another version is found out by the first page that
+says so, and everything that was handed on before it counts for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from pyinformer.apimachinery import InvalidObjectError, ProtocolError, object_key
+from pyinformer.reflector._budget import TimeBudget
+from pyinformer.transport import ListMetadata, ListSplitter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer.reflector import ListingSlot
+    from pyinformer.transport import ListWatch
+
+_PAUSE_SECONDS: Final = 0.02  # between two pages: nobody waits for an audit, others do for the loop
+
+
+class _Meta(Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Item(Struct, frozen=True, gc=False):
+    metadata: _Meta
+
+
+_decode = msgspec.json.Decoder(_Item).decode
+
+
+@final
+class Identities:
+    """Reads the identities of everything in a scope.
+
+    Args:
+        list_watch: the scope.
+        take: is told key, uid and resource version of each item.
+        listing: asks for a place among the lists that run.
+        page_size: items per page.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListWatch,
+        take: Callable[[str, str, str], None],
+        listing: Callable[[], AbstractAsyncContextManager[ListingSlot]],
+        *,
+        page_size: int,
+    ) -> None:
+        self._list_watch = list_watch
+        self._what = f"audit {list_watch.resource}"
+        self._take = take
+        self._listing = listing
+        self._page_size = page_size
+
+    async def read(self, position: str) -> None:
+        """List everything as it was at a resource version.
+
+        Raises:
+            ProtocolError: the server cannot answer for this version, or not consistently.
+            InformerError: it refused, or could not be reached.
+
+        Cancellation:
+            Safe; the request is dropped.
+        """
+        token = ""
+        seen: set[str] = set()
+        while True:
+            page = await self._page(position, token)
+            if page.resource_version != position:
+                found = page.resource_version[:40]
+                reason = f"it was asked for {position} exactly, and answered at {found}"
+                raise ProtocolError(self._what, reason)
+            token = page.continue_token
+            if not token:
+                break
+            if token in seen:
+                reason = "a page is followed by itself, or by one before it"
+                raise ProtocolError(self._what, reason)
+            seen.add(token)
+            await anyio.sleep(_PAUSE_SECONDS)
+        if page.remaining_item_count:
+            reason = f"it ends {page.remaining_item_count} items early"
+            raise ProtocolError(self._what, reason)
+
+    async def _page(self, position: str, token: str) -> ListMetadata:
+        splitter = ListSplitter(self._on_item, what=self._what, verify=False)
+        budget = TimeBudget()
+        async with (
+            self._listing() as place,
+            self._list_watch.list(
+                resource_version="" if token else position,
+                resource_version_match="" if token else "Exact",
+                limit=self._page_size,
+                continue_token=token,
+                metadata_only=True,
+            ) as body,
+        ):
+            while chunk := await body.read():
+                place.progress()
+                started = budget.now()
+                splitter.feed(chunk)
+                if budget.spend_since(started):
+                    await budget.yield_now()
+        return splitter.finish()
+
+    def _on_item(self, data: bytes, start: int, end: int) -> None:
+        meta = _decode(memoryview(data)[start:end]).metadata
+        if not meta.name:
+            raise InvalidObjectError(self._what, "an item without a name")
+        self._take(object_key(meta.namespace, meta.name), meta.uid, meta.resource_version)
