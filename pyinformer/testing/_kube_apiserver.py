@@ -64,7 +64,7 @@ class KubeAPIServer(ObjectCalls):
 
     Construction starts nothing; `start()` or `with` does. After `stop()` it can be started again,
     with fresh data. The calls that read and write objects are synchronous and usable from any
-    thread; with several replicas they ask the first that runs.
+    thread; with several replicas they ask the first that is ready.
 
     Attributes:
         token: the administrator's bearer token.

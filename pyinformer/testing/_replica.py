@@ -31,6 +31,7 @@ class Replica:
     ) -> None:
         self.port = port
         self.program: Program | None = None
+        self.was_ready: bool = False
         self._group = group
         self._executable = executable
         self._name = "kube-apiserver" if not number else f"kube-apiserver-{number + 1}"
@@ -39,8 +40,8 @@ class Replica:
 
     @property
     def is_up(self) -> bool:
-        """Whether its process runs; it may not be ready yet."""
-        return self.program is not None and self.program.is_running
+        """Whether its process runs and has been ready."""
+        return self.program is not None and self.program.is_running and self.was_ready
 
     @property
     def ca_file(self) -> Path:
@@ -71,6 +72,7 @@ class Replica:
 
     def kill(self) -> None:
         """Send SIGKILL, and close the connections of its clients. Idempotent."""
+        self.was_ready = False
         if self.program is not None:
             self.program.kill()
         self.close_connections()
@@ -83,6 +85,7 @@ class Replica:
             return False  # it has not written its certificate, or not all of it
         except InformerError:
             return False
+        self.was_ready = True
         return True
 
     def admin(self) -> SyncClient:

@@ -10,6 +10,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
+from pyinformer.apimachinery import TooManyRequestsError
+from pyinformer.testing._polling import poll
 from tests.integration.objects import changed
 
 if TYPE_CHECKING:
@@ -58,12 +60,20 @@ class Writer:
         Args:
             created: what `created` was when the server was saved.
         """
-        kind = self._kind
-        there = self._api.list(kind.api_version, kind.plural, self._namespace)
+        there: list[JSONObject] = []
+        assert poll(lambda: self._take_over(there), timeout_seconds=30)
         # What the server makes by itself (kube-root-ca.crt) has no tier.
         ours = [obj for obj in there if "tier" in obj["metadata"].get("labels", {})]
         self.live = {obj["metadata"]["name"]: obj for obj in ours}
         self.created = created
+
+    def _take_over(self, there: list[JSONObject]) -> bool:
+        kind = self._kind
+        try:
+            there[:] = self._api.list(kind.api_version, kind.plural, self._namespace)
+        except TooManyRequestsError:
+            return False  # a real server says that it is ready before its custom resources are
+        return True
 
     def _create_new(self) -> None:
         self.created += 1

@@ -1,0 +1,259 @@
+"""A clean hour: rolling restarts of two kube-apiservers, and not one false alarm.
+
+Six informers follow three kinds, two selectors and expiring Events through one address behind which
+two servers share an etcd, while writers write and one server after the other is killed. All
+safeguards look on, and none has a reason to act: no regressions, no verifies, no mismatches, no
+resets, and no list but the first loads and those after a 410.
+
+`PYINFORMER_SOAK_MINUTES=60 python -m pytest -s -m real tests/integration/test_clean_hour.py` is the
+hour; without the variable it takes two minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer.testing import KubeAPIServer, StaticToken
+from tests.integration.asked import USER, Asked, audit_flags
+from tests.integration.following import Followed, follow
+from tests.integration.history import Versions
+from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET
+from tests.integration.proxy import proxying
+from tests.integration.servers import RealServer
+from tests.integration.workload import SELECTED, Writer, together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pyinformer.apimachinery import JSONObject
+
+MINUTES = float(os.environ.get("PYINFORMER_SOAK_MINUTES", "2"))
+RESTARTS = 4  # in a short run; an hour has one every three minutes
+LONGEST_PERIOD_SECONDS = 180.0
+TOKEN = "the-token-of-the-informers"
+KINDS = (CONFIG_MAPS, SECRETS, WIDGET)
+FILL = 60
+PAUSE_SECONDS = 0.2
+EVENT_TTL_SECONDS = 60.0  # six at a time; etcd ends those of one lease in one revision
+EVENTS_PERIOD_SECONDS = 5.0
+ALARMS = ("rv_regressions", "rv_malformed", "verif", "mismatch", "lineage_resets", "mass_deletes")
+
+
+class Figures:
+    """Metrics that only count; every informer of the run shares them."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def increment(self, name: str, labels: Mapping[str, str]) -> None:
+        """Count an occurrence."""
+        rest = ",".join(value for label, value in sorted(labels.items()) if label != "resource")
+        self.counts[f"{name} {rest}".strip()] += 1
+
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Leave it."""
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Leave it."""
+
+    def alarms(self) -> dict[str, int]:
+        """Return what should not have been counted at all."""
+        found = self.counts.items()
+        return {name: count for name, count in found if any(word in name for word in ALARMS)}
+
+    @property
+    def expired(self) -> int:
+        """How often a watch was answered with a 410."""
+        return sum(n for name, n in self.counts.items() if "watch_errors" in name and "410" in name)
+
+
+class Traffic:
+    """What goes on meanwhile; every part has a thread."""
+
+    def __init__(self, server: RealServer, namespace: str, versions: Versions) -> None:
+        self.server = server
+        self.namespace = namespace
+        self.writers = [Writer(server, kind, namespace, versions) for kind in KINDS]
+        self.restarts = 0
+        self.events = 0
+        self._stop = threading.Event()
+        self._between_writes = [threading.Lock() for _ in range(len(KINDS) + 1)]
+
+    def run(self, seconds: float) -> None:
+        """Wait until it is over."""
+        self._stop.wait(seconds)
+        self._stop.set()
+
+    def stop(self) -> None:
+        """End all of it."""
+        self._stop.set()
+
+    def write(self, writer: Writer, lock: threading.Lock) -> None:
+        """Write at random."""
+        while not self._stop.wait(PAUSE_SECONDS):
+            with lock:
+                writer.churn(creates=0, others=1)
+            if len(writer.live) < FILL:
+                with lock:
+                    writer.fill(1)
+
+    def tell(self, lock: threading.Lock) -> None:
+        """Make Events, six at once."""
+        while not self._stop.wait(EVENTS_PERIOD_SECONDS):
+            for _ in range(6):
+                with lock:
+                    self.server.api.create(_event(f"e{self.events}", self.namespace))
+                self.events += 1
+
+    def restart_in_turn(self, period_seconds: float) -> None:
+        """Kill one server after the other, never amid a write: its outcome would be unknown."""
+        api = self.server.api
+        assert isinstance(api, KubeAPIServer)
+        while not self._stop.wait(period_seconds):
+            replica = self.restarts % len(api.ports)
+            for lock in self._between_writes:
+                lock.acquire()
+            try:
+                api.kill(replica)
+            finally:
+                for lock in self._between_writes:
+                    lock.release()
+            api.restart(replica)
+            self.restarts += 1
+
+    async def rage(self, seconds: float) -> None:
+        """Do all of it at once."""
+        period = min(LONGEST_PERIOD_SECONDS, seconds / (RESTARTS + 1))
+        *locks, last = self._between_writes
+        async with anyio.create_task_group() as group:
+            try:
+                for writer, lock in zip(self.writers, locks, strict=True):
+                    group.start_soon(asyncio.to_thread, self.write, writer, lock)
+                group.start_soon(asyncio.to_thread, self.tell, last)
+                group.start_soon(asyncio.to_thread, self.restart_in_turn, period)
+                await asyncio.to_thread(self.run, seconds)
+            finally:
+                self.stop()
+
+
+def _event(name: str, namespace: str) -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "name": "none", "namespace": namespace},
+        "reason": "Suite",
+        "type": "Normal",
+    }
+
+
+@pytest.fixture
+def audit_folder(tmp_path: Path) -> Path:
+    """Where both servers write down what they are asked."""
+    return tmp_path
+
+
+@pytest.fixture
+def server(kube_apiserver_build: bool, audit_folder: Path) -> Iterator[RealServer]:
+    """Two kube-apiservers on one etcd."""
+    with KubeAPIServer(
+        build=kube_apiserver_build,
+        replicas=2,
+        tokens=[StaticToken(TOKEN, USER, ("system:masters",))],
+        event_ttl_seconds=EVENT_TTL_SECONDS,
+        extra_args=audit_flags(audit_folder),
+    ) as api:
+        yield RealServer(api)
+        api.close_connections()
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(MINUTES * 60 + 600)
+async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
+    server: RealServer, audit_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then caches and handlers are what the server has, and every version seen was written."""
+    api = server.api
+    assert isinstance(api, KubeAPIServer)
+    server.serve_widgets()
+    namespace, versions, figures = server.namespace(), Versions(), Figures()
+    traffic = Traffic(server, namespace, versions)
+    asked = Asked(api, audit_folder)
+    async with (
+        proxying(*api.ports) as proxy,
+        server.connect(url=proxy.url, token=TOKEN) as cluster,
+        pyinformer.SharedInformerFactory(cluster, metrics=figures) as factory,
+    ):
+        followed = _informers(factory, namespace)
+        await together(partial(writer.fill, FILL) for writer in traffic.writers)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=60)
+        await traffic.rage(MINUTES * 60)
+        *lasting, events = followed
+        for one in lasting:
+            await one.settle(server, versions=versions)
+        await events.knows(0, timeout_seconds=EVENT_TTL_SECONDS * 3)
+        await events.settle(server)
+        loads = sum(one.loads for one in followed)
+        lineage = cluster.lineage.status()
+
+    counts, expired = asked.counts(), figures.expired
+    _print({
+        "minutes": MINUTES,
+        "restarts": traffic.restarts,
+        "writes": len(versions),
+        "Events": traffic.events,
+        "handler calls": sum(len(one.history.events) for one in followed),
+        "informers": len(followed),
+        "loads": loads,
+        "410s": expired,
+        "asked": dict(counts),
+        "counted": dict(figures.counts),
+        "lineage": lineage,
+    })  # fmt: skip
+    assert figures.alarms() == {}
+    assert lineage.resets == 0
+    assert counts["verify"] == counts["audit"] == 0
+    assert loads == len(followed) + expired
+    # A server that is killed amid a load has been asked all the same.
+    assert 0 <= counts["load"] + counts["watch-list"] - loads <= traffic.restarts * len(followed)
+    assert traffic.restarts >= min(RESTARTS - 1, MINUTES)
+    ours = [one for one in caplog.records if one.name.startswith("pyinformer")]
+    assert [one.getMessage() for one in ours if one.levelno >= logging.ERROR] == []
+
+
+def _informers(factory: pyinformer.SharedInformerFactory, namespace: str) -> list[Followed]:
+    scopes = [(kind.api_version, kind.plural, None, None) for kind in KINDS]
+    return [
+        follow(
+            factory,
+            api_version,
+            plural,
+            namespaces=namespace,
+            label_selector=labels,
+            field_selector=fields,
+        )
+        for api_version, plural, labels, fields in (
+            *scopes,
+            ("v1", "configmaps", SELECTED, None),
+            ("v1", "secrets", None, "type=Opaque"),
+            ("v1", "events", None, None),
+        )
+    ]
+
+
+def _print(figures: Mapping[str, object]) -> None:
+    lines = [f"  {name}: {value}" for name, value in figures.items()]
+    print("\n".join(("\nThe clean hour:", *lines)))  # noqa: T201 - the figures of this run
