@@ -94,6 +94,11 @@ class Alarms:
         """How many requests the breaker holds."""
         return len(self._breaker)
 
+    @property
+    def aside(self) -> int:
+        """How many of these are not in the queue."""
+        return self._breaker.aside
+
     def wait_seconds(self, request: Request, now: float) -> float:
         """Return how long a hot key has to wait before its next start."""
         return self._hot.wait_seconds(request, now)

@@ -210,7 +210,7 @@ class Engine(Generic[V]):
             Not to be cancelled: its owner shields it, and its two times bound it.
         """
         await self._slots.stop()
-        self._dropped_held = self._alarms.held
+        self._dropped_held = self._alarms.aside
         dropped = self.queue.statistics().dropped + self._dropped_held
         if dropped:
             _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)

@@ -81,6 +81,11 @@ class StormBreaker:
         """Count the requests that are held."""
         return len(self._held)
 
+    @property
+    def aside(self) -> int:
+        """How many of them are here only; the one that may try next is in the queue, too."""
+        return len(self._held) - (self._probe in self._held)
+
     def open(self) -> bool:
         """Hold from now on; return whether it did not before."""
         self._good = 0

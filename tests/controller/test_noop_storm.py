@@ -1,0 +1,248 @@
+"""A storm of writes in vain in a running controller, on virtual time: scene 1.5 in small.
+
+The writes are told by the context's writer, as the Cluster does it, so no server is needed; what a
+Cluster tells is tested in tests/cluster/test_writer.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer import LOW_PRIORITY, InvalidArgumentError, Reason, Request, Result
+from pyinformer.cluster._writer import CURRENT_WRITER
+from tests.controller.running import Said, options, running
+from tests.virtual_time import elapse
+
+if TYPE_CHECKING:
+    from pyinformer import Controller
+
+pytestmark = pytest.mark.virtual_time
+
+_OBJECTS = 13_000
+_WORK_SECONDS = 0.001
+
+
+class Buggy:
+    """A reconcile whose comparison never becomes equal, until it is mended."""
+
+    def __init__(self, *, work_seconds: float = _WORK_SECONDS) -> None:
+        self.seen = Counter[str]()
+        self.times: list[tuple[float, str]] = []
+        self.is_mended = False
+        self.changes = set[str]()
+        self.again: Result | None = None
+        self._work_seconds = work_seconds
+
+    @property
+    def writes(self) -> int:
+        """How many writes it has made in vain."""
+        return sum(self.seen.values())
+
+    async def __call__(self, request: Request, obj: object) -> Result | None:
+        """Work a while, and write.
+
+        Cancellation:
+            Safe.
+        """
+        await elapse(self._work_seconds)
+        self.times.append((asyncio.get_running_loop().time(), str(request)))
+        if not self.is_mended:
+            self.seen[str(request)] += 1
+            tell(changed=str(request) in self.changes)
+        return self.again
+
+
+def tell(*, changed: bool) -> None:
+    """Be the cluster that has carried out a write."""
+    writer = CURRENT_WRITER.get()
+    assert writer is not None
+    writer.wrote(changed=changed)
+
+
+def storm(said: Said, objects: int) -> None:
+    """Remind of every object at once."""
+    for number in range(objects):
+        said.say(f"default/{number}", priority=LOW_PRIORITY)
+
+
+def held(controller: Controller[None]) -> int:
+    """Return how many requests the breaker holds."""
+    return controller.status().noop_writes.held
+
+
+async def test_a_storm_of_writes_in_vain_is_one_error_and_a_flag(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    buggy = Buggy()
+    async with running(buggy) as (controller, said):
+        storm(said, 19)
+        await elapse(1.0)
+        assert not controller.status().noop_writes.is_storm
+        storm(said, 2_000)
+        await elapse(3.0)
+        found = controller.status().noop_writes
+        assert (found.is_storm, found.noops, found.ratio) == (True, 2_019, 1.0)
+        assert (found.breaker, found.held, len(found.top)) == ("off", 0, 10)
+        await elapse(100.0)
+        assert not controller.status().noop_writes.is_storm
+    errors = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert "100 % of its newest writes changed nothing, 20 so far" in errors[0].message
+
+
+async def test_the_breaker_stops_the_storm_and_a_real_event_passes_at_full_speed() -> None:
+    buggy = Buggy()
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        storm(said, _OBJECTS)
+        await elapse(1.0)
+        at = asyncio.get_running_loop().time()
+        said.say("default/12000", resource_version="7")
+        said.say("other/a", resource_version="8")
+        await elapse(0.1)
+        started = {key: time - at for time, key in buggy.times if time > at}
+        assert started.keys() >= {"default/12000", "other/a"}
+        assert all(wait < 0.1 for wait in started.values())
+        await elapse(8.9)
+        assert buggy.writes <= 20 + 2 + 10
+        found = controller.status().noop_writes
+        assert found.breaker == "open"
+        assert found.held + len(buggy.seen) == _OBJECTS + 1
+
+
+async def test_without_the_breaker_a_real_event_waits_for_nobody_but_the_one_in_work() -> None:
+    buggy = Buggy()
+    async with running(buggy) as (_, said):
+        storm(said, 3_000)
+        await elapse(1.0)
+        at = asyncio.get_running_loop().time()
+        said.say("default/2000", resource_version="7")
+        await elapse(0.01)
+        assert next(time for time, key in buggy.times if key == "default/2000") - at < 0.1
+        await elapse(30.0)
+    assert len(buggy.seen) == 3_000
+
+
+async def test_the_breaker_lets_go_by_itself_when_the_storm_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="pyinformer.controller")
+    buggy = Buggy()
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        storm(said, 1_000)
+        await elapse(10.0)
+        assert held(controller) > 900
+        buggy.is_mended = True
+        await elapse(5.0)
+        found = controller.status().noop_writes
+        assert (found.breaker, found.held) == ("closed", 0)
+        assert {key for _, key in buggy.times} == {f"default/{n}" for n in range(1_000)}
+        await elapse(60.0)
+        said.say("default/1")
+        await elapse(1.0)
+        assert not controller.status().noop_writes.is_storm
+    told = [one.message for one in caplog.records if "controller c: " in one.message]
+    assert sum("holds its requests" in one for one in told) == 1
+    assert sum("lets go of" in one for one in told) == 1
+    assert sum("is over after" in one for one in told) == 1
+
+
+async def test_while_it_lasts_every_held_object_has_its_turn() -> None:
+    buggy = Buggy()
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        storm(said, 300)
+        await elapse(400.0)
+        assert held(controller) == 0
+    assert set(buggy.seen) == {f"default/{n}" for n in range(300)}
+
+
+async def test_reminders_of_what_is_held_neither_add_up_nor_push_it_back() -> None:
+    buggy = Buggy()
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        for _ in range(20):
+            storm(said, 100)
+            await elapse(1.0)
+        assert held(controller) <= 100
+        assert buggy.writes <= 20 + 20
+        await elapse(100.0)
+    assert len(buggy.seen) == 100
+
+
+async def test_a_key_that_comes_back_only_to_write_in_vain_is_held_and_its_events_pass() -> None:
+    buggy = Buggy()
+    buggy.again = Result(0.05)
+    async with running(buggy, noop_breaker=True, hot_loop_limit=0) as (controller, said):
+        said.say("default/a")
+        await elapse(10.0)
+        assert buggy.writes <= 20 + 11
+        before = buggy.writes
+        for version in range(10):
+            said.say("default/a", resource_version=str(version))
+            await elapse(0.01)
+        assert buggy.writes == before + 10
+        assert controller.status().noop_writes.top == (("default/a", buggy.writes),)
+
+
+async def test_low_requests_whose_writes_change_something_are_not_held() -> None:
+    buggy = Buggy()
+    buggy.changes = {f"default/{n}" for n in range(2_000)}
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        storm(said, 2_000)
+        await elapse(3.0)
+        assert controller.status().noop_writes.held_total == 0
+    assert len(buggy.seen) == 2_000
+
+
+async def test_a_reminder_after_an_event_does_not_make_the_event_wait() -> None:
+    """However many reminders follow: that something happened is not forgotten."""
+    buggy = Buggy(work_seconds=0.5)
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        for _ in range(21):
+            said.say("default/a")
+            await elapse(0.6)
+        said.say("default/b")
+        assert controller.status().noop_writes.is_storm
+        said.say("default/a", resource_version="7")
+        for _ in range(20):
+            assert said.enqueue is not None
+            said.enqueue(Request("default/a"), Reason("said", "resync", "default/a"), priority=-1)
+        await elapse(1.2)
+        assert buggy.times[-1][1] == "default/a"
+
+
+async def test_what_is_held_when_the_controller_is_closed_counts_as_dropped() -> None:
+    buggy = Buggy()
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        storm(said, 500)
+        await elapse(1.0)
+    done = len(buggy.seen)
+    assert controller.status().dropped + done == 500
+
+
+async def test_writes_outside_of_a_reconcile_are_nobodys() -> None:
+    buggy = Buggy()
+    async with running(buggy) as (_, said):
+        said.say("default/a")
+        await elapse(1.0)
+        assert CURRENT_WRITER.get() is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        pytest.param("noop_write_ratio", 0.0, id="ratio-0"),
+        pytest.param("noop_write_ratio", 1.1, id="ratio-above-1"),
+        pytest.param("noop_write_ratio", float("nan"), id="ratio-nan"),
+        pytest.param("noop_writes_per_second", -1.0, id="rate-negative"),
+        pytest.param("noop_writes_per_second", float("inf"), id="rate-endless"),
+        pytest.param("noop_breaker_probe_seconds", 0.0, id="probe-0"),
+        pytest.param("noop_breaker_probe_seconds", float("inf"), id="probe-endless"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused_by_name(setting: str, value: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=setting):
+        options(**{setting: value})
