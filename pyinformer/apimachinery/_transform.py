@@ -32,7 +32,7 @@ class BytesTransform(Struct, frozen=True):
 Transform: TypeAlias = Callable[[JSONObject], JSONObject] | BytesTransform
 """Takes the object as a dict of its own and returns the dict to keep; or a BytesTransform."""
 
-_IDENTITY = ("namespace", "name", "uid", "resourceVersion")
+_IDENTITY = frozenset({"namespace", "name", "uid", "resourceVersion"})
 
 
 def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
@@ -41,8 +41,7 @@ def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
     try:
         original = decode_object(raw, "the object to transform")
         changed = _call(transform, raw)
-        _impose_identity(original, changed)
-        return encode(changed), ""
+        return encode(_with_identity(original, changed)), ""
     except Exception as error:  # noqa: BLE001 - user code; its failure must not lose the object
         # Errors of users quote what they were given, and this text is kept and shown.
         words = "" if hides_content(str(original.get("kind"))) else f": {error}"
@@ -59,15 +58,14 @@ def _call(transform: Transform, raw: bytes) -> JSONObject:
     return changed
 
 
-def _impose_identity(original: JSONObject, changed: JSONObject) -> None:
-    """A transform cannot make an object look like another one."""
-    changed["apiVersion"], changed["kind"] = original["apiVersion"], original["kind"]
-    metadata = changed.setdefault("metadata", {})
+def _with_identity(original: JSONObject, changed: JSONObject) -> JSONObject:
+    """Return what a transform made, as the object that it is; what the user has is not touched."""
+    metadata = changed.get("metadata", {})
     if not isinstance(metadata, dict):
         reason = f"must leave metadata a dict, not {type(metadata).__name__}"
         raise InvalidTypeError("transform", reason)
-    for field in _IDENTITY:
-        if field in original["metadata"]:
-            metadata[field] = original["metadata"][field]
-        else:
-            metadata.pop(field, None)
+    known = original["metadata"]
+    identity = {name: known[name] for name in known if name in _IDENTITY}
+    others = {name: metadata[name] for name in metadata if name not in _IDENTITY - identity.keys()}
+    kept = {"apiVersion": original["apiVersion"], "kind": original["kind"]}
+    return {**changed, **kept, "metadata": {**others, **identity}}
