@@ -1,19 +1,22 @@
-"""Fixtures for tests that need an API server: `apiserver` and `kube_apiserver`.
+"""Fixtures for tests that need an API server, and a watch over what tests share.
 
 In go an option, an ini value or a variable that allows the real server to be built; out come
-servers. All of it is synchronous, so it works beside any plugin for asynchronous tests, and nothing
-of the library is imported before a fixture is used.
+servers: `apiserver` and `kube_apiserver`. Mutation detectors debug during each test, and the test
+that changed a shared object fails. All of it is synchronous, so it works beside any plugin for
+asynchronous tests, and nothing of the library is imported before a fixture or a test does.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
+    from pyinformer.audit import DebugSession
     from pyinformer.testing import APIServer, KubeAPIServer
 
 _OPTION: Final = "--pyinformer-build-kube-apiserver"
@@ -22,13 +25,77 @@ _VARIABLE: Final = "PYINFORMER_BUILD_KUBE_APISERVER"
 _HELP: Final = (
     "build a real kube-apiserver and etcd for the kube_apiserver fixture if none is found"
 )
+_DETECTOR_INI: Final = "pyinformer_mutation_detector"
+_DETECTOR_HELP: Final = (
+    "'debug' (default) fails tests that change objects of an informer with sharing='decoded';"
+    " 'off' leaves detectors as the program configures them"
+)
+_session: Final = pytest.StashKey["DebugSession"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option and the ini value that allow a build."""
+    """Declare the option and the ini values."""
     group = parser.getgroup("pyinformer")
     group.addoption(_OPTION, action="store_true", default=False, help=_HELP)
     parser.addini(_INI, type="bool", default=False, help=_HELP)
+    parser.addini(_DETECTOR_INI, type="string", default="debug", help=_DETECTOR_HELP)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a mode that is none, before the first test runs.
+
+    Raises:
+        pytest.UsageError: the ini value is neither `debug` nor `off`.
+    """
+    mode = config.getini(_DETECTOR_INI)
+    if mode not in {"debug", "off"}:
+        message = f"{_DETECTOR_INI}: {mode!r} is neither 'debug' nor 'off'"
+        raise pytest.UsageError(message)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave detectors that are made from now on alone."""
+    session = config.stash.get(_session, None)
+    if session is not None:
+        session.close()
+        del config.stash[_session]
+
+
+def _debugging(config: pytest.Config) -> DebugSession | None:
+    """Return the session's watch; None while nobody has imported the library, or if it is off."""
+    if config.getini(_DETECTOR_INI) == "off" or "pyinformer.audit" not in sys.modules:
+        return None
+    if _session not in config.stash:
+        from pyinformer.audit import DebugSession
+
+        config.stash[_session] = DebugSession()
+    return config.stash[_session]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Debug what fixtures make, too."""
+    _debugging(item.config)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail the test during which a shared object was changed in place."""
+    session = _debugging(item.config)
+    if session is not None:
+        session.take()  # what a fixture did is not this test's
+    try:
+        result = yield
+    except Exception as error:
+        for mutation in () if session is None else session.take():
+            error.add_note(f"pyinformer: {mutation}")
+        raise
+    found = () if session is None else session.take()
+    if found:
+        lines = "\n".join(f"- {mutation}" for mutation in found)
+        pytest.fail(f"this test changed what readers of a cache share:\n{lines}", pytrace=False)
+    return result
 
 
 @pytest.fixture(scope="session")
