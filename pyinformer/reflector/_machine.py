@@ -7,7 +7,7 @@ everything again. Every repetition passes the backoff, so no server answer makes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer.apimachinery import (
     APIStatusError,
@@ -27,6 +27,8 @@ from pyinformer.reflector._frames import ListBehindError
 from pyinformer.reflector._state import (
     Breach,
     Command,
+    Discover,
+    Discovered,
     Follow,
     Halt,
     Input,
@@ -95,7 +97,7 @@ class ReflectorMachine:
         watch_list: WatchListMemory,
         use_watch_list: bool = True,
         on_suspicion: Callable[[str], None] = lambda _: None,
-        relax: Callable[[str], bool] = lambda _: False,
+        relax: Callable[[Literal["per_object", "opaque"]], bool] = lambda _: False,
     ) -> None:
         self.state = ReflectorState.NEW
         self.reason = ""
@@ -153,6 +155,8 @@ class ReflectorMachine:
                 return self._on_watch_broken(happened, now)
             case WatchSilent() | Proved() | ProofFailed() | Verified():
                 return self._on_doubt(happened, now)
+            case Discovered():
+                return self._on_discovered(happened, now)
         raise InternalError(f"the reflector was told {happened!r}")
 
     def progressed(self) -> None:
@@ -270,7 +274,21 @@ class ReflectorMachine:
         return self._wait(error, now, Watch())
 
     def _retry_load(self, error: InformerError, now: float) -> Command:
+        if isinstance(error, NotFoundError):
+            self.last_error, self.reason = error, str(error)
+            self.attempts += 1
+            self.state = ReflectorState.ABSENT
+            return Discover()
         return self._wait(error, now, self._load(now))
+
+    def _on_discovered(self, happened: Discovered, now: float) -> Command:
+        if happened.is_served:  # a 404 of a lagging replica, say, or it is back
+            command = self._pause(now, self._load(now), self.reason)
+        else:
+            self._next = Discover()
+            command = Sleep(happened.ask_again_seconds)
+        self.state = ReflectorState.ABSENT
+        return command
 
     def _on_watch_ended(self, happened: WatchEnded, now: float) -> Command:
         self._watches_since_load += 1
@@ -414,8 +432,6 @@ class ReflectorMachine:
         command = self._pause(now, then, str(error), asked, was_useful=was_useful)
         if isinstance(error, ForbiddenError):
             self.state = ReflectorState.FORBIDDEN
-        elif isinstance(error, NotFoundError):
-            self.state = ReflectorState.ABSENT
         return command
 
     def _pause(

@@ -11,7 +11,7 @@ import logging
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, Literal, cast, final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -30,14 +30,19 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector._admission import Admission
+from pyinformer.reflector._conformance import is_built_in
 from pyinformer.reflector._guard import Guard, GuardStatistics
 from pyinformer.reflector._lineage import Lineage
 from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._machine import ReflectorMachine
 from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._presence import AbsencePolicy, Finding, Presence, ask_discovery
+from pyinformer.reflector._quarantine import Quarantine, StaleObject
 from pyinformer.reflector._state import (
     Command,
+    Discover,
+    Discovered,
     Halt,
     Input,
     Load,
@@ -107,6 +112,7 @@ class Reflector(Generic[V]):
         strip_managed_fields: leave `metadata.managedFields` out of what the sink gets.
         transform: the user's change to each object.
         options: how the server is talked to.
+        absent: what it means that the resource is not served.
         watch_list_memory: shared by the reflectors of one connection.
         lineage: the history behind the connection, shared likewise.
         admission: the budgets of the connection, shared likewise.
@@ -128,6 +134,7 @@ class Reflector(Generic[V]):
         strip_managed_fields: bool = True,
         transform: Transform | None = None,
         options: ReflectorOptions | None = None,
+        absent: AbsencePolicy = "wait",
         watch_list_memory: WatchListMemory | None = None,
         lineage: Lineage | None = None,
         admission: Admission | None = None,
@@ -151,19 +158,26 @@ class Reflector(Generic[V]):
         # Events expire together: etcd deletes all keys of a lease in one revision.
         expiring = resource.resource == "events" and resource.group in {"", "events.k8s.io"}
         self._guard = guard = Guard(metrics=metrics, resource=str(resource), resume_before=expiring)
+        self._quarantine: Quarantine[V] = Quarantine(
+            str(resource), sink.get, lambda: guard.count("undecodable", "kept")
+        )
         self._codec: ObjectCodec[V] = ObjectCodec(
             resource,
             view=projection,
             strip_managed_fields=strip_managed_fields,
             transform=transform,
-            on_problem=lambda _: guard.count("undecodable", "kept"),
+            on_problem=self._quarantine.notice,
         )
+        if self._options.order != "auto":
+            guard.use_order(self._options.order)
         self._machine = ReflectorMachine(
             backoff=ExponentialBackoff(rng=self._options.rng),
             watch_list=watch_list_memory or WatchListMemory(),
             use_watch_list=self._options.use_watch_list,
             on_suspicion=self._suspect,
+            relax=self._relax,
         )
+        self._presence = Presence(str(resource), absent)
         self._lineage = lineage or Lineage()
         self._admission = admission or Admission()
         self._liveness = Liveness()
@@ -171,7 +185,9 @@ class Reflector(Generic[V]):
         self._is_cut_off = False
         self._interruptible: anyio.CancelScope | None = None
         self._generation = 0
-        self._loader = Loader(list_watch, self._codec, guard, sink, self._options)
+        self._loader = Loader(
+            list_watch, self._codec, guard, sink, self._options, note=self.journal.note
+        )
         self._watching: Watching[V] = Watching(
             list_watch,
             self._codec,
@@ -203,6 +219,26 @@ class Reflector(Generic[V]):
     def has_buried(self, key: str, uid: str) -> bool:
         """Tell whether a deletion of this object was applied, as far as is remembered."""
         return self._guard.has_buried(key, uid)
+
+    def last_good(self, key: str) -> StaleObject[V] | None:
+        """Return the last state of an object that could be read, if the cached one cannot.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Returns:
+            None if what is cached is good, or gone, or was never good as far as is remembered.
+        """
+        return self._quarantine.last_good(key)
+
+    def quarantined(self) -> tuple[str, ...]:
+        """Return the keys whose cached objects cannot be read as asked; of many, the latest."""
+        return self._quarantine.keys()
+
+    @property
+    def fails_sync(self) -> bool:
+        """Whether waiting for a first list is in vain: the resource is required, and not served."""
+        return self._presence.fails_sync
 
     def status(self) -> ReflectorStatus:
         """Return where it stands."""
@@ -297,6 +333,16 @@ class Reflector(Generic[V]):
             self._is_cut_off = False
             _log.info("%s is followed again", resource)
 
+    def _relax(self, order: Literal["per_object", "opaque"]) -> bool:
+        """Compare versions less strictly, if the resource may be an aggregated API's."""
+        allowed = self._options.order == "auto" and not is_built_in(self._codec.resource.group)
+        if order == "per_object":
+            allowed = allowed and self._guard.sees_no_order()
+        if allowed:
+            self.journal.note(f"resource versions are compared by the order {order} from now on")
+            self._guard.use_order(order)
+        return allowed
+
     def _suspect(self, reason: str) -> None:
         self.journal.note(f"what is cached is in doubt: {reason}")
         if self._on_suspicion is not None:
@@ -330,6 +376,8 @@ class Reflector(Generic[V]):
                 return await self._prove()
             case Verify(key):
                 return await self._verify(key)
+            case Discover():
+                return await self._discover()
             case Halt(error):
                 facts = self._facts(error)
                 _log.error("the reflector of %(resource)s gave up: %(error)s", facts, extra=facts)
@@ -355,9 +403,13 @@ class Reflector(Generic[V]):
                 self._loader.on_progress = slot.progress
                 body = await stack.enter_async_context(self._watching.open(initial=True))
                 opened = True
-                splitter, rest = await self._loader.load_initial_events(body)
+                found = await self._loader.load_initial_events(body)
                 slot.release()
                 loaded = True
+                if found is None:  # a list took its place, and is ahead of this stream
+                    self._loaded(LoadMode.PAGED)
+                    return Loaded(LoadMode.PAGED)
+                splitter, rest = found
                 self._loaded(LoadMode.WATCH_LIST)
                 self._machine.step(Loaded(LoadMode.WATCH_LIST), self._now())
                 self._changed()
@@ -372,11 +424,22 @@ class Reflector(Generic[V]):
             return LoadFailed(LoadMode.WATCH_LIST, self._named(error), established=opened)
 
     async def _watch(self) -> Input:
+        if not self._guard.can_resume:
+            return await self._poll()
         try:
             with anyio.CancelScope() as self._interruptible:
                 return await self._watching.watch()
         except Exception as error:  # noqa: BLE001 - the loop goes on
             return WatchFailed(self._named(error), established=False)
+        return _INTERRUPTED
+
+    async def _poll(self) -> Input:
+        """Wait and list again: there is no position from which a watch could go on."""
+        self._machine.connected()
+        self._changed()
+        with anyio.CancelScope() as self._interruptible:
+            await anyio.sleep(self._options.poll_seconds)
+        self._machine.demand_load("the list has no version to watch from")
         return _INTERRUPTED
 
     def _begin_load(self) -> None:
@@ -385,7 +448,9 @@ class Reflector(Generic[V]):
         self._loader.distrust = self._machine.distrust
 
     def _loaded(self, mode: LoadMode) -> None:
+        self._presence.loaded()
         self._liveness.last_proof_at = self._now()
+        self._quarantine.sweep()
         self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
         broke = self._loader.broke
         if broke and self._generation == self._lineage.generation:
@@ -410,6 +475,21 @@ class Reflector(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop goes on
             return Verified(self._named(error))
         return Verified()
+
+    async def _discover(self) -> Input:
+        presence, asked_at = self._presence, self._now()
+        presence.not_found()
+        self._changed()
+        try:
+            is_served = await ask_discovery(self.list_watch)
+            finding = presence.answered(is_served, asked_at)
+            if finding is Finding.EMPTY:
+                self.journal.note("discovery lacks the resource: what was cached is let go")
+                await self._loader.take_absence()
+            return Discovered(finding is Finding.SERVED, presence.ask_again_seconds)
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self.journal.note(f"discovery would not tell: {self._named(error)}")
+            return Discovered(is_served=False, ask_again_seconds=presence.ask_again_seconds)
 
     def _named(self, error: Exception) -> InformerError:
         """Return an error of ours as it is, and anything else as the bug that it is."""

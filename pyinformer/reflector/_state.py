@@ -80,7 +80,12 @@ class Verify(Struct, frozen=True):
     key: str
 
 
-Command: TypeAlias = Load | Follow | Watch | Sleep | Halt | Prove | Verify
+@final
+class Discover(Struct, frozen=True):
+    """Command: ask whether the resource is served, after a 404."""
+
+
+Command: TypeAlias = Load | Follow | Watch | Sleep | Halt | Prove | Verify | Discover
 
 
 @final
@@ -186,6 +191,15 @@ class Woke(Struct, frozen=True):
     """Input: the delay is over."""
 
 
+@final
+class Discovered(Struct, frozen=True):
+    """Input: whether the resource is served."""
+
+    is_served: bool
+    """False also if the server would not tell."""
+    ask_again_seconds: float = 0.0
+
+
 Input: TypeAlias = (
     Loaded
     | LoadFailed
@@ -196,5 +210,6 @@ Input: TypeAlias = (
     | Proved
     | ProofFailed
     | Verified
+    | Discovered
     | Woke
 )

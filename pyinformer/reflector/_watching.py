@@ -17,7 +17,6 @@ from pyinformer.apimachinery import (
     InformerError,
     InternalError,
     KubeObject,
-    LineTooLongError,
     V,
 )
 from pyinformer.reflector._budget import TimeBudget
@@ -25,7 +24,6 @@ from pyinformer.reflector._follower import Follower
 from pyinformer.reflector._frames import StreamBroken
 from pyinformer.reflector._idle import IdleTimer
 from pyinformer.reflector._state import (
-    Breach,
     Input,
     WatchBroken,
     WatchEnded,
@@ -165,7 +163,9 @@ class Watching(Generic[V]):
         return any(at is not None and at > began_at for at in heard)
 
     def _splitter(self) -> LineSplitter:
-        return LineSplitter(_nowhere, what=f"watch {self._codec.resource}")
+        limit = self._options.max_object_bytes
+        what = f"watch {self._codec.resource}"
+        return LineSplitter(_nowhere, max_line_bytes=limit, what=what)
 
     def follower(self) -> Follower[V]:
         """Return what applies the lines of one watch."""
@@ -175,7 +175,7 @@ class Watching(Generic[V]):
 
     async def _follow_one(self, body: Body, splitter: LineSplitter, rest: list[bytes]) -> Input:
         follower = self.follower()
-        splitter.redirect(follower.on_line)
+        splitter.redirect(follower.on_line, follower.on_oversized)
         self._guard.connected()
         started, asked_for = self._now(), self._timeout_seconds
         try:
@@ -185,9 +185,6 @@ class Watching(Generic[V]):
                 return WatchSilent(self._options.silence_seconds)
         except StreamBroken as broken:
             return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
-        except LineTooLongError as error:
-            self._guard.count("unknown_events")
-            return WatchBroken(Breach.UNREADABLE, error, b"too long")
         except InformerError as error:
             if isinstance(error, APIStatusError):
                 self._guard.count("watch_errors", str(error.status), label="code")
@@ -236,8 +233,16 @@ class Watching(Generic[V]):
         def on_item(data: bytes, start: int, end: int) -> None:
             found.append(self._codec.decode(data, start, end))
 
-        what = f"list {self._codec.resource}"
-        splitter = ListSplitter(on_item, what=what, verify=False)
+        def on_oversized(head: bytes, size_bytes: int) -> None:
+            found.append(self._codec.decode_head(head, size_bytes))
+
+        splitter = ListSplitter(
+            on_item,
+            what=f"list {self._codec.resource}",
+            verify=False,
+            max_item_bytes=self._options.max_object_bytes,
+            on_oversized=on_oversized,
+        )
         async with self._list_watch.only(key).list() as body:
             while chunk := await body.read():
                 splitter.feed(chunk)

@@ -22,6 +22,8 @@ from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.reflector._machine import ReflectorMachine
 from pyinformer.reflector._state import (
     Command,
+    Discover,
+    Discovered,
     Input,
     Load,
     Loaded,
@@ -94,6 +96,8 @@ class Bench:
     ) -> Command:
         """Take what happened, be told to wait, wait, and return what is to be done then."""
         command = self.step(happened)
+        if command == Discover():
+            command = self.step(Discovered(is_served=True))
         assert isinstance(command, Sleep)
         assert at_least <= command.seconds <= below
         assert self.machine.state in PAUSED

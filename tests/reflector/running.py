@@ -125,10 +125,22 @@ def listed(server: APIServer, api_version: str = "v1", plural: str = "pods") -> 
     return {f"{meta['namespace']}/{meta['name']}": meta["resourceVersion"] for meta in metas}
 
 
+def is_load(request: RequestRecord) -> bool:
+    """Tell a list of everything from one that proves or looks at a single object."""
+    named = "metadata.name=" in request.query.get("fieldSelector", "")
+    return request.verb == "list" and request.query.get("limit") != "1" and not named
+
+
 def verbs(server: APIServer, plural: str = "pods") -> list[str]:
-    """Return the verbs of all requests so far; a watch-list is one of them."""
+    """Return the verbs of all requests so far; a watch-list is one of them, a proof another."""
     asked = [request for request in server.requests if request.resource == plural]
-    return ["watch-list" if is_watch_list(one) else one.verb for one in asked]
+    return [_verb(one) for one in asked]
+
+
+def _verb(request: RequestRecord) -> str:
+    if is_watch_list(request):
+        return "watch-list"
+    return request.verb if request.verb != "list" or is_load(request) else "look"
 
 
 def watches(server: APIServer) -> list[str]:

@@ -8,6 +8,8 @@ from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._frames import ListBehindError
 from pyinformer.reflector._state import (
     Breach,
+    Discover,
+    Discovered,
     Loaded,
     LoadFailed,
     LoadMode,
@@ -222,6 +224,20 @@ def test_an_absent_resource_stays_absent_until_it_is_loaded() -> None:
     assert bench.state() is ReflectorState.ABSENT
     assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
     assert bench.state() is ReflectorState.WATCHING
+
+
+def test_an_absent_resource_is_looked_for_by_discovery_and_not_by_lists() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
+    for _ in range(3):
+        command = bench.step(Discovered(is_served=False, ask_again_seconds=10.0))
+        assert command == Sleep(10.0)
+        assert bench.state() is ReflectorState.ABSENT
+        assert bench.step(Woke()) == Discover()
+    command = bench.step(Discovered(is_served=True))
+    assert isinstance(command, Sleep)
+    assert bench.step(Woke()) == PAGED
 
 
 def test_what_is_refused_again_and_again_is_asked_for_once_a_minute() -> None:
