@@ -8,14 +8,18 @@ from pyinformer.reflector._admission import (
 )
 from pyinformer.reflector._guard import Guard, GuardStatistics
 from pyinformer.reflector._lineage import Lineage, LineageStatus
+from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._presence import AbsencePolicy
 from pyinformer.reflector._proof import Fresh, look
+from pyinformer.reflector._quarantine import StaleObject
 from pyinformer.reflector._reflector import Reflector, ReflectorStatus
 from pyinformer.reflector._sink import Sink
 from pyinformer.reflector._state import ReflectorState
 from pyinformer.reflector._watch_list_memory import WatchListMemory
 
 __all__ = [
+    "AbsencePolicy",
     "Admission",
     "AdmissionOptions",
     "AdmissionStatistics",
@@ -25,11 +29,13 @@ __all__ = [
     "Lineage",
     "LineageStatus",
     "ListingSlot",
+    "MassDeletePolicy",
     "Reflector",
     "ReflectorOptions",
     "ReflectorState",
     "ReflectorStatus",
     "Sink",
+    "StaleObject",
     "WatchListMemory",
     "look",
 ]

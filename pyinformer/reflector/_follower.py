@@ -18,7 +18,7 @@ from pyinformer.apimachinery import (
     Updated,
     V,
 )
-from pyinformer.reflector._frames import StreamBroken, decode_any
+from pyinformer.reflector._frames import StreamBroken, decode_any, decode_oversized
 from pyinformer.reflector._ruling import Suspicion, Verdict
 from pyinformer.reflector._state import Breach
 from pyinformer.transport import (
@@ -111,13 +111,7 @@ class Follower(Generic[V]):
         except ProtocolError as error:
             raise self._unreadable(error, line) from error
         if kind in {ADDED, MODIFIED, DELETED}:
-            judge = self._delete if kind == DELETED else self._change
-            tally = self._guard.tally
-            tally.event_type = kind
-            judge(self._decode(body, first, last, line))
-            tally.event_type = (
-                MODIFIED  # the usual line sets nothing; `connected` does after a break
-            )
+            self._take(kind, self._decode(body, first, last, line))
         elif kind == BOOKMARK:
             self._bookmark(body, first, last)
         elif kind == ERROR:
@@ -125,6 +119,27 @@ class Follower(Generic[V]):
         else:
             what = f"an event of the unknown type {kind[:40]!r}"
             raise self._unreadable(ProtocolError("watch", what), line)
+
+    def on_oversized(self, head: bytes, size_bytes: int) -> None:
+        """Take a line over the limit by its first bytes: its object has a problem, no more.
+
+        Raises:
+            StreamBroken: they do not tell what the line is, or it cannot be applied.
+        """
+        try:
+            kind, obj = decode_oversized(self._codec, head, size_bytes)
+        except (InvalidObjectError, ProtocolError) as error:
+            raise self._unreadable(error, head) from error
+        if kind not in {ADDED, MODIFIED, DELETED}:
+            what = f"an event of the type {kind[:40]!r} and of {size_bytes} bytes"
+            raise self._unreadable(ProtocolError("watch", what), head)
+        self._take(kind, obj)
+
+    def _take(self, kind: str, obj: KubeObject[V]) -> None:
+        tally = self._guard.tally
+        tally.event_type = kind
+        (self._delete if kind == DELETED else self._change)(obj)
+        tally.event_type = MODIFIED  # the usual line sets nothing; `connected` does after a break
 
     def _decode(self, body: bytes, first: int, last: int, line: bytes) -> KubeObject[V]:
         try:

@@ -12,7 +12,7 @@ from pyinformer.apimachinery import (
     ProtocolError,
     V,
 )
-from pyinformer.transport import read_frame_slowly
+from pyinformer.transport import read_frame_head, read_frame_slowly
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import ObjectCodec
@@ -48,4 +48,22 @@ def decode_any(codec: ObjectCodec[V], line: bytes) -> KubeObject[V]:
     return codec.decode(data, start, end)
 
 
-__all__ = ["InvalidObjectError", "ListBehindError", "StreamBroken", "decode_any"]
+def decode_oversized(
+    codec: ObjectCodec[V], head: bytes, size_bytes: int
+) -> tuple[str, KubeObject[V]]:
+    """Tell the type of an event that is too long, and what its head has of its object.
+
+    Raises:
+        ProtocolError, InvalidObjectError: the head does not tell.
+    """
+    kind, start = read_frame_head(head)
+    return kind, codec.decode_head(head[start:], size_bytes - start - 1)
+
+
+__all__ = [
+    "InvalidObjectError",
+    "ListBehindError",
+    "StreamBroken",
+    "decode_any",
+    "decode_oversized",
+]

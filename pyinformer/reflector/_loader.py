@@ -2,36 +2,57 @@
 
 A list is read page by page and item by item as it arrives; a watch-list is read up to its end
 bookmark. Either way the whole is checked first, then handed to the sink in short steps, and then
-becomes the guard's position.
+becomes the guard's position. What would delete too much is held back until a second list, on a
+connection of its own, has said how it is; that one is believed.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
 
-from pyinformer.apimachinery import ListInconsistentError, ProtocolError, V, older
+from pyinformer.apimachinery import (
+    InformerError,
+    ListInconsistentError,
+    ProtocolError,
+    V,
+    older,
+)
 from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._frames import ListBehindError
+from pyinformer.reflector._mass_delete import is_mass_delete
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import ObjectCodec
+    from pyinformer.apimachinery import KubeObject, ObjectCodec
     from pyinformer.reflector._guard import Guard
     from pyinformer.reflector._options import ReflectorOptions
     from pyinformer.reflector._sink import Sink
     from pyinformer.transport import Body, ListWatch
 
+_log = logging.getLogger(__name__)
+_SLICE = 2048  # keys per step; a step stays far below the time budget
 _RESCHEDULE_SHARE = 1 / 30  # moving a deadline costs more than an event: once a second at 30 s
 
 
 @final
 class Loader(Generic[V]):
-    """Loads one resource in one scope into a sink."""
+    """Loads one resource in one scope into a sink.
+
+    Args:
+        list_watch: the resource and the scope.
+        codec: decodes the objects.
+        guard: takes the position, and counts.
+        sink: takes what exists.
+        options: how the server is talked to.
+        note: hears of what is rare, in words.
+    """
 
     def __init__(
         self,
@@ -40,12 +61,15 @@ class Loader(Generic[V]):
         guard: Guard,
         sink: Sink[V],
         options: ReflectorOptions,
+        *,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._list_watch = list_watch
         self._codec = codec
         self._guard = guard
         self._sink = sink
         self._options = options
+        self._note = note
         self.pages = 0
         """Pages of the current list that were read completely."""
         self.distrust = False
@@ -56,7 +80,7 @@ class Loader(Generic[V]):
         """Is called when a piece of a load has arrived."""
 
     async def load_list(self, mode: LoadMode) -> None:
-        """List everything and hand it to the sink.
+        """List everything and hand it to the sink; list again if it would delete too much.
 
         Raises:
             InformerError: the list could not be read, or contradicts itself.
@@ -65,9 +89,16 @@ class Loader(Generic[V]):
             Safe; before the list is complete, the sink does not hear of it.
         """
         self.pages = 0
-        snapshot = Snapshot(self._codec, self._sink, self._guard)
+        found = await self._list(mode)
+        if await self._is_mass_delete(found):
+            found = await self._ask_again(found, mode)
+        await self._take_over(found)
+
+    async def _list(self, mode: LoadMode, own_seconds: float | None = None) -> Snapshot[V]:
+        """List everything, on connections of its own if they get so many seconds."""
+        snapshot = Snapshot(self._codec, self._sink, self._guard, distrust=self.distrust)
         limit = self._options.page_size if mode is LoadMode.PAGED else 0
-        page = await self._read_page(snapshot, limit, "")
+        page = await self._read_page(snapshot, limit, "", own_seconds)
         first = page.resource_version
         seen: set[str] = set()
         while page.continue_token:
@@ -77,30 +108,42 @@ class Loader(Generic[V]):
                 reason = "a page is followed by itself, or by one before it"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
             seen.add(token)
-            page = await self._read_page(snapshot, limit, token)
+            page = await self._read_page(snapshot, limit, token, own_seconds)
             if page.resource_version != first:
                 reason = f"its pages are at {first} and at {page.resource_version}"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
         if page.remaining_item_count:
             reason = f"it ends {page.remaining_item_count} items early"
             raise ListInconsistentError(f"list {self._codec.resource}", reason)
-        await self._take_over(snapshot, first)
+        self._complete(snapshot, first)
+        return snapshot
 
-    async def _read_page(self, snapshot: Snapshot[V], limit: int, token: str) -> ListMetadata:
+    async def _read_page(
+        self, snapshot: Snapshot[V], limit: int, token: str, own_seconds: float | None
+    ) -> ListMetadata:
         def on_item(data: bytes, start: int, end: int) -> None:
             if self._codec.gvk is None:
                 snapshot.on_list_kind(splitter.kind)
             snapshot.on_item(data, start, end)
+
+        def on_oversized(head: bytes, size_bytes: int) -> None:
+            snapshot.on_list_kind(splitter.kind)
+            snapshot.on_oversized_item(head, size_bytes)
 
         splitter = ListSplitter(
             on_item,
             what=f"list {self._codec.resource}",
             verify=False,  # the codec decodes every item to its end
             on_invalid=snapshot.on_invalid_item,
+            max_item_bytes=self._options.max_object_bytes,
+            on_oversized=on_oversized,
         )
         anything = self._options.consistency == "any" and not self._guard.position and not token
         async with self._list_watch.list(
-            resource_version="0" if anything else "", limit=limit, continue_token=token
+            resource_version="0" if anything else "",
+            limit=limit,
+            continue_token=token,
+            own_connection_seconds=own_seconds,
         ) as body:
             await self._feed(body, splitter)
         page = splitter.finish()
@@ -123,12 +166,13 @@ class Loader(Generic[V]):
             reason = f"the server answered with {found} where a list of {expected} was expected"
             raise ProtocolError(f"list {self._codec.resource}", reason)
 
-    async def load_initial_events(self, body: Body) -> tuple[LineSplitter, list[bytes]]:
+    async def load_initial_events(self, body: Body) -> tuple[LineSplitter, list[bytes]] | None:
         """Read a watch-list up to its end bookmark and hand what exists to the sink.
 
         Returns:
             What goes on with the watch: the splitter, with the start of a line in it perhaps, and
-            the lines that arrived behind the bookmark.
+            the lines that arrived behind the bookmark. None if it would have deleted too much, and
+            a list was loaded in its place: the position is that list's, ahead of this stream.
 
         Raises:
             InformerError: the stream cannot be read, ends early, or never says that it is complete.
@@ -136,8 +180,13 @@ class Loader(Generic[V]):
         Cancellation:
             Safe; before the end bookmark, the sink does not hear of it.
         """
-        snapshot = Snapshot(self._codec, self._sink, self._guard)
-        splitter = LineSplitter(snapshot.on_line, what=f"watch-list {self._codec.resource}")
+        snapshot = Snapshot(self._codec, self._sink, self._guard, distrust=self.distrust)
+        splitter = LineSplitter(
+            snapshot.on_line,
+            max_line_bytes=self._options.max_object_bytes,
+            what=f"watch-list {self._codec.resource}",
+            on_oversized=snapshot.on_oversized_line,
+        )
         with (
             anyio.move_on_after(self._options.initial_events_total_seconds),
             anyio.move_on_after(self._options.initial_events_idle_seconds) as idle,
@@ -147,7 +196,11 @@ class Loader(Generic[V]):
         if version is None:
             what = f"watch-list {self._codec.resource}"
             raise ListInconsistentError(what, "the server never said that it is complete")
-        await self._take_over(snapshot, version)
+        self._complete(snapshot, version)
+        if await self._is_mass_delete(snapshot):
+            await self._take_over(await self._ask_again(snapshot, LoadMode.PAGED))
+            return None
+        await self._take_over(snapshot)
         return splitter, snapshot.rest
 
     async def _read_initial_events(
@@ -171,18 +224,109 @@ class Loader(Generic[V]):
             if budget.spend_since(started):
                 await budget.yield_now()
 
-    async def _take_over(self, snapshot: Snapshot[V], resource_version: str) -> None:
-        objects = snapshot.complete(resource_version)
+    async def take_absence(self) -> None:
+        """Hand an empty list to the sink: the resource was proven not to be served.
+
+        The position stays; the next load has its own.
+
+        Cancellation:
+            Safe; either the sink heard of it or it did not.
+        """
+        cached = sum(1 for _ in self._sink.keys())  # noqa: SIM118 - a sink is no mapping
+        facts = {"resource": str(self._codec.resource), "gone": cached}
+        if is_mass_delete(cached, cached, self._options.mass_delete):
+            self._guard.count("mass_deletes", "confirmed")  # by discovery, asked twice
+            _log.error(
+                "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
+            )
+        self._note(f"not served any more: {cached} cached objects are deleted")
+        await self._replace({}, self._guard.position or "0")
+
+    def _complete(self, snapshot: Snapshot[V], resource_version: str) -> None:
+        snapshot.complete(resource_version)
         before = self._guard.position
         if before and not self.distrust and older(resource_version, before):
             reason = f"it is at {resource_version}, behind the position {before}"
             raise ListBehindError(f"list {self._codec.resource}", reason)
+
+    async def _is_mass_delete(self, snapshot: Snapshot[V]) -> bool:
+        cached, gone = await self._count_gone(snapshot)
+        if not is_mass_delete(cached, gone, self._options.mass_delete):
+            return False
+        facts = self._facts(snapshot, cached=cached, gone=gone)
+        self._guard.count("mass_deletes", "held")
+        self._note(f"a load would delete {gone} of {cached} cached objects: asking again")
+        _log.error(
+            "%(resource)s: a list would delete %(gone)d of %(cached)d cached objects; it is held"
+            " back until a second one, on another connection, has said how it is",
+            facts,
+            extra=facts,
+        )
+        return True
+
+    async def _count_gone(self, snapshot: Snapshot[V]) -> tuple[int, int]:
+        """Count what is cached, and what of it a load lacks."""
+        if self._options.mass_delete is None:
+            return 0, 0
+        budget = TimeBudget()
+        started, objects = budget.now(), snapshot.objects
+        keys = list(self._sink.keys())
+        rest, gone = iter(keys), 0
+        while some := list(islice(rest, _SLICE)):
+            gone += sum(key not in objects for key in some)
+            if budget.spend_since(started):
+                await budget.yield_now()
+            started = budget.now()
+        return len(keys), gone
+
+    async def _ask_again(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
+        """Ask for the list that decides; what is held back takes no effect."""
+        seconds = self._options.initial_events_total_seconds
+        try:
+            found = await self._list(mode, seconds)
+        except InformerError as error:
+            facts = self._facts(held, error=str(error))
+            self._guard.count("mass_deletes", "unconfirmed")
+            _log.error(
+                "%(resource)s: the second list failed, so nothing is deleted, and the load begins"
+                " anew: %(error)s",
+                facts,
+                extra=facts,
+            )
+            raise
+        cached, gone = await self._count_gone(found)
+        confirmed = is_mass_delete(cached, gone, self._options.mass_delete)
+        action = "confirmed" if confirmed else "averted"
+        facts = self._facts(found, cached=cached, gone=gone, action=action)
+        self._guard.count("mass_deletes", action)
+        self._note(f"the mass deletion is {action}: {gone} of {cached} cached objects are gone")
+        _log.error(
+            "%(resource)s: the mass deletion is %(action)s by the second list, which is believed:"
+            " %(gone)d of %(cached)d cached objects are gone",
+            facts,
+            extra=facts,
+        )
+        return found
+
+    def _facts(self, snapshot: Snapshot[V], **more: object) -> dict[str, object]:
+        return {
+            "resource": str(self._codec.resource),
+            "list_at": snapshot.resource_version,
+            "position": self._guard.position,
+            **more,
+        }
+
+    async def _replace(self, objects: dict[str, KubeObject[V]], resource_version: str) -> None:
         budget = TimeBudget()
         started = budget.now()
         for _ in self._sink.replace_nowait(objects, resource_version):
             if budget.spend_since(started):
                 await budget.yield_now()
             started = budget.now()
+
+    async def _take_over(self, snapshot: Snapshot[V]) -> None:
+        resource_version = snapshot.resource_version or ""  # it is complete, and has one
+        await self._replace(snapshot.objects, resource_version)
         self.broke = ""
         new_epoch = self._guard.loaded(
             resource_version, rewound=snapshot.rewound, broken=self.distrust

@@ -20,7 +20,7 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.reflector._frames import decode_any
+from pyinformer.reflector._frames import decode_any, decode_oversized
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -30,6 +30,7 @@ from pyinformer.transport import (
     read_bookmark,
     read_error,
     read_frame,
+    read_frame_head,
 )
 
 if TYPE_CHECKING:
@@ -108,6 +109,31 @@ class Snapshot(Generic[V]):
         """Skip an item that cannot be identified, and say so."""
         del data, start, end  # contents can be secrets
         self._skip(error)
+
+    def on_oversized_item(self, head: bytes, size_bytes: int) -> None:
+        """Take an item over the limit by its first bytes, or skip it."""
+        try:
+            self._add(self._codec.decode_head(head, size_bytes))
+        except InvalidObjectError as error:
+            self._skip(error)
+
+    def on_oversized_line(self, head: bytes, size_bytes: int) -> None:
+        """Take a line of a watch-list over the limit by its first bytes, or skip its object.
+
+        Raises:
+            ProtocolError: it is no event of an object, or stands behind the end.
+        """
+        if self.resource_version is not None:
+            raise ProtocolError("watch-list", f"a line of {size_bytes} bytes behind its end")
+        kind = read_frame_head(head)[0]
+        if kind not in {ADDED, MODIFIED, DELETED}:
+            raise ProtocolError("watch-list", f"a {kind[:40]} of {size_bytes} bytes")
+        try:
+            obj = decode_oversized(self._codec, head, size_bytes)[1]
+        except InvalidObjectError as error:
+            self._skip(error)
+            return
+        (self._remove if kind == DELETED else self._add)(obj)
 
     def on_list_kind(self, kind: str) -> None:
         """Take note of a list's kind; built-in lists leave it out of their items."""
