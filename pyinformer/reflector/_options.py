@@ -45,11 +45,6 @@ class ReflectorOptions:
     aggregator proves otherwise; what is named here is never changed."""
     poll_seconds: float = 30.0
     """How often to list where no version is given from which a watch could go on."""
-    mass_delete: MassDeletePolicy | None = field(default_factory=MassDeletePolicy)
-    """Which lists delete so much that a second one has to confirm it; None believes every list."""
-    max_object_bytes: int = MAX_LINE_BYTES
-    """Of an object of more bytes, as JSON, only the metadata is kept, with a `problem`. The default
-    is forty times what etcd takes by default."""
     rng: random.Random = field(default_factory=random.Random)
     """The source of chance."""
 

@@ -37,7 +37,6 @@ from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._machine import ReflectorMachine
 from pyinformer.reflector._options import ReflectorOptions
-from pyinformer.reflector._quarantine import Quarantine, StaleObject
 from pyinformer.reflector._presence import AbsencePolicy, Finding, Presence, ask_discovery
 from pyinformer.reflector._quarantine import Quarantine, StaleObject
 from pyinformer.reflector._state import (
@@ -240,21 +239,6 @@ class Reflector(Generic[V]):
     def fails_sync(self) -> bool:
         """Whether waiting for a first list is in vain: the resource is required, and not served."""
         return self._presence.fails_sync
-
-    def last_good(self, key: str) -> StaleObject[V] | None:
-        """Return the last state of an object that could be read, if the cached one cannot.
-
-        Args:
-            key: `namespace/name`, or `name` if cluster-scoped.
-
-        Returns:
-            None if what is cached is good, or gone, or was never good as far as is remembered.
-        """
-        return self._quarantine.last_good(key)
-
-    def quarantined(self) -> tuple[str, ...]:
-        """Return the keys whose cached objects cannot be read as asked; of many, the latest."""
-        return self._quarantine.keys()
 
     def status(self) -> ReflectorStatus:
         """Return where it stands."""
