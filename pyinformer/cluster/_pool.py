@@ -1,0 +1,367 @@
+"""Many clusters, each opened once: one that is dead, paused or slow is its own callers' affair.
+
+What enters are names; what leaves is whatever was opened for that name, an informer factory for
+example, or an error that says why there is none and when the next attempt may begin. Each cluster
+is opened and closed by a task of its own, whoever waits for it; nothing is locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    ExponentialBackoff,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LifecycleError,
+    check_seconds,
+)
+from pyinformer.cluster._cluster import Cluster
+from pyinformer.cluster._connect import connect as connect_to
+from pyinformer.cluster._pooled import (
+    Opened,
+    Pooled,
+    PooledClusterStatus,
+    bare,
+    release_frames,
+    words_of,
+)
+from pyinformer.tasks import Host, Startable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anyio.abc import TaskGroup
+
+_T = TypeVar("_T")
+
+Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
+"""Connects to the cluster of a name."""
+
+_log = logging.getLogger("pyinformer.cluster")
+
+_LAST_LOOK_SECONDS: Final = 0.1  # for saying what is missing, to somebody whose time is over
+_LAST_WORDS_SECONDS: Final = 1.0  # ready() says more about its timeout than being cut off would
+_FORGET_SECONDS: Final = 600.0  # failures that nobody asked about for so long
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPoolOptions:
+    """How patient a pool is with a cluster."""
+
+    open_timeout_seconds: float = 60.0
+    """How long opening one may take, until it is ready, however long somebody waits for it. Then
+    everything of it is closed again and the attempt has failed."""
+
+    retry_initial_seconds: float = 1.0
+    """After a first failure, the next attempt may begin after about so long; each further failure
+    in a row doubles it. Until then the pool answers at once with the cause."""
+
+    retry_max_seconds: float = 60.0
+    """The longest time between two attempts."""
+
+    close_timeout_seconds: float = 30.0
+    """How long closing one may take before it is cut off."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for option in fields(self):
+            value = getattr(self, option.name)
+            check_seconds(option.name, value)
+            if not value:
+                raise InvalidArgumentError(option.name, f"{value} is not above 0")
+        if self.retry_max_seconds < self.retry_initial_seconds:
+            reason = f"{self.retry_max_seconds} is below retry_initial_seconds"
+            raise InvalidArgumentError("retry_max_seconds", reason)
+
+
+@final
+class ClusterPool(Startable, Generic[_T]):
+    """Opens clusters by name when they are first asked for, and keeps them open.
+
+        @asynccontextmanager
+        async def follow(cluster):
+            async with SharedInformerFactory(cluster) as factory:
+                factory.informer("v1", "pods")
+                await factory.start()
+                yield factory
+
+        async def synced(factory, timeout_seconds):
+            await factory.wait_for_cache_sync(timeout_seconds=timeout_seconds)
+
+        async with ClusterPool(follow, ready=synced) as pool:
+            factory = await pool.get("prod", timeout_seconds=5.0)
+
+    However many ask for a cluster, it is opened once, and goes on being opened when one of them
+    loses patience or is cancelled. A cluster that cannot be opened is closed again, and tried
+    again no sooner than its backoff allows, when somebody asks. Clusters know nothing of each
+    other. It belongs to the event loop that entered it.
+
+    Args:
+        open: makes of a Cluster what `get` returns; entered and left in one task.
+        connect: connects to the cluster of a name; None takes the name for a context of the
+            kubeconfig.
+        ready: waits for at most so many seconds until what `open` made can be used, and raises
+            what is missing; with 0 seconds it only looks. None: it can be used at once.
+        options: how patient the pool is.
+        rng: the source of chance.
+
+    Raises:
+        InvalidTypeError: something that cannot be called as it would be.
+    """
+
+    def __init__(
+        self,
+        open: Callable[[Cluster], AbstractAsyncContextManager[_T]],  # noqa: A002 - what it does
+        *,
+        connect: Connect | None = None,
+        ready: Callable[[_T, float], Awaitable[object]] | None = None,
+        options: ClusterPoolOptions | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        _check_functions({"open": open, "connect": connect, "ready": ready})
+        self._open = open
+        self._connect = connect or _context_of
+        self._ready = ready
+        self._options = options or ClusterPoolOptions()
+        self._rng = rng or random.Random()
+        self._members: dict[str, Pooled[_T]] = {}
+        self._host = Host("the cluster pool")
+        self._is_closed = False
+        self._now: Callable[[], float] = float  # the loop's, once it runs
+
+    async def start(self) -> None:
+        """Start; no cluster is opened yet.
+
+        Raises:
+            LifecycleError: it was started before.
+
+        Cancellation:
+            Safe.
+        """
+        self._now = asyncio.get_running_loop().time
+        await self._host.start()
+
+    async def get(self, name: str, *, timeout_seconds: float = 30.0) -> _T:
+        """Return what was opened for a cluster, and open it if nobody has yet.
+
+        Args:
+            name: which cluster.
+            timeout_seconds: how long to wait; 0 looks once. The cluster goes on being opened.
+
+        Returns:
+            What `open` made of it. It belongs to the pool, which closes it.
+
+        Raises:
+            ClusterUnavailableError: it cannot be opened, or not in time: names the cause. At once
+                if the last attempt failed and the next one may not begin yet.
+            LifecycleError: the pool was not started, or is closed.
+            InvalidArgumentError: no name, or no duration.
+
+        Cancellation:
+            Safe; the cluster goes on being opened for others.
+        """
+        check_seconds("timeout_seconds", timeout_seconds)
+        if not name:
+            raise InvalidArgumentError("name", "an empty text names no cluster")
+        started = self._now()
+        while True:
+            member, opened = self._look(name, started)
+            if opened is not None:
+                return opened.value
+            left = started + timeout_seconds - self._now()
+            if left <= 0:
+                break
+            await self._wait(member, left)
+        cause = await self._last_look(member)
+        now = self._now()
+        raise member.unavailable(now, waited_seconds=now - started, cause=cause)
+
+    def _look(self, name: str, started: float) -> tuple[Pooled[_T], Opened[_T] | None]:
+        """Return a cluster, and what was opened for it, and begin to open it if nobody has."""
+        group = self._running()
+        now = self._now()
+        member = self._members.get(name) or self._new_member(name, now)
+        if member.state == "open":
+            return member, member.opened
+        if member.state == "failed":
+            if now < member.retry_at:
+                raise member.unavailable(now, waited_seconds=now - started)
+            member.begin(now)
+            group.start_soon(self._keep, member)
+        return member, None
+
+    def _running(self) -> TaskGroup:
+        if self._is_closed:
+            raise LifecycleError("the cluster pool is closed: make a new one")
+        return self._host.task_group
+
+    def _new_member(self, name: str, now: float) -> Pooled[_T]:
+        for other in tuple(self._members.values()):
+            if other.state == "failed" and now - other.retry_at > _FORGET_SECONDS:
+                del self._members[other.name]
+        backoff = ExponentialBackoff(
+            initial_seconds=self._options.retry_initial_seconds,
+            max_seconds=self._options.retry_max_seconds,
+            reset_after_seconds=math.inf,  # success resets it; impatience does not
+            rng=self._rng,
+        )
+        member = self._members[name] = Pooled(name, backoff, now)
+        return member
+
+    async def _wait(self, member: Pooled[_T], seconds: float) -> None:
+        """Wait for a change of its state, but no longer than this."""
+        member.waiters += 1
+        try:
+            with anyio.move_on_after(seconds):
+                await member.changed.wait()
+        finally:
+            member.waiters -= 1
+
+    async def _last_look(self, member: Pooled[_T]) -> BaseException | None:
+        """Return what is missing, if what was opened can say so."""
+        opened = member.opened
+        if opened is None or self._ready is None:
+            return None
+        with anyio.move_on_after(_LAST_LOOK_SECONDS):
+            try:
+                await self._ready(opened.value, 0.0)
+            except Exception as error:  # noqa: BLE001 - the user's; it is the answer
+                return error
+        return None
+
+    async def _keep(self, member: Pooled[_T]) -> None:
+        """Open a cluster, keep it until it is to be closed, and close it."""
+        error: BaseException | None = None
+        try:
+            with member.scope:
+                await self._hold(member)
+        except (Exception, BaseExceptionGroup) as raised:  # noqa: BLE001 - the user's functions
+            error = raised
+        if member.end.is_set():
+            self._closed(member, error)
+        else:
+            self._failed(member, error)
+
+    def _closed(self, member: Pooled[_T], error: BaseException | None) -> None:
+        if error is not None:
+            self._warn(
+                "cluster %(cluster)s was not closed in order: %(error)s", member, bare(error)
+            )
+        member.gone(self._now())
+        if self._members.get(member.name) is member:
+            del self._members[member.name]
+
+    def _failed(self, member: Pooled[_T], error: BaseException | None) -> None:
+        now = self._now()
+        if error is None:
+            seconds = self._options.open_timeout_seconds
+            error = TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
+        error = bare(error)
+        release_frames(error)
+        member.failed(error, now)
+        if member.failures == 1:  # the rest is told by the status
+            self._warn("cluster %(cluster)s cannot be opened: %(error)s", member, error)
+
+    def _warn(self, text: str, member: Pooled[_T], error: BaseException) -> None:
+        facts = {"cluster": member.name, "error": words_of(error)}
+        _log.warning(text, facts, extra=facts)
+
+    async def _hold(self, member: Pooled[_T]) -> None:
+        deadline = self._now() + self._options.open_timeout_seconds
+        member.scope.deadline = deadline
+        async with self._connect(member.name) as cluster:
+            member.connected()
+            async with self._open(cluster) as value:
+                member.made(value)
+                if self._ready is not None:
+                    member.scope.deadline = deadline + _LAST_WORDS_SECONDS
+                    await self._ready(value, max(0.0, deadline - self._now()))
+                member.scope.deadline = math.inf
+                member.is_ready(self._now())
+                _log.info("cluster %s is open", member.name, extra={"cluster": member.name})
+                await member.end.wait()
+                member.scope.deadline = self._now() + self._options.close_timeout_seconds
+
+    async def evict(self, name: str) -> None:
+        """Close a cluster and forget it, with its failures; a later `get` opens it anew.
+
+        Those who wait for it go on waiting, and have it opened anew. One that is not known is no
+        error.
+
+        Args:
+            name: which cluster.
+
+        Raises:
+            LifecycleError: the pool was not started, or is closed.
+
+        Cancellation:
+            Safe; the cluster is closed nevertheless.
+        """
+        self._running()
+        member = self._members.get(name)
+        if member is None:
+            return
+        member.end_nowait(self._now())
+        while member.state == "closing":
+            await member.changed.wait()
+        if self._members.get(name) is member:
+            del self._members[name]
+
+    def status(self) -> tuple[PooledClusterStatus, ...]:
+        """Return how each cluster is doing that was asked for; from any thread."""
+        now = self._now()
+        return tuple(member.status(now) for member in tuple(self._members.values()))
+
+    async def aclose(self) -> None:
+        """Close every cluster, all of them at the same time; whoever waits gets LifecycleError.
+
+        A second call only waits.
+
+        Raises:
+            InternalError: something inside had crashed.
+
+        Cancellation:
+            Takes effect when everything is closed, for which `close_timeout_seconds` is the bound.
+        """
+        self._is_closed = True
+        members = tuple(self._members.values())
+        for member in members:
+            member.end_nowait(self._now())
+        seconds = self._options.close_timeout_seconds + _LAST_WORDS_SECONDS
+        with anyio.move_on_after(seconds, shield=True):
+            for member in members:
+                while member.state == "closing":
+                    await member.changed.wait()
+        await self._host.aclose()
+        self._members.clear()
+
+    def __repr__(self) -> str:
+        return f"<ClusterPool of {len(self._members)} clusters>"
+
+
+def _context_of(name: str) -> AbstractAsyncContextManager[Cluster]:
+    return connect_to(context=name, name=name)
+
+
+def _check_functions(functions: Mapping[str, object]) -> None:
+    """Refuse what would fail at the first use, for every cluster alike."""
+    for argument, function in functions.items():
+        if function is None and argument != "open":
+            continue
+        if not callable(function):
+            raise InvalidTypeError(argument, f"a {type(function).__name__} is no function")
+        if inspect.isasyncgenfunction(function):
+            reason = "is an async generator function; decorate it with @asynccontextmanager"
+            raise InvalidTypeError(argument, reason)
