@@ -138,8 +138,10 @@ from pyinformer.operator import (
     custom_resource_definition,
 )
 from pyinformer.reflector import (
+    MassDeletePolicy,
     Reflector,
     ReflectorOptions,
+    StaleObject,
 )
 from pyinformer.sources import (
     Predicate,
@@ -258,6 +260,7 @@ __all__ = [
     "ListInconsistentError",
     "ListWatch",
     "Lister",
+    "MassDeletePolicy",
     "MaxOfRateLimiter",
     "ModelMismatchError",
     "NamespaceLister",
@@ -298,6 +301,7 @@ __all__ = [
     "SharedInformerFactory",
     "SlotStatus",
     "StaleCacheError",
+    "StaleObject",
     "TLSVerificationError",
     "TerminalError",
     "TooManyRequestsError",
