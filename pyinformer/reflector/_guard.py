@@ -238,9 +238,10 @@ class Guard:
             return self._judge_deletion_of_other(key, gone, cached)
         if older(version, cached.resource_version):
             return self._judge_deletion_of_earlier(key, gone)
-        if not older(self.position, version):
+        is_news = older(self.position, version)
+        if not is_news:
             self._note_old_deletion(version, cached)
-        self._tombstones.bury(key, gone.uid, version)
+        self._tombstones.bury(key, gone.uid, version, is_dated=is_news)
         return Verdict.REMOVE
 
     def _note_old_deletion(self, version: str, cached: ObjectMeta) -> None:
@@ -262,7 +263,8 @@ class Guard:
     def _judge_deletion_of_unknown(self, key: str, gone: ObjectMeta) -> Verdict:
         version = gone.resource_version
         is_replay = self._tombstones.covers(key, gone.uid, version)
-        self._tombstones.bury(key, gone.uid, version)
+        is_news = self._order == "global" and older(self.position, version)
+        self._tombstones.bury(key, gone.uid, version, is_dated=is_news)
         if self._order == "global":
             if older(version, self.position):
                 return self._ignore_regression()

@@ -18,11 +18,12 @@ _MAX_TOMBSTONES = 10_000  # enough for the replays of a busy namespace, small en
 class Tombstones:
     """Objects that are dead, and the version of their death."""
 
-    __slots__ = ("_dead",)
+    __slots__ = ("_dead", "_undated")
 
     def __init__(self) -> None:
         # By key and uid: a name can have been deleted more than once, each time another object.
         self._dead: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._undated: set[tuple[str, str]] = set()
 
     def __len__(self) -> int:
         return len(self._dead)
@@ -31,17 +32,32 @@ class Tombstones:
         """Tell whether this object is remembered as dead."""
         return (key, uid) in self._dead
 
-    def bury(self, key: str, uid: str, version: str) -> None:
-        """Take note of a death; the latest version known of it counts."""
-        known = self._dead.pop((key, uid), version)
-        self._dead[key, uid] = known if older(version, known) else version
+    def bury(self, key: str, uid: str, version: str, *, is_dated: bool = True) -> None:
+        """Take note of a death; the latest version known of it counts.
+
+        Args:
+            key: `namespace/name`, or `name`.
+            uid: of the object.
+            version: of its death, or of its last state before it.
+            is_dated: whether it is that of its death: servers have sent deletions with the last
+                state's version, and what died then may still have lived for a while.
+        """
+        name = (key, uid)
+        if is_dated:
+            self._undated.discard(name)
+        elif name not in self._dead:
+            self._undated.add(name)
+        known = self._dead.pop(name, version)
+        self._dead[name] = known if older(version, known) else version
         if len(self._dead) > _MAX_TOMBSTONES:
-            self._dead.popitem(last=False)
+            forgotten, _ = self._dead.popitem(last=False)
+            self._undated.discard(forgotten)
 
     def lift(self, key: str, uid: str) -> None:
         """Forget a death: a selector let the object go and has it back."""
         if self._dead:
             self._dead.pop((key, uid), None)
+            self._undated.discard((key, uid))
 
     def covers(self, key: str, uid: str, version: str) -> bool:
         """Tell whether a state of this object is from before its death."""
@@ -49,8 +65,9 @@ class Tombstones:
         return died is not None and not older(died, version)
 
     def newest(self, up_to: str) -> tuple[str, str, str] | None:
-        """Return key, uid and version of the latest death not after a version, or None."""
-        known = [(len(died), died, name) for name, died in self._dead.items()]
+        """Return key, uid and version of the latest dated death not after a version, or None."""
+        dated = ((name, died) for name, died in self._dead.items() if name not in self._undated)
+        known = [(len(died), died, name) for name, died in dated]
         passed = [one for one in known if not older(up_to, one[1])]
         if not passed:
             return None
@@ -60,3 +77,4 @@ class Tombstones:
     def clear(self) -> None:
         """Forget everything: the dead may live in another history."""
         self._dead.clear()
+        self._undated.clear()

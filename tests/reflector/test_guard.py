@@ -348,6 +348,17 @@ def test_both_uids_are_buried_when_a_deletion_proves_the_cached_one_dead() -> No
         assert guard.suspicion is None
 
 
+@pytest.mark.parametrize("cached", ["7", None])
+def test_a_deletion_with_an_old_version_is_no_witness_of_when_it_was(cached: str | None) -> None:
+    guard = guard_at("16")
+
+    delete(guard, "7", cached)  # what it names died after 16: the server has it there
+
+    assert guard.newest_tombstone() is None
+    delete(guard, "17", None)
+    assert guard.newest_tombstone() == (KEY, "u1", "17")
+
+
 def test_a_later_deletion_with_an_old_version_does_not_shorten_a_tombstone() -> None:
     guard = guard_at("100")
     delete(guard, "120", "100")
