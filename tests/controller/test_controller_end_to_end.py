@@ -28,6 +28,9 @@ from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer import Cluster, Reconcile
     from pyinformer.apimachinery import JSONObject
 
 
@@ -453,3 +456,48 @@ async def test_a_cache_that_crashes_ends_the_controller(
                 async with asyncio.timeout(10):
                     await controller.wait_ended()
         assert not controller.is_running
+
+
+def _replaced_by_a_thread(cluster: Cluster, loop: asyncio.AbstractEventLoop) -> Reconcile[None]:
+    def reconcile(request: Request, obj: KubeObject | None) -> None:
+        assert obj is not None
+        asyncio.run_coroutine_threadsafe(cluster.replace(obj), loop).result(10)
+
+    return reconcile
+
+
+def _replaced_on_the_loop(cluster: Cluster, _: asyncio.AbstractEventLoop) -> Reconcile[None]:
+    async def reconcile(request: Request, obj: KubeObject | None) -> None:
+        assert obj is not None
+        async with asyncio.TaskGroup() as group:  # a task of its own is still this reconcile's
+            group.create_task(cluster.replace(obj))
+
+    return reconcile
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(_replaced_on_the_loop, id="on-the-loop"),
+        pytest.param(_replaced_by_a_thread, id="in-a-thread"),
+    ],
+)
+async def test_writes_in_vain_are_counted_for_the_controller_and_the_key_that_made_them(
+    apiserver: APIServer,
+    make: Callable[[Cluster, asyncio.AbstractEventLoop], Reconcile[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for number in range(25):
+        apiserver.create(config_map(f"a{number}"))
+    async with cluster_of(apiserver) as cluster:
+        reconcile = make(cluster, asyncio.get_running_loop())
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        async with Controller("storm", reconcile, maps, workers=2) as controller:
+            await until(lambda: controller.status().noop_writes.noops == 25)
+            found = controller.status().noop_writes
+            assert (found.is_storm, found.ratio, found.writes) == (True, 1.0, 25)
+            assert {count for _, count in found.top} == {1}
+            before = await cluster.get("v1", "configmaps", "default/a1")
+            await cluster.replace(before)
+            assert cluster.write_statistics().unchanged_by == {"storm": 25, "": 1}
+    assert sum("changed nothing" in one.message for one in caplog.records) == 1

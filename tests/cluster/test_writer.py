@@ -1,0 +1,132 @@
+"""Whether a write changed anything, and whom that is told: by the answer's resource version."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from pyinformer import GroupVersionResource
+from pyinformer.cluster._writer import CURRENT_WRITER, WriteTally
+from tests.cluster.test_objects import CONFIG_MAPS, config_map
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.testing import APIServer
+
+_PODS = GroupVersionResource.of("v1", "pods")
+
+
+class Heard:
+    """A writer that notes what it is told."""
+
+    name = "heard"
+
+    def __init__(self) -> None:
+        self.writes: list[bool] = []
+
+    def wrote(self, *, changed: bool) -> None:
+        """Note it."""
+        self.writes.append(changed)
+
+    def take(self) -> list[bool]:
+        """Return what came since the last call."""
+        taken, self.writes = self.writes, []
+        return taken
+
+
+@contextmanager
+def writing() -> Iterator[Heard]:
+    """Be a writer."""
+    heard = Heard()
+    token = CURRENT_WRITER.set(heard)
+    try:
+        yield heard
+    finally:
+        CURRENT_WRITER.reset(token)
+
+
+async def test_each_kind_of_write_is_told_with_what_came_of_it(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with writing() as heard:
+            made = await cluster.create(config_map(v="1"))
+            assert heard.take() == [True]
+            assert await cluster.replace(made) == made
+            assert heard.take() == [False]
+            edited = made.to_dict()
+            edited["data"] = {"v": "2"}
+            changed = await cluster.patch(made, edited)
+            await cluster.patch(made, edited)  # as it is already, by an old version
+            await cluster.patch(changed, changed.to_dict())  # does not leave
+            assert heard.take() == [True, False]
+            edited["metadata"]["finalizers"] = ["example.com/hold"]
+            del edited["metadata"]["resourceVersion"]
+            await cluster.replace(edited)
+            assert heard.take() == [True]
+            left = await cluster.delete("v1", "configmaps", "default/a")
+            assert left is not None
+            await cluster.delete(left)
+            assert heard.take() == [True, False]
+        assert cluster.write_statistics().unchanged_by == {"heard": 3}
+
+
+async def test_an_apply_is_compared_with_the_last_answer(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with writing() as heard:
+            for value in ("1", "1", "2"):
+                await cluster.apply(config_map(v=value), field_manager="m")
+        assert heard.take() == [False, True]  # of the first nothing is known
+
+
+async def test_a_dry_run_and_a_write_that_failed_are_told_to_nobody(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(config_map())
+        with writing() as heard:
+            await cluster.replace(made, dry_run=True)
+            await cluster.apply(config_map(v="1"), field_manager="m", dry_run=True)
+            with pytest.raises(pyinformer.ConflictError):
+                await cluster.create(config_map())
+        assert heard.take() == []
+
+
+async def test_the_one_apply_that_follows_a_start_is_no_alarm(apiserver: APIServer) -> None:
+    desired = config_map(v="1")
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        known = await cluster.apply(desired, field_manager="m")
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with writing() as heard:
+            again = await cluster.apply_if_changed(desired, known, field_manager="m")
+            await cluster.apply_if_changed(desired, again, field_manager="m")
+        assert heard.take() == []
+        assert cluster.write_statistics().sent == 1
+        assert cluster.write_statistics().unchanged_by == {"heard": 1}
+
+
+async def test_writes_of_nobody_count_under_the_empty_name(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(config_map())
+        await cluster.replace(made)
+        assert cluster.write_statistics().unchanged_by == {"": 1}
+        assert cluster.write_statistics().unchanged == 1
+
+
+def test_objects_of_one_key_in_different_resources_are_different() -> None:
+    tally = WriteTally()
+    with writing() as heard:
+        tally.wrote(CONFIG_MAPS, "default/a", before=None, after="7")
+        tally.wrote(_PODS, "default/a", before=None, after="7")
+        assert heard.take() == []
+        tally.wrote(_PODS, "default/a", before="6", after="7")
+    assert heard.take() == [False]
+
+
+def test_what_is_remembered_of_answers_is_bounded_and_the_oldest_goes_first() -> None:
+    tally = WriteTally(limit=2)
+    with writing() as heard:
+        for name in ("a", "b", "c", "a", "c"):
+            tally.wrote(CONFIG_MAPS, f"default/{name}", before=None, after="7")
+    assert heard.take() == [False]  # only c was known still
+    assert len(tally._answers) == 2
