@@ -10,6 +10,7 @@ A list builds a second state beside the first and swaps the two in one assignmen
 from __future__ import annotations
 
 import builtins
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, cast, final
 
 from pyinformer.apimachinery import (
@@ -39,12 +40,13 @@ _SLICE = 256  # objects per step of a replacement: well under a millisecond with
 class _State(Generic[V]):
     """What is swapped as one: the objects and the indexes over exactly these objects."""
 
-    __slots__ = ("indexes", "items", "ordered")
+    __slots__ = ("indexes", "items", "ordered", "shown")
 
     def __init__(self, items: dict[str, KubeObject[V]], indexes: dict[str, Index[V]]) -> None:
         self.items = items
         self.indexes = indexes
         self.ordered = tuple(indexes.values())
+        self.shown = MappingProxyType(items)  # what readers get cannot be written to
 
 
 @final
@@ -109,9 +111,12 @@ class Indexer(Generic[V]):
         """Return all objects in a list of the caller's own."""
         return list(self._state.items.values())
 
-    def snapshot(self) -> Mapping[str, KubeObject[V]]:
-        """Return the objects by key as they are until the next complete list; not a copy."""
-        return self._state.items
+    def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
+        """Return the objects by key as they are until the next complete list; not a copy.
+
+        It is another mapping after each complete list, and cannot be written to.
+        """
+        return self._state.shown
 
     def by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
         """Return the objects that have a value, without looking at any other.

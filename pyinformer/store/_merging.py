@@ -34,7 +34,7 @@ def merged_items(
 ) -> builtins.dict[str, KubeObject[V]]:
     """Return all objects by key as a reader sees them, in a dict of the caller's own."""
     laid_over = dict(entries)
-    items = dict(indexer.snapshot())
+    items = indexer.snapshot().copy()
     for key, entry in laid_over.items():
         seen = entry.over(items.get(key))
         if seen is None:
