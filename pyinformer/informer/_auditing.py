@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 _PAGE_SIZE: Final = 500  # for those who list everything in one body: nobody waits for an audit
 _LONGEST_SECONDS: Final = 600.0  # of those that nobody asked for: two lifetimes of a page's token
-_SETTLE_SECONDS: Final = 2.0  # versions can be shared: the rest of a batch comes within that
+_SETTLE_SECONDS: Final = 1.0  # versions can be shared: the rest of a batch comes within that
 _LOOK_SECONDS: Final = 0.05
 _CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch brings first what was missed
 _SPACING_SECONDS: Final = 30.0  # between audits that are forced
@@ -197,7 +197,7 @@ class Auditor:
             await self._changed.wait()
         # One step: the cache and the position that says what is in it.
         position, loads = self._reflector.position, self._reflector.status().loads
-        comparison = Comparison(dict(self._indexer.snapshot()), position)
+        comparison = Comparison(self._indexer.snapshot().copy(), position)
         identities = Identities(
             self._list_watch, comparison.take, self._admission.listing, page_size=self._page_size
         )

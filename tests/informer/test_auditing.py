@@ -1,0 +1,449 @@
+"""Audits find every event that was lost without a trace, name it, repair it, and never loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.reflector import ReflectorOptions
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import HURRIED, Hurry, Notes, listed, pod
+from tests.lossy import LossyWire, lossy_cluster
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from pyinformer.informer import SharedInformer
+    from pyinformer.testing import RequestRecord
+
+PAGED = ReflectorOptions(rng=Hurry(), page_size=2)
+
+
+class Counts:
+    """Metrics that remember."""
+
+    def __init__(self) -> None:
+        self.counted: dict[tuple[str, str], int] = {}
+
+    def increment(self, name: str, labels: Mapping[str, str]) -> None:
+        key = (name, labels.get("kind") or labels.get("verdict") or "")
+        self.counted[key] = self.counted.get(key, 0) + 1
+
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None: ...
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None: ...
+
+
+class Followed:
+    """An informer on a connection that can lose events."""
+
+    def __init__(self, wire: LossyWire, informer: SharedInformer[None], counts: Counts) -> None:
+        self.wire = wire
+        self.informer = informer
+        self.counts = counts
+        self.notes = Notes()
+        informer.add_event_handler(self.notes)
+
+    @property
+    def loads(self) -> int:
+        return self.informer.status().reflector.loads
+
+    def cached(self) -> dict[str, tuple[str, str]]:
+        return {
+            str(obj.key): (obj.metadata.uid, obj.metadata.resource_version)
+            for obj in self.informer.lister.list()
+        }
+
+    async def loaded_after(self, loads: int) -> None:
+        await until(lambda: self.loads > loads and self.informer.state == "watching")
+
+    async def reaches(self, version: str) -> None:
+        await until(lambda: self.informer.status().position == version, what=f"at {version}")
+
+
+@asynccontextmanager
+async def following(
+    server: APIServer,
+    plural: str = "pods",
+    *,
+    options: ReflectorOptions = HURRIED,
+    **arguments: Any,
+) -> AsyncIterator[Followed]:
+    """Run an informer on a connection that can lose events, synced."""
+    counts = Counts()
+    config = pyinformer.ClusterConfig(server=server.url)
+    async with lossy_cluster(config) as (cluster, wire):
+        informer: SharedInformer[None] = pyinformer.SharedInformer(
+            cluster, "v1", plural, options=options, metrics=counts, **arguments
+        )
+        followed = Followed(wire, informer, counts)
+        async with informer:
+            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await until(lambda: informer.status().reflector.state == "watching")
+            yield followed
+
+
+def is_audit(request: RequestRecord) -> bool:
+    """Tell whether this is the first page of an audit."""
+    return request.query.get("resourceVersionMatch") == "Exact"
+
+
+def ghost_list(version: str, *names: str) -> bytes:
+    """Return a list that the server does not have."""
+    items = [{"metadata": {"name": n, "namespace": "default", "uid": n}} for n in names]
+    metadata = {"resourceVersion": version}
+    return json.dumps({"kind": "PodList", "metadata": metadata, "items": items}).encode()
+
+
+async def lose_one(server: APIServer, followed: Followed, event_type: str) -> str:
+    """Let one event of a pod get lost, and another one behind it arrive; return the key."""
+    name = {"ADDED": "new", "MODIFIED": "b", "DELETED": "c"}[event_type]
+    loss = followed.wire.lose(event_type, name)
+    if event_type == "ADDED":
+        server.create(pod(name))
+    elif event_type == "MODIFIED":
+        server.patch("v1", "pods", name, {"metadata": {"labels": {"x": "y"}}}, "default")
+    else:
+        server.delete("v1", "pods", name, "default")
+    server.create(pod("behind"))
+    await asyncio.wait_for(loss.happened.wait(), 10)
+    await followed.notes.until_heard("add default/behind")
+    return f"default/{name}"
+
+
+def fill(server: APIServer, names: str = "abcde") -> None:
+    """Create pods."""
+    for name in names:
+        server.create(pod(name))
+
+
+async def test_a_cache_that_is_right_is_proven_so_by_metadata_alone(apiserver: APIServer) -> None:
+    fill(apiserver)
+    async with following(apiserver, options=PAGED) as followed:
+        apiserver.clear_requests()
+        report = await followed.informer.audit(timeout_seconds=10)
+
+    assert report.is_consistent
+    assert (report.checked, report.position) == (5, apiserver.resource_version)
+    assert str(report) == f"pods.v1: consistent at {report.position}, 5 objects"
+    assert [request.query.get("limit") for request in apiserver.requests] == ["2"] * 3
+    assert all("as=PartialObjectMetadataList" in one.accept for one in apiserver.requests)
+    assert followed.informer.last_audit == report
+    assert followed.counts.counted == {("informer_audits_total", "consistent"): 1}
+
+
+@pytest.mark.parametrize("queue", ["direct", "real_fifo"])
+@pytest.mark.parametrize(
+    ("event_type", "kind"),
+    [("ADDED", "missing"), ("MODIFIED", "stale"), ("DELETED", "phantom")],
+)
+async def test_one_lost_event_is_named_counted_and_repaired(
+    apiserver: APIServer, event_type: str, kind: str, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(apiserver)
+    async with following(apiserver, options=PAGED, queue=queue) as followed:
+        key = await lose_one(apiserver, followed, event_type)
+        assert followed.cached() != listed(apiserver)
+        loads = followed.loads
+
+        report = await followed.informer.audit(timeout_seconds=10)
+
+        assert (report.verdict, report.mismatches, report.repair) == ("inconsistent", 1, "demanded")
+        assert getattr(report, kind).keys == (key,)
+        await until(lambda: followed.cached() == listed(apiserver))
+        await until(lambda: followed.notes.mirror == listed(apiserver))
+        assert followed.notes.faults == []
+        assert followed.loads == loads + 1
+        errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert [key in record.getMessage() for record in errors] == [True]
+        assert followed.counts.counted["informer_audit_mismatches_total", kind] == 1
+        assert (await followed.informer.audit(timeout_seconds=10)).is_consistent
+
+
+async def test_an_audit_sees_its_own_scope_only(apiserver: APIServer) -> None:
+    """An object that left by its labels is a phantom, though it exists; others are nobody's."""
+    for namespace in ("default", "kube-system"):
+        for name in "ab":
+            apiserver.create(pod(name, namespace=namespace, team="x"))
+    apiserver.create(pod("other", team="y"))
+    team_x = {"team": "x"}
+    async with following(apiserver, namespaces="default", label_selector=team_x) as followed:
+        assert (await followed.informer.audit(timeout_seconds=10)).checked == 2
+        loss = followed.wire.lose("DELETED", "a")
+        apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"team": "z"}}}, "default")
+        await asyncio.wait_for(loss.happened.wait(), 10)
+        apiserver.create(pod("behind", team="x"))
+        await followed.notes.until_heard("add default/behind")
+
+        report = await followed.informer.audit(timeout_seconds=10)
+
+        assert report.phantom.keys == ("default/a",)
+        assert report.mismatches == 1
+        await until(lambda: set(followed.cached()) == {"default/b", "default/behind"})
+
+
+async def test_what_is_written_while_pages_are_read_is_no_difference(apiserver: APIServer) -> None:
+    fill(apiserver)
+    apiserver.faults.add(Fault(match=lambda one: "continue" in one.query, hang=True))
+    async with following(apiserver, options=PAGED) as followed:
+        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=20))
+        await asyncio.to_thread(apiserver.faults.wait_for_held)
+        apiserver.delete("v1", "pods", "a", "default")
+        apiserver.patch("v1", "pods", "e", {"metadata": {"labels": {"x": "y"}}}, "default")
+        apiserver.delete("v1", "pods", "d", "default")
+        apiserver.create(pod("d"))
+        await followed.reaches(apiserver.resource_version)
+        apiserver.faults.release()
+
+        report = await auditing
+        assert report.is_consistent
+        assert report.checked == 5
+
+
+async def test_half_a_batch_of_one_version_is_no_difference() -> None:
+    """Six deletions share a version; the cache has heard of one when the audit begins."""
+    with APIServer(event_ttl_seconds=3600) as server:
+        for number in range(6):
+            reference = {"involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"}}
+            event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e{number}"}}
+            server.create({**event, **reference})
+        async with following(server, "events", options=PAGED) as followed:
+            followed.wire.stop_behind("DELETED")
+            assert server.expire_events() == 6
+            await until(lambda: len(followed.cached()) == 5)
+            server.clear_requests()
+            auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=20))
+            await until(lambda: any(is_audit(one) and one.is_finished for one in server.requests))
+            followed.wire.flows.set()
+
+            report = await auditing
+            assert report.is_consistent
+            assert report.checked == 0
+            assert followed.cached() == {}
+
+
+async def test_a_position_that_the_server_has_forgotten_is_listed_again(
+    apiserver: APIServer,
+) -> None:
+    fill(apiserver)
+    async with following(apiserver) as followed:
+        apiserver.faults.add(Fault(match=is_audit, status=410, reason="Expired"))
+        loads = followed.loads
+        report = await followed.informer.audit(timeout_seconds=10)
+
+        assert (report.verdict, report.repair) == ("inconclusive", "demanded")
+        assert "410" in report.reason
+        await until(lambda: followed.loads == loads + 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        pytest.param({"body": ghost_list("999", "g")}, "answered at 999", id="another-version"),
+        pytest.param({"body": ghost_list("", "g")}, "resourceVersion is missing", id="no-version"),
+        pytest.param({"body": b'{"kind":"PodList",'}, "cut off", id="cut-off"),
+        pytest.param({"body": ghost_list("8", "")}, "without a name", id="nameless-item"),
+        pytest.param({"status": 403}, "403", id="refused"),
+        pytest.param({"status": 500}, "500", id="broken"),
+        pytest.param({"status": 400}, "400", id="exact-not-understood"),
+        pytest.param({"refuse": True}, "", id="unreachable"),
+    ],
+)
+async def test_a_server_without_such_an_answer_makes_no_verdict_and_no_list(
+    apiserver: APIServer, fault: dict[str, Any], reason: str
+) -> None:
+    """Aggregated servers ignore Exact or do not know it: no repair, however often one asks."""
+    fill(apiserver, "abc")
+    apiserver.faults.add(Fault(match=is_audit, times=None, **fault))
+    async with following(apiserver) as followed:
+        loads = followed.loads
+        for _ in range(5):
+            report = await followed.informer.audit(timeout_seconds=10)
+            assert (report.verdict, report.repair) == ("inconclusive", "none")
+            assert reason in report.reason
+
+        assert followed.loads == loads
+        assert followed.informer.has_synced
+
+
+async def test_differences_that_no_list_cures_are_told_and_not_repaired_again(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the server lists at this version and in no other way would be repaired for ever."""
+    fill(apiserver, "a")
+    async with following(apiserver) as followed:
+        ghost = ghost_list(followed.informer.status().position, "g")
+        apiserver.faults.add(Fault(match=is_audit, times=None, body=ghost))
+        repairs: list[str] = []
+        for _ in range(4):
+            loads = followed.loads
+            report = await followed.informer.audit(timeout_seconds=20)
+            assert report.missing.keys == ("default/g",)
+            repairs.append(report.repair)
+            if report.repair == "demanded":
+                await followed.loaded_after(loads)
+
+        assert repairs == ["demanded", "withheld", "withheld", "withheld"]
+        assert "not cured" in report.reason
+
+
+async def test_repairs_within_ten_minutes_are_few(apiserver: APIServer) -> None:
+    fill(apiserver, "a")
+    async with following(apiserver) as followed:
+        repairs: list[str] = []
+        for number in range(5):
+            loads, position = followed.loads, followed.informer.status().position
+            apiserver.faults.add(Fault(match=is_audit, body=ghost_list(position, f"g{number}")))
+            report = await followed.informer.audit(timeout_seconds=20)
+            repairs.append(report.repair)
+            if report.repair == "demanded":
+                await followed.loaded_after(loads)
+
+        assert repairs == ["demanded"] * 3 + ["withheld"] * 2
+        assert "3 repairs within 10 minutes" in report.reason
+        loads = followed.loads
+        assert loads == 4  # the first, and three
+
+
+async def test_a_cancelled_audit_drops_its_request_and_repairs_nothing(
+    apiserver: APIServer,
+) -> None:
+    fill(apiserver)
+    async with following(apiserver, options=PAGED) as followed:
+        await lose_one(apiserver, followed, "DELETED")
+        apiserver.faults.add(Fault(match=lambda one: "continue" in one.query, hang=True))
+        loads = followed.loads
+        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=20))
+        await asyncio.to_thread(apiserver.faults.wait_for_held)
+        auditing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await auditing
+
+        await until(lambda: apiserver.faults.held == 0)
+        assert followed.informer.last_audit is None
+        assert followed.loads == loads
+        assert (await followed.informer.audit(timeout_seconds=10)).mismatches == 1
+
+
+async def test_an_audit_that_takes_too_long_is_inconclusive(apiserver: APIServer) -> None:
+    fill(apiserver)
+    apiserver.faults.add(Fault(match=is_audit, hang=True))
+    async with following(apiserver) as followed:
+        report = await followed.informer.audit(timeout_seconds=0.3)
+
+        assert report.verdict == "inconclusive"
+        assert report.reason == "not within 0.3 s; the informer is watching"
+        apiserver.faults.release()
+
+
+async def test_an_audit_waits_until_the_watch_runs(apiserver: APIServer) -> None:
+    fill(apiserver)
+    async with following(apiserver) as followed:
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        await until(lambda: followed.informer.state != "watching")
+        report = await followed.informer.audit(timeout_seconds=0.2)
+        assert report.verdict == "inconclusive"
+
+        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=30))
+        apiserver.accept_again()
+        assert (await auditing).is_consistent
+
+
+async def test_a_due_audit_repairs_without_being_asked(apiserver: APIServer) -> None:
+    fill(apiserver)
+    async with following(apiserver, audit_period_seconds=1.0) as followed:
+        key = await lose_one(apiserver, followed, "DELETED")
+        await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=20)
+        await until(lambda: "delete " + key in followed.notes.heard)
+        report = followed.informer.last_audit
+        assert report is not None
+        assert report.cause == "due"
+
+
+async def test_nothing_is_audited_unless_it_is_asked_for_or_suspected(apiserver: APIServer) -> None:
+    fill(apiserver)
+    async with following(apiserver) as followed:
+        apiserver.create(pod("x"))
+        await followed.notes.until_heard("add default/x")
+
+    assert not any(is_audit(request) for request in apiserver.requests)
+
+
+async def test_a_suspicion_forces_one_audit(apiserver: APIServer) -> None:
+    fill(apiserver)
+    async with following(apiserver) as followed:
+        key = await lose_one(apiserver, followed, "DELETED")
+        for _ in range(3):
+            followed.informer._suspected("an event older than the position")
+        await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=20)
+        report = followed.informer.last_audit
+        assert report is not None
+        assert report.cause == "an event older than the position"
+        assert report.phantom.keys == (key,)
+        assert sum(is_audit(request) for request in apiserver.requests) == 1
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 0.5, True])
+async def test_a_period_that_cannot_work_is_refused(apiserver: APIServer, seconds: float) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(InvalidArgumentError, match="audit_period_seconds"):
+            pyinformer.SharedInformer(cluster, "v1", "pods", audit_period_seconds=seconds)
+        with pytest.raises(InvalidArgumentError, match="audit_period_seconds"):
+            pyinformer.SharedInformerFactory(cluster, audit_period_seconds=seconds)
+
+
+async def test_informers_take_the_period_of_their_factory(apiserver: APIServer) -> None:
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        pyinformer.SharedInformerFactory(cluster, audit_period_seconds=60.0) as factory,
+    ):
+        periods = [
+            factory.informer("v1", "pods").settings.audit_period_seconds,
+            factory.informer("v1", "nodes", audit_period_seconds=0).settings.audit_period_seconds,
+        ]
+        assert periods == [60.0, 0.0]
+        with pytest.raises(pyinformer.InformerConflictError, match="audit_period_seconds"):
+            factory.informer("v1", "nodes", audit_period_seconds=30.0)
+
+
+async def test_only_a_running_informer_can_be_audited(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        informer = pyinformer.SharedInformer(cluster, "v1", "pods")
+        with pytest.raises(pyinformer.LifecycleError):
+            await informer.audit()
+        async with informer:
+            with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
+                await informer.audit(timeout_seconds=-1)
+
+
+async def test_many_differences_are_counted_and_few_are_named(apiserver: APIServer) -> None:
+    rng = random.Random(0)
+    names = [f"p{number:03}" for number in range(300)]
+    for name in names:
+        apiserver.create(pod(name))
+    async with following(apiserver) as followed:
+        lost = sorted(rng.sample(names, 150))
+        losses = [followed.wire.lose("DELETED", name) for name in lost]
+        for name in lost:
+            apiserver.delete("v1", "pods", name, "default")
+        for loss in losses:
+            await asyncio.wait_for(loss.happened.wait(), 10)
+        apiserver.create(pod("behind"))
+        await followed.notes.until_heard("add default/behind")
+
+        report = await followed.informer.audit(timeout_seconds=10)
+
+        assert (report.phantom.count, len(report.phantom.keys)) == (150, 100)
+        assert followed.counts.counted["informer_audit_mismatches_total", "phantom"] == 150
+        assert str(report).count("default/") == 10
+        await until(lambda: followed.cached() == listed(apiserver))

@@ -1,0 +1,173 @@
+"""A connection whose watches lose single events, as a server with a broken cache does.
+
+In goes a real connection; out comes a Wire that passes everything on but the lines it was told to
+lose, or that it holds back for a while. Nobody hears of a loss: no error, no gap in the versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyinformer.cluster import Cluster
+from pyinformer.transport import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer import ClusterConfig
+    from pyinformer.transport import Body, Query
+
+
+@dataclass(eq=False)
+class Loss:
+    """An event that is lost, once."""
+
+    type: str
+    name: str
+    happened: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _LossyBody:
+    """A watch's body, line by line."""
+
+    def __init__(self, body: Body, wire: LossyWire) -> None:
+        self._body = body
+        self._wire = wire
+        self._rest = b""
+
+    async def pieces(self) -> list[bytes]:
+        """Wait for the next lines that are not lost; nothing at the end."""
+        while True:
+            await self._wire.flows.wait()
+            arrived = b"" if b"\n" in self._rest else await self._body.read()
+            if not arrived and b"\n" not in self._rest:
+                return []
+            lines = (self._rest + arrived).split(b"\n")
+            self._rest = lines.pop()
+            kept: list[bytes] = []
+            for number, line in enumerate(lines):
+                if self._wire.loses(line):
+                    continue
+                kept.append(line + b"\n")
+                if self._wire.stops_behind(line):
+                    self._rest = b"\n".join([*lines[number + 1 :], self._rest])
+                    break
+            if kept:
+                return kept
+
+    async def read(self) -> bytes:
+        """Wait for the next lines in one piece."""
+        return b"".join(await self.pieces())
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body."""
+        self._body.expire(waited_seconds)
+
+    def close(self) -> None:
+        """Close the body."""
+        self._body.close()
+
+
+class LossyWire:
+    """A Wire on top of a Connection.
+
+    Attributes:
+        flows: watches deliver while this is set.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._connection = Connection(config)
+        self._losses: list[Loss] = []
+        self._stop_behind = ""
+        self.flows = asyncio.Event()
+        self.flows.set()
+
+    @property
+    def config(self) -> ClusterConfig:
+        """How the server is reached."""
+        return self._connection.config
+
+    def lose(self, event_type: str, name: str) -> Loss:
+        """Lose the next event of this type about an object of this name."""
+        loss = Loss(event_type, name)
+        self._losses.append(loss)
+        return loss
+
+    def stop_behind(self, event_type: str) -> None:
+        """Deliver one event of this type, and nothing after it until `flows` is set."""
+        self._stop_behind = event_type
+
+    def loses(self, line: bytes) -> bool:
+        """Tell whether a line is lost."""
+        if not self._losses or not line:
+            return False
+        event = json.loads(line)
+        metadata = event["object"].get("metadata", {})
+        for loss in self._losses:
+            if (loss.type, loss.name) == (event["type"], metadata.get("name")):
+                self._losses.remove(loss)
+                loss.happened.set()
+                return True
+        return False
+
+    def stops_behind(self, line: bytes) -> bool:
+        """Tell whether this line is the last for a while."""
+        if not self._stop_behind or json.loads(line)["type"] != self._stop_behind:
+            return False
+        self._stop_behind = ""
+        self.flows.clear()
+        return True
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AsyncIterator[Body]:
+        """Open a stream."""
+        async with self._connection.stream(
+            path, query, watch=watch, what=what, deadline_seconds=deadline_seconds, accept=accept
+        ) as body:
+            yield _LossyBody(body, self) if ("watch", "true") in tuple(query) else body
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request."""
+        return await self._connection.request(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self.flows.set()
+        await self._connection.aclose()
+
+
+@asynccontextmanager
+async def lossy_cluster(config: ClusterConfig) -> AsyncIterator[tuple[Cluster, LossyWire]]:
+    """Connect by way of such a connection."""
+    wire = LossyWire(config)
+    async with Cluster(config, wire=wire) as cluster:
+        yield cluster, wire
