@@ -79,6 +79,18 @@ class ObjectControl:
             )
         )
 
+    def unregister(self, api_version: str, plural: str) -> None:
+        """Serve a resource no more, as when its aggregated API server goes away.
+
+        Its watches end, and no object of it is deleted: registered again, it is as it was. Deleting
+        a CustomResourceDefinition deletes the objects, too, and says so to the watches.
+        """
+        resource, _ = self._resource(api_version, plural, None)
+        self._registry.remove(resource)
+        with self._storage.lock:
+            for subscription in self._storage.subscriptions(resource):
+                subscription.end()
+
     def ensure_namespace(self, name: str) -> None:
         """Create a namespace unless it exists."""
         with contextlib.suppress(ConflictError):
