@@ -76,6 +76,7 @@ from pyinformer.apimachinery import (
     diff,
     redacted,
 )
+from pyinformer.audit import AuditReport
 from pyinformer.bookkeeping import (
     EventRecorder,
     EventRecorderStatistics,
@@ -189,6 +190,7 @@ __all__ = [
     "Added",
     "AlreadyOwnedError",
     "ApplyConflictError",
+    "AuditReport",
     "BadRequestError",
     "BucketRateLimiter",
     "BytesTransform",

@@ -14,6 +14,24 @@ import pytest
 import pyinformer
 
 PUBLIC: dict[str, list[str]] = {
+    "pyinformer.audit": [
+        "AuditRepair",
+        "AuditReport",
+        "AuditVerdict",
+        "CacheMutation",
+        "Comparison",
+        "DebugSession",
+        "Difference",
+        "MAX_NAMED",
+        "MismatchKind",
+        "Mismatches",
+        "MutatedPath",
+        "MutationDetector",
+        "MutationMode",
+        "MutationStatistics",
+        "SharedValue",
+        "ValueSource",
+    ],
     "pyinformer.bookkeeping": [
         "EventRecorder",
         "EventRecorderStatistics",
@@ -80,6 +98,7 @@ PUBLIC: dict[str, list[str]] = {
         "Added",
         "AlreadyOwnedError",
         "ApplyConflictError",
+        "AuditReport",
         "BadRequestError",
         "BucketRateLimiter",
         "BytesTransform",
