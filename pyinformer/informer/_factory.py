@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from pyinformer.cluster import Cluster
-    from pyinformer.reflector import ReflectorOptions
+    from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
 VW = TypeVar("VW", bound=View)
 
@@ -123,6 +123,7 @@ class SharedInformerFactory(Closable):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
         audit_period_seconds: float | None = None,
         private: bool = False,
     ) -> SharedInformer[None]: ...
@@ -140,6 +141,7 @@ class SharedInformerFactory(Closable):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
         audit_period_seconds: float | None = None,
         private: bool = False,
     ) -> SharedInformer[VW]: ...
@@ -156,6 +158,7 @@ class SharedInformerFactory(Closable):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
         audit_period_seconds: float | None = None,
         private: bool = False,
     ) -> SharedInformer[Any]:
@@ -174,6 +177,8 @@ class SharedInformerFactory(Closable):
             transform: your change to each object before it is kept.
             queue: what stands between the wire and the cache.
             sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
+            absent: what it means that the resource is not served: `wait` for it; `require` fails
+                the wait for the first sync at once; `optional` is as good as empty.
             audit_period_seconds: the mean time between audits that nobody asks for, 0 for none;
                 None takes the factory's.
             private: make one that nobody else gets.
@@ -193,6 +198,7 @@ class SharedInformerFactory(Closable):
             transform=transform,
             queue=queue,
             sharing=sharing,
+            absent=absent,
             audit_period_seconds=(
                 self._audit_period if audit_period_seconds is None else audit_period_seconds
             ),
@@ -227,6 +233,7 @@ class SharedInformerFactory(Closable):
             transform=settings.transform,
             queue=settings.queue,
             sharing=settings.sharing,
+            absent=settings.absent,
             audit_period_seconds=settings.audit_period_seconds,
             mutation_detector=self._detector_for(settings),
             options=self._options,

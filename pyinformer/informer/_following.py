@@ -114,6 +114,7 @@ class Following(Generic[V]):
             strip_managed_fields=settings.memory == "strip_managed_fields",
             transform=settings.transform,
             options=options,
+            absent=settings.absent,
             watch_list_memory=cluster.watch_list_memory,
             lineage=cluster.lineage,
             admission=cluster.admission,
@@ -385,7 +386,7 @@ class Following(Generic[V]):
         self._freshness.check_epoch()
         self._auditor.changed_nowait()
         self._states.tell(self._reflector.state, self._reflector.status().reason)
-        if self._reflector.state is ReflectorState.FAILED:
+        if self._reflector.state is ReflectorState.FAILED or self._reflector.fails_sync:
             self.settled.set()
 
     def _suspected(self, reason: str) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final, get_args
 
 from pyinformer.apimachinery import (
     FieldSelector,
@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
+from pyinformer.reflector import AbsencePolicy
 
 Memory: TypeAlias = Literal["raw", "strip_managed_fields"]
 """What is kept of each object: all of it, or all but `metadata.managedFields`."""
@@ -123,6 +124,7 @@ class InformerSettings:
     transform: Transform | None = None
     queue: QueueKind = "direct"
     sharing: SharingKind = "private"
+    absent: AbsencePolicy = "wait"
     audit_period_seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -154,6 +156,7 @@ _CHOICES = {
     "memory": ("raw", "strip_managed_fields"),
     "queue": ("direct", "real_fifo", "delta_fifo"),
     "sharing": ("private", "decoded"),
+    "absent": get_args(AbsencePolicy),
 }
 
 

@@ -42,7 +42,7 @@ from pyinformer.informer._scope import (
 )
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector import ReflectorOptions
+from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Startable
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class SharedInformer(Startable, Following[V]):
         transform: your change to each object before it is kept.
         queue: what stands between the wire and the cache.
         sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
+        absent: what it means that the resource is not served: `wait` for it; `require` fails the
+            wait for the first sync at once; `optional` is as good as empty.
         audit_period_seconds: the mean time between audits that nobody asks for; 0 for none.
         mutation_detector: watches over what is shared; one of its own if None.
         options: how the server is talked to.
@@ -102,6 +104,7 @@ class SharedInformer(Startable, Following[V]):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
         audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
@@ -123,6 +126,7 @@ class SharedInformer(Startable, Following[V]):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
         audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
@@ -143,6 +147,7 @@ class SharedInformer(Startable, Following[V]):
         transform: Transform | None = None,
         queue: QueueKind = "direct",
         sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
         audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
@@ -159,6 +164,7 @@ class SharedInformer(Startable, Following[V]):
                 transform=transform,
                 queue=queue,
                 sharing=sharing,
+                absent=absent,
                 audit_period_seconds=audit_period_seconds,
             ),
             mutation_detector=mutation_detector,

@@ -276,7 +276,6 @@ class ReflectorMachine:
     def _retry_load(self, error: InformerError, now: float) -> Command:
         if isinstance(error, NotFoundError):
             self.last_error, self.reason = error, str(error)
-            self.attempts += 1
             self.state = ReflectorState.ABSENT
             return Discover()
         return self._wait(error, now, self._load(now))
@@ -285,6 +284,7 @@ class ReflectorMachine:
         if happened.is_served:  # a 404 of a lagging replica, say, or it is back
             command = self._pause(now, self._load(now), self.reason)
         else:
+            self.attempts += 1
             self._next = Discover()
             command = Sleep(happened.ask_again_seconds)
         self.state = ReflectorState.ABSENT
