@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyinformer.apimachinery import JSONObject
+    from tests.integration.proxy import Proxy
 
 MINUTES = float(os.environ.get("PYINFORMER_SOAK_MINUTES", "2"))
 RESTARTS = 4  # in a short run; an hour has one every three minutes
@@ -81,9 +82,9 @@ class Figures:
 class Traffic:
     """What goes on meanwhile; every part has a thread."""
 
-    def __init__(self, server: RealServer, namespace: str, versions: Versions) -> None:
+    def __init__(self, server: RealServer, versions: Versions) -> None:
         self.server = server
-        self.namespace = namespace
+        self.namespace = namespace = server.namespace()
         self.writers = [Writer(server, kind, namespace, versions) for kind in KINDS]
         self.restarts = 0
         self.events = 0
@@ -116,12 +117,18 @@ class Traffic:
                     self.server.api.create(_event(f"e{self.events}", self.namespace))
                 self.events += 1
 
-    def restart_in_turn(self, period_seconds: float) -> None:
-        """Kill one server after the other, never amid a write: its outcome would be unknown."""
+    def restart_in_turn(self, period_seconds: float, balancer: Proxy) -> None:
+        """Kill one server after the other, never amid a write: its outcome would be unknown.
+
+        The balancer asks for readiness, as load balancers do: a server that starts accepts
+        connections long before it answers on them.
+        """
         api = self.server.api
         assert isinstance(api, KubeAPIServer)
+        ports = api.ports
         while not self._stop.wait(period_seconds):
-            replica = self.restarts % len(api.ports)
+            replica = self.restarts % len(ports)
+            balancer.target_ports = tuple(port for port in ports if port != ports[replica])
             for lock in self._between_writes:
                 lock.acquire()
             try:
@@ -130,9 +137,10 @@ class Traffic:
                 for lock in self._between_writes:
                     lock.release()
             api.restart(replica)
+            balancer.target_ports = ports
             self.restarts += 1
 
-    async def rage(self, seconds: float) -> None:
+    async def rage(self, seconds: float, balancer: Proxy) -> None:
         """Do all of it at once."""
         period = min(LONGEST_PERIOD_SECONDS, seconds / (RESTARTS + 1))
         *locks, last = self._between_writes
@@ -141,7 +149,7 @@ class Traffic:
                 for writer, lock in zip(self.writers, locks, strict=True):
                     group.start_soon(asyncio.to_thread, self.write, writer, lock)
                 group.start_soon(asyncio.to_thread, self.tell, last)
-                group.start_soon(asyncio.to_thread, self.restart_in_turn, period)
+                group.start_soon(asyncio.to_thread, self.restart_in_turn, period, balancer)
                 await asyncio.to_thread(self.run, seconds)
             finally:
                 self.stop()
@@ -188,19 +196,19 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
     api = server.api
     assert isinstance(api, KubeAPIServer)
     server.serve_widgets()
-    namespace, versions, figures = server.namespace(), Versions(), Figures()
-    traffic = Traffic(server, namespace, versions)
+    versions, figures = Versions(), Figures()
+    traffic = Traffic(server, versions)
     asked = Asked(api, audit_folder)
     async with (
-        proxying(*api.ports) as proxy,
-        server.connect(url=proxy.url, token=TOKEN) as cluster,
+        proxying(*api.ports) as balancer,
+        server.connect(url=balancer.url, token=TOKEN) as cluster,
         pyinformer.SharedInformerFactory(cluster, metrics=figures) as factory,
     ):
-        followed = _informers(factory, namespace)
+        followed = _informers(factory, traffic.namespace)
         await together(partial(writer.fill, FILL) for writer in traffic.writers)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=60)
-        await traffic.rage(MINUTES * 60)
+        await traffic.rage(MINUTES * 60, balancer)
         *lasting, events = followed
         for one in lasting:
             await one.settle(server, versions=versions)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.testing import APIServer
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, Stream, Wire, pod
 
@@ -492,6 +493,26 @@ def test_restoring_a_backup_goes_back_in_objects_and_resource_version(
         answer = wire.get(ALL_PODS)
         assert answer.names == ["a"]
         assert answer.json["metadata"]["resourceVersion"] == version
+
+
+def test_a_bumped_restore_is_beyond_what_was_seen_and_forgets_it(server: APIServer) -> None:
+    server.create(pod("a"))
+    saved = server.save()
+    server.create(pod("b"))
+    seen = server.resource_version
+
+    server.restore(saved, bump_revision=1000)
+
+    assert int(server.resource_version) > int(seen) + 900
+    with Wire(server.url) as wire:
+        assert wire.get(ALL_PODS).names == ["a"]
+        gone = wire.get(ALL_PODS, resourceVersion=seen, resourceVersionMatch="Exact")
+        assert gone.status == 410
+        with wire.watch(ALL_PODS, resourceVersion=seen) as stream:
+            kind, status = stream.event()
+            assert (kind, status["code"]) == ("ERROR", 410)
+    with pytest.raises(InvalidArgumentError, match="bump_revision"):
+        server.restore(saved, bump_revision=-1)
 
 
 def test_emitted_events_reach_open_watches_and_no_object(server: APIServer, wire: Wire) -> None:
