@@ -108,7 +108,7 @@ class History:
                 grows = (
                     _version(new) > _version(old)
                     or is_resync
-                    or getattr(event, "may_go_back", False)
+                    or event.may_go_back
                 )
                 self._check(grows, event, "goes back in its resource version")
                 self.mirror[event.key] = new
