@@ -1,4 +1,4 @@
-"""The command line: `pyinformer demo`, `pyinformer serve` and `pyinformer crd`.
+"""The command line: `pyinformer demo`, `serve`, `scenes` and `crd`.
 
 What enters are the arguments of the process, what leaves is its exit status. Nothing is loaded
 before `main()` is called, and without the extra `cli` that says what to install.

@@ -68,6 +68,31 @@ def serve(
 
 
 @app.command()
+def scenes(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which to play.")
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Play all of them.")] = False,
+    real: Annotated[
+        bool, typer.Option("--real", help="On etcd and kube-apiserver, not the embedded server.")
+    ] = False,
+) -> None:
+    """List, or play, the failures that pyinformer was founded on: a plain informer beside ours.
+
+    Exit status 0: the plain informer failed as it did then, and ours did not.
+    """
+    from pyinformer.cli.scenes._run import list_scenes, play, unknown
+
+    if not names and not every:
+        list_scenes(sys.stdout)
+        return
+    if missing := unknown(names or ()):
+        raise typer.BadParameter(f"there is no scene {missing[0]!r}", param_hint="NAME")
+    raise typer.Exit(play(() if every else names or (), real=real, output=sys.stdout))
+
+
+@app.command()
 def crd(
     targets: Annotated[
         list[str], typer.Argument(metavar="MODULE:NAME...", help="A model, or an Operator.")

@@ -1,0 +1,10 @@
+"""The scenes, in the order in which the command line lists and plays them."""
+
+from __future__ import annotations
+
+from pyinformer.cli.scenes._avalanche import SCENE as AVALANCHE
+from pyinformer.cli.scenes._backward_position import SCENE as BACKWARD_POSITION
+from pyinformer.cli.scenes._frame import Scene
+from pyinformer.cli.scenes._mutated_cache import SCENE as MUTATED_CACHE
+
+SCENES: tuple[Scene, ...] = (MUTATED_CACHE, BACKWARD_POSITION, AVALANCHE)

@@ -1,0 +1,172 @@
+"""Scene 1.1: a worker changes the object that the cache shares, and the cache hides what is to do.
+
+In goes a Service that lacks a label; out comes what the server has after a plain worker and
+ours have seen to it, and what a second reader of the same cache was made to believe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, final
+
+from pyinformer.apimachinery import KubeObject
+from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._front import Front
+from pyinformer.cli.scenes._plain import following_services, services_api
+from pyinformer.cli.scenes._stage import Stage, connected, service
+from pyinformer.informer import SharedInformerFactory
+
+_NAME = "shop"
+_WANTED = "endpointslices.example.com/managed-by"
+_CONTROLLER = "slices"
+_EDITS = 2  # that are tried on a cached object of ours: of its body, and of its record
+_PATIENCE_SECONDS = 10.0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """What a worker did about one Service, and who was misled."""
+
+    edits_refused_with: tuple[str, ...] = fact("edits of the shared object are refused with")
+    reader_saw_it_before: bool = fact("a second reader saw the label before any server had it")
+    writes_sent: int = fact("writes that the worker sent")
+    server_has_it: bool = fact("the server has the label")
+
+
+async def perform(stage: Stage) -> SceneResult[Working]:
+    """Play the story twice, once for each program.
+
+    Cancellation:
+        Ends it.
+    """
+    plain = await _play(stage, _plain)
+    ours = await _play(stage, _ours)
+    return SceneResult(
+        plain=plain,
+        ours=ours,
+        outage=(
+            Claim("the shared object took the plain worker's edit", not plain.edits_refused_with),
+            Claim("the second reader saw what no server had", plain.reader_saw_it_before),
+            Claim("the write that was needed was never sent", plain.writes_sent == 0),
+            Claim("the server still lacks the label", not plain.server_has_it),
+        ),
+        prevented=(
+            Claim(
+                "ours refused each edit of a shared object", len(ours.edits_refused_with) == _EDITS
+            ),
+            Claim("the second reader saw what the server had", not ours.reader_saw_it_before),
+            Claim("the write was sent, once", ours.writes_sent == 1),
+            Claim("the server has the label", ours.server_has_it),
+        ),
+    )
+
+
+class Worker(Protocol):
+    """Labels the Service through a front, as it was written for one of the libraries."""
+
+    async def __call__(self, front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
+        """Do the work once.
+
+        Returns:
+            The errors that refused to edit the shared object; and whether another reader of the
+            cache saw the label before it was sent.
+        """
+        ...
+
+
+async def _play(stage: Stage, worker: Worker) -> Working:
+    """Let a worker do its work on a Service that needs it."""
+    namespace = stage.namespace()
+    stage.api.create(service(_NAME, namespace))
+    async with stage.front() as front:
+        refused_with, saw = await worker(front, namespace)
+        writes = len(front.of("put"))
+    labels = stage.api.get("v1", "services", _NAME, namespace)["metadata"]["labels"]
+    return Working(
+        edits_refused_with=refused_with,
+        reader_saw_it_before=saw,
+        writes_sent=writes,
+        server_has_it=_WANTED in labels,
+    )
+
+
+def _refusals(*edits: Callable[[], object]) -> tuple[str, ...]:
+    """Try edits, and name the errors that refuse them."""
+    names = []
+    for edit in edits:
+        try:
+            edit()
+        except TypeError as error:
+            names.append(type(error).__name__)
+    return tuple(names)
+
+
+async def _plain(front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
+    """Do the work as the author of the outage did: label what the cache returned, and compare."""
+
+    def label(obj: Any) -> None:  # noqa: ANN401 - the client ships no types
+        obj.metadata.labels[_WANTED] = _CONTROLLER
+
+    async with (
+        services_api(front.url) as api,
+        following_services(front.url, namespace) as services,
+    ):
+        current = services.cache[_NAME]
+        desired = current  # another name, and the same object
+        refused_with = _refusals(partial(label, desired))
+        saw = _WANTED in services.cache[_NAME].metadata.labels  # a second reader, elsewhere
+        if desired != current:
+            await api.replace_namespaced_service(_NAME, namespace, desired)
+        return refused_with, saw
+
+
+async def _ours(front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
+    """Do the same work; the line that edits the shared object has to be written otherwise."""
+    key = f"{namespace}/{_NAME}"
+    async with connected(front) as cluster, SharedInformerFactory(cluster) as factory:
+        services = factory.informer("v1", "services", namespaces=namespace)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
+        current = services.lister[key]
+        refused_with = _refusals(partial(_edit_body, current), partial(_edit_record, current))
+        desired = current.to_dict()  # a private copy
+        desired["metadata"]["labels"][_WANTED] = _CONTROLLER
+        saw = _WANTED in services.lister[key].metadata.labels
+        if desired != current.to_dict():
+            await cluster.replace(desired)
+        return refused_with, saw
+
+
+def _edit_body(obj: KubeObject) -> None:
+    obj["metadata"]["labels"][_WANTED] = _CONTROLLER  # type: ignore[index]  # mypy refuses it too
+
+
+def _edit_record(obj: KubeObject) -> None:
+    obj.metadata.labels[_WANTED] = _CONTROLLER  # type: ignore[index]  # as above
+
+
+SCENE = Scene(
+    name="mutated-cache",
+    number="1.1",
+    title="a worker changes the object that the cache shares, and nothing is left to do",
+    references="kubernetes#85331, #85359, #85364, #85368; in 2026 again: #140518, #140702",
+    story=(
+        "The EndpointSlice controller of Kubernetes 1.17 got a Service from the shared lister, set"
+        " an annotation on that very object, and sent it. Where two goroutines met at its map, the"
+        " whole kube-controller-manager died: found by a load test on a pull request that had"
+        " nothing to do with it. The silent half happens every time: what the cache holds now"
+        " equals what is wanted, so the next comparison finds nothing to do, though the server"
+        " never heard of it. The detector that finds such edits keeps copies of everything, so it"
+        " runs in tests and never in production; the same class of bug was fixed twice in 1.37."
+    ),
+    plain="labels the Service that it got from the cache, and sends it if it differs from that",
+    ours=(
+        "What the cache hands out is immutable, and its body is decoded for each reader into a"
+        " private copy. There is no object that two readers could share and one of them edit."
+    ),
+    verdict="the edit of shared state is refused by name, and the write that was needed is sent",
+    perform=perform,
+)

@@ -1,0 +1,90 @@
+"""Playing scenes: the server is started, the scenes run one after the other, the report is written.
+
+In go names and the choice of the server; out comes the exit status: 0 only if every claim of every
+scene holds, those about the plain program included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pyinformer._clock import monotonic
+from pyinformer.apimachinery import InformerError
+from pyinformer.cli.scenes._catalogue import SCENES
+from pyinformer.cli.scenes._frame import Scene, SceneResult
+from pyinformer.cli.scenes._show import Stagebill
+from pyinformer.cli.scenes._stage import Stage
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer, KubeAPIServer
+
+
+def list_scenes(output: TextIO) -> None:
+    """Write which scenes there are."""
+    Stagebill(output).list(SCENES)
+
+
+def unknown(names: Sequence[str]) -> list[str]:
+    """Return the names that no scene has."""
+    known = {scene.name for scene in SCENES}
+    return [name for name in names if name not in known]
+
+
+def play(names: Sequence[str], *, real: bool, output: TextIO) -> int:
+    """Play scenes and report them.
+
+    Args:
+        names: of known scenes; none plays all.
+        real: on a real kube-apiserver with etcd, else on the embedded server.
+        output: takes the report.
+
+    Returns:
+        The exit status: 0 if all passed, 1 if a claim does not hold or nothing could be played.
+    """
+    bill = Stagebill(output)
+    failure: BaseExceptionGroup[InformerError | OSError] | None = None
+    passed = False
+    try:
+        passed = _play([one for one in SCENES if not names or one.name in names], bill, real=real)
+    except* (InformerError, OSError) as group:
+        failure = group
+    if failure is not None:
+        bill.fail(f"cannot be played: {_first(failure)}")
+    return 0 if passed else 1
+
+
+def _play(scenes: Sequence[Scene], bill: Stagebill, *, real: bool) -> bool:
+    from pyinformer.testing import APIServer, KubeAPIServer
+
+    if real:
+        with KubeAPIServer() as one_for_all:  # its start takes longer than most scenes
+            passed = True
+            for scene in scenes:
+                passed &= _act(scene, one_for_all, bill, "a real kube-apiserver")
+            return passed
+    passed = True
+    for scene in scenes:
+        with APIServer() as server:
+            passed &= _act(scene, server, bill, "the embedded server")
+    return passed
+
+
+def _act(scene: Scene, server: APIServer | KubeAPIServer, bill: Stagebill, name: str) -> bool:
+    bill.open(scene, name)
+    began = monotonic()
+    result = asyncio.run(_perform(scene, Stage(server)))
+    bill.report(scene, result, monotonic() - began)
+    return not result.failed
+
+
+async def _perform(scene: Scene, stage: Stage) -> SceneResult[Any]:
+    return await scene.perform(stage)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first of the errors that task groups have wrapped."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

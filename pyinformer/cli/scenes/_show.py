@@ -1,0 +1,105 @@
+"""Showing scenes: what there are, and the report of one that was played.
+
+In go scenes and results; what leaves is text, in colours where the output is a terminal. Nothing
+here decides anything: whether a scene passed is in its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO, final
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, rows
+
+_WIDTH = 100  # of what goes to a file, and of paragraphs on wider terminals
+_MOST_LOGGED = 5  # different lines
+
+
+@final
+class Stagebill:
+    """Writes about scenes.
+
+    Args:
+        output: takes the text.
+    """
+
+    def __init__(self, output: TextIO) -> None:
+        console = Console(file=output, highlight=False)
+        width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+        self._console = Console(file=output, highlight=False, width=width)
+
+    def list(self, scenes: Iterable[Scene]) -> None:
+        """Write which scenes there are."""
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for scene in scenes:
+            table.add_row(Text(scene.name, style="bold"), Text(scene.number), Text(scene.title))
+        self._console.print(table)
+        self._console.print("\npyinformer scenes NAME plays one, pyinformer scenes --all plays all")
+        self._console.print("--real plays them on a real kube-apiserver with etcd")
+
+    def open(self, scene: Scene, server: str) -> None:
+        """Write what a scene is about, before it is played."""
+        self._console.rule(Text(f"{scene.number} {scene.name}", style="bold"), align="left")
+        self._console.print(Text(scene.title, style="bold"))
+        self._console.print(Text(scene.references, style="dim"))
+        self._paragraph(scene.story)
+        for who, what in (("plain", scene.plain), ("ours", scene.ours)):
+            self._paragraph(f"{who}: {what}")
+        self._console.print(Text(f"\nplaying on {server} ...", style="dim"))
+
+    def report(self, scene: Scene, result: SceneResult[object], seconds: float) -> None:
+        """Write what was measured, and the verdict."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("measured")
+        table.add_column("plain", justify="right", style="yellow")
+        table.add_column("ours", justify="right", style="cyan")
+        for words, plain, ours in rows(result.plain, result.ours):
+            table.add_row(words, plain, ours)
+        self._console.print(table)
+        self._logged(result)
+        self._claims("the outage happens", result.outage)
+        self._claims("and does not happen to ours", result.prevented)
+        self._console.print(verdict(scene, result, seconds), soft_wrap=True)
+
+    def fail(self, what: str) -> None:
+        """Write why nothing could be played."""
+        self._console.print(Text(what, style="bold red"), soft_wrap=True)
+
+    def _paragraph(self, text: str) -> None:
+        self._console.print(Padding(Text(text), (1, 0, 0, 2)))
+
+    def _logged(self, result: SceneResult[object]) -> None:
+        lines = list(result.logged.items())
+        if not lines:
+            return
+        self._console.print("ours logged")
+        for line, times in lines[:_MOST_LOGGED]:
+            self._console.print(Padding(Text(_repeated(line, times), style="dim"), (0, 0, 0, 2)))
+        if len(lines) > _MOST_LOGGED:
+            more = f"and {len(lines) - _MOST_LOGGED} more"
+            self._console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2)))
+
+    def _claims(self, heading: str, claims: Iterable[Claim]) -> None:
+        self._console.print(heading)
+        for claim in claims:
+            mark, style = ("yes", "green") if claim.holds else ("NO ", "bold red")
+            self._console.print(Text(f"  {mark}  {claim.text}", style=style))
+
+
+def verdict(scene: Scene, result: SceneResult[object], seconds: float) -> Text:
+    """Return the verdict line."""
+    failed = result.failed
+    if not failed:
+        return Text(f"PASSED in {seconds:.1f} s: {scene.verdict}", style="bold green")
+    named = "; ".join(claim.text for claim in failed)
+    return Text(f"FAILED in {seconds:.1f} s, not true: {named}", style="bold red")
+
+
+def _repeated(line: str, times: int) -> str:
+    return line if times == 1 else f"{line} ({times} times)"
