@@ -9,7 +9,7 @@ one for a watch's next event ends by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias, final
 from urllib.parse import urlencode, urlsplit
@@ -27,10 +27,12 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
-from pyinformer.transport._failures import of_a_request, translated, wire_failures, words_of
+from pyinformer.transport._failures import of_a_request, translated, wire_failures
 from pyinformer.transport._keepalive import keepalive_sockets
 from pyinformer.transport._options import ConnectionOptions
+from pyinformer.transport._requests import common_headers, once
 from pyinformer.transport._status import status_error
+from pyinformer.transport._waits import Wait, Waits
 from pyinformer.transport._watch_http import WatchResponse, open_watch
 
 if TYPE_CHECKING:
@@ -74,15 +76,24 @@ class Connection:
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: set[WatchResponse] = set()
+        self._waits = Waits()
         # A proxy, and a password in the URL, are left to the general HTTP library.
         parts = urlsplit(self._server)
         self._reads_watches_itself = config.proxy_url is None and "@" not in parts.netloc
         self._is_closed = False
+        self._now: Callable[[], float] = float  # the loop's, from the first request on
 
     @property
     def config(self) -> ClusterConfig:
         """The configuration as given."""
         return self._config
+
+    def waits_for(self, path: str) -> str:
+        """Return what the oldest request for a path waits for, in words; empty if none does.
+
+        Safe from any thread.
+        """
+        return self._waits.words(self._server + path, self._now())
 
     @asynccontextmanager
     async def stream(
@@ -276,35 +287,39 @@ class Connection:
 
         if self._is_closed:
             raise LifecycleError(f"the connection to {self._server} is closed")
+        self._now = asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(self._options.headers_timeout_seconds):
-                if watch and self._reads_watches_itself:
-                    return await self._send_watch(target, url, headers)
-                return await self._session(watch=watch).request(
-                    method,
-                    URL(target, encoded=True),
-                    headers={**headers, **await self._config.credentials.headers()},
-                    data=content,
-                    allow_redirects=False,
-                    server_hostname=self._config.tls_server_name,
-                    proxy=self._config.proxy_url,
-                    middlewares=() if method == "GET" else (_once,),
-                )
+            with self._waits.begin(url, self._now()) as wait:
+                async with asyncio.timeout(self._options.headers_timeout_seconds):
+                    if watch and self._reads_watches_itself:
+                        return await self._send_watch(target, wait, headers)
+                    return await self._session(watch=watch).request(
+                        method,
+                        URL(target, encoded=True),
+                        headers={**headers, **await self._config.credentials.headers()},
+                        data=content,
+                        allow_redirects=False,
+                        server_hostname=self._config.tls_server_name,
+                        proxy=self._config.proxy_url,
+                        middlewares=() if method == "GET" else (once,),
+                    )
         except wire_failures() as error:
             if isinstance(error, InformerError):
                 raise
             waited = self._waited(error)
             raise translated(error, url, waited_seconds=waited) from error
 
-    async def _send_watch(self, target: str, url: str, headers: Mapping[str, str]) -> WatchResponse:
-        response = WatchResponse(url, self._watches.discard)
+    async def _send_watch(
+        self, target: str, wait: Wait, headers: Mapping[str, str]
+    ) -> WatchResponse:
+        response = WatchResponse(wait.url, self._watches.discard)
         self._watches.add(response)
         try:
             await open_watch(
                 response,
                 target,
-                url,
-                {**_common_headers(), **headers, **await self._config.credentials.headers()},
+                wait,
+                {**common_headers(), **headers, **await self._config.credentials.headers()},
                 context=self._ssl,
                 server_name=self._config.tls_server_name,
                 connect_timeout_seconds=self._options.connect_timeout_seconds,
@@ -362,41 +377,5 @@ class Connection:
             timeout=timeout,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
-            headers=_common_headers(),
+            headers=common_headers(),
         )
-
-
-async def _once(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Keep the library from sending a write a second time.
-
-    It repeats a PUT or a DELETE by itself if its connection is lost, whether or not the server has
-    carried it out: a replace would then meet its own version, a delete the object's successor.
-    """
-    import aiohttp
-
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:  # nothing was sent
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError(words_of(error)) from error
-
-
-def _common_headers() -> dict[str, str]:
-    # Compressed watches lose events in many clients, and gzip costs more than decoding.
-    return {
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-        "User-Agent": _user_agent(),  # browsers and curl get indented answers
-    }
-
-
-def _user_agent() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"pyinformer/{version('pyinformer')}"
-    except PackageNotFoundError:  # run from a checkout
-        return "pyinformer/0"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectKey
 from pyinformer.transport._body import Body
-from pyinformer.transport._wire import Wire
+from pyinformer.transport._wire import Wire, WireThatWaits
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery._field_selector import FieldSelector
@@ -64,6 +64,14 @@ class ListWatch:
 
     def __repr__(self) -> str:
         return f"ListWatch({self.path!r})"
+
+    def waits_for(self) -> str:
+        """Return what a list or a watch waits for that has no answer yet; empty if none does.
+
+        Safe from any thread.
+        """
+        wire = self.connection
+        return wire.waits_for(self.path) if isinstance(wire, WireThatWaits) else ""
 
     def list(
         self,
@@ -127,7 +135,9 @@ class ListWatch:
             self.connection,
             self.resource,
             namespace=wanted.namespace or self.namespace,
-            label_selector=next((v for name, v in self._selectors if name == "labelSelector"), None),
+            label_selector=next(
+                (v for name, v in self._selectors if name == "labelSelector"), None
+            ),
             field_selector=",".join((*fields, f"metadata.name={wanted.name}")),
         )
 

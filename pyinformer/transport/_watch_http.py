@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from httptools import HttpResponseParser
     from multidict import CIMultiDict
 
+    from pyinformer.transport._waits import Wait
+
 _PAUSE_BYTES = 1 << 20  # a reader that is so far behind stops the socket, and so the server
 _MAX_HEAD_BYTES = 64 << 10  # honest ones have one or two KiB
 _FIRST_FINAL = 200
@@ -228,7 +230,7 @@ class WatchResponse(asyncio.Protocol):
 async def open_watch(
     response: WatchResponse,
     target: str,
-    url: str,
+    wait: Wait,
     headers: Mapping[str, str],
     *,
     context: ssl.SSLContext | None,
@@ -241,7 +243,7 @@ async def open_watch(
     Args:
         response: takes the answer.
         target: the URL with its query, quoted.
-        url: the URL without its query.
+        wait: the URL without its query; is told how far the request is.
         headers: what to send, beside Host.
         context: the TLS settings; None for plain HTTP.
         server_name: the name that the certificate must carry; None for the URL's host.
@@ -265,6 +267,7 @@ async def open_watch(
             response,
             parts.hostname or "",
             port,
+            wait,
             context=context,
             server_name=server_name,
             timeout_seconds=connect_timeout_seconds,
@@ -272,10 +275,11 @@ async def open_watch(
         )
     except TimeoutError as error:
         seconds = connect_timeout_seconds
-        reason = f"no connection within {seconds:g} s"
-        raise RequestTimeoutError(url, reason, waited_seconds=seconds) from error
+        reason = f"no connection within {seconds:g} s: it waited for {wait.step}"
+        raise RequestTimeoutError(wait.url, reason, waited_seconds=seconds) from error
     except OSError as error:
-        raise not_connected(error, url, parts.netloc) from error
+        raise not_connected(error, wait.url, parts.netloc) from error
+    wait.step = "an answer"
     try:
         response.send(request)
         await response.head()
@@ -288,6 +292,7 @@ async def _connect(
     response: WatchResponse,
     host: str,
     port: int,
+    wait: Wait,
     *,
     context: ssl.SSLContext | None,
     server_name: str | None,
@@ -298,13 +303,16 @@ async def _connect(
 
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_seconds):
+        wait.step = f"the address of {host}"
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        wait.step = f"a connection to {host}:{port}"
         sock = await start_connection(
             addresses,
             happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
             interleave=1,
             socket_factory=socket_factory,
         )
+        wait.step = f"the TLS handshake with {host}:{port}" if context is not None else wait.step
         try:
             await loop.create_connection(
                 lambda: response,

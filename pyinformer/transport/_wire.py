@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyinformer.transport._body import Body
 from pyinformer.transport._config import ClusterConfig
@@ -54,4 +54,13 @@ class Wire(Protocol):
         Cancellation:
             Shielded, and bounded.
         """
+        ...
+
+
+@runtime_checkable
+class WireThatWaits(Protocol):
+    """A wire over a network, which can say what its requests wait for."""
+
+    def waits_for(self, path: str) -> str:
+        """Return what the oldest request for a path waits for; see Connection.waits_for."""
         ...

@@ -1,0 +1,83 @@
+"""Somebody who waits can be told for what: each step on the way to an answer has its words."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import GroupVersionResource, RequestTimeoutError
+from pyinformer.testing import World
+from pyinformer.transport import ListWatch
+from tests.transport.serving import always, connected, response, serving, silence
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer.transport import Connection
+
+PODS = GroupVersionResource("", "v1", "pods")
+
+
+async def ask(connection: Connection, *, watch: bool) -> None:
+    """Open a stream and read it."""
+    async with connection.stream("/api/v1/pods", watch=watch) as body:
+        await body.read()
+
+
+async def words_while_asking(connection: Connection, *, watch: bool, words: str) -> str:
+    """Return what is said to be waited for, once it is this, and leave nothing behind."""
+    task = asyncio.create_task(ask(connection, watch=watch))
+    try:
+        await until(lambda: words in connection.waits_for("/api/v1/pods"))
+        return connection.waits_for("/api/v1/pods")
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        assert connection.waits_for("/api/v1/pods") == ""
+
+
+@pytest.mark.parametrize(
+    ("watch", "step"),
+    [
+        pytest.param(True, "an answer", id="watch"),
+        pytest.param(False, "a connection or an answer", id="list"),
+    ],
+)
+async def test_a_server_that_accepts_and_never_answers(watch: bool, step: str) -> None:
+    async with serving(silence) as server, connected(server.url) as connection:
+        words = await words_while_asking(connection, watch=watch, words=step)
+        pattern = rf"{server.url}/api/v1/pods: waiting for {step} since \d\.\d s"
+        assert re.fullmatch(pattern, words)
+        list_watch = ListWatch(connection, PODS)
+        assert list_watch.waits_for() == ""
+
+
+async def test_a_handshake_that_stalls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # the kernel accepts, nobody answers
+        port = listener.getsockname()[1]
+        async with connected(f"https://127.0.0.1:{port}") as connection:
+            step = f"the TLS handshake with 127.0.0.1:{port}"
+            assert step in await words_while_asking(connection, watch=True, words=step)
+
+
+async def test_the_error_of_a_handshake_that_stalls_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        async with connected(url, connect_timeout_seconds=0.1) as connection:
+            with pytest.raises(RequestTimeoutError, match="it waited for the TLS handshake"):
+                await ask(connection, watch=True)
+
+
+async def test_an_answered_request_waits_for_nothing() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        assert connection.waits_for("/api/v1/pods") == ""
+        async with connection.stream("/api/v1/pods", watch=True):
+            assert connection.waits_for("/api/v1/pods") == ""
+
+
+def test_a_wire_without_a_network_waits_for_nothing() -> None:
+    with World() as world:
+        assert ListWatch(world.cluster.connection, PODS).waits_for() == ""
