@@ -183,6 +183,7 @@ class Reflector(Generic[V]):
         self._liveness = Liveness()
         self._noted = ReflectorState.NEW
         self._is_cut_off = False
+        self._is_in_line = False
         self._interruptible: anyio.CancelScope | None = None
         self._generation = 0
         self._loader = Loader(
@@ -246,7 +247,7 @@ class Reflector(Generic[V]):
         error = machine.last_error
         return ReflectorStatus(
             state=machine.state,
-            reason=machine.reason,
+            reason=self._reason(),
             attempts=machine.attempts,
             last_error=None if error is None else str(error),
             loads=machine.loads,
@@ -254,6 +255,11 @@ class Reflector(Generic[V]):
             takeovers=self._liveness.takeovers,
             breaks_order=machine.breaks_order,
         )
+
+    def _reason(self) -> str:
+        """Return why it is in its state, and what it waits for in there."""
+        waits = "waiting for its turn to list" if self._is_in_line else self.list_watch.waits_for()
+        return "; ".join(part for part in (self._machine.reason, waits) if part)
 
     def liveness(self) -> Liveness:
         """Return what it heard last, and when; a copy."""
@@ -385,6 +391,7 @@ class Reflector(Generic[V]):
         raise InternalError(f"a reflector cannot perform {command!r}")
 
     async def _list(self, mode: LoadMode) -> Input:
+        self._is_in_line = True
         try:
             async with self._admission.listing() as slot:
                 self._begin_load()
@@ -397,6 +404,7 @@ class Reflector(Generic[V]):
 
     async def _watch_list(self) -> Input:
         opened = loaded = False
+        self._is_in_line = True
         try:
             async with AsyncExitStack() as stack, self._admission.listing() as slot:
                 self._begin_load()
@@ -443,6 +451,7 @@ class Reflector(Generic[V]):
         return _INTERRUPTED
 
     def _begin_load(self) -> None:
+        self._is_in_line = False
         self._interruptible = None
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust

@@ -47,12 +47,14 @@ async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) 
     error = raised.value
     forbidden, hanging = error.pending
     assert re.fullmatch(
-        r"pods\.v1: waiting, [1-9]\d* failed attempts, last error: .*403.*no rights here.*,"
+        r"pods\.v1: forbidden, [1-9]\d* failed attempts, last error: .*403.*no rights here.*,"
         r" for 0\.\d s",
         forbidden,
     )
     assert re.fullmatch(
-        r"secrets\.v1: loading \(watch-list\), 0 failed attempts, for 0\.\d s", hanging
+        r"secrets\.v1: loading \(watch-list; http://.*/secrets: waiting for an answer since"
+        r" 0\.\d s\), 0 failed attempts, for 0\.\d s",
+        hanging,
     )
     assert str(error) == (
         f"not synced after {error.waited_seconds:.1f} s: {forbidden}; {hanging}. Every informer"
