@@ -134,8 +134,8 @@ class MutationLedger:
         if len(self._logged) > _MAX_LOGGED:
             self._logged.popitem(last=False)
         _log.error(
-            "%s of %s in %s was changed in place (%s); it was healed, and further changes of it"
-            " are counted; readers: %s",
+            "%s of %s in %s was changed in place (%s); further changes of it are counted;"
+            " readers: %s",
             mutation.what,
             mutation.key,
             mutation.informer,
@@ -156,5 +156,5 @@ def _report(
         what=value.what,
         paths=paths,
         handlers=named if readers else source.handlers(),
-        call_sites=tuple(dict.fromkeys(site for _, site in readers)),
+        call_sites=tuple(dict.fromkeys(site for _, site in readers if site)),
     )

@@ -1,0 +1,423 @@
+"""Shared decoded objects: one dict for all readers, and what happens to those who change it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    Added,
+    CacheMutatedError,
+    CacheNotSyncedError,
+    Event,
+    InformerConflictError,
+    InvalidArgumentError,
+    KubeObject,
+    ObjectNotFoundError,
+)
+from pyinformer.audit import CacheMutation, MutationDetector
+from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.metrics import NO_METRICS, Metrics
+from tests.informer.clusters import cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from pyinformer.audit import MutationMode
+    from pyinformer.testing import APIServer
+
+_SOON = 0.02
+
+
+class Counters:
+    """Metrics that are counted by name."""
+
+    def __init__(self) -> None:
+        self.counted: dict[str, int] = {}
+
+    def increment(self, name: str, labels: Mapping[str, str]) -> None:
+        """Count one."""
+        assert labels["informer"] == "pods.v1" or "mutations" not in name
+        self.counted[name] = self.counted.get(name, 0) + 1
+
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Keep nothing."""
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Keep nothing."""
+
+
+@asynccontextmanager
+async def sharing(
+    server: APIServer,
+    mode: MutationMode = "off",
+    *,
+    metrics: Metrics = NO_METRICS,
+    period_seconds: float = _SOON,
+) -> AsyncIterator[SharedInformer[None]]:
+    """Run an informer that shares, synced, with a detector of this mode."""
+    detector = MutationDetector(
+        mode, period_seconds=period_seconds, budget_seconds=period_seconds / 4
+    )
+    async with (
+        cluster_of(server) as cluster,
+        SharedInformer(
+            cluster,
+            "v1",
+            "pods",
+            sharing="decoded",
+            mutation_detector=detector,
+            metrics=metrics,
+        ) as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        yield informer
+
+
+def change(shared: Mapping[str, Any], value: object = 1) -> None:
+    """Do what nobody may."""
+    cast("dict[str, Any]", shared)["metadata"]["x"] = value
+
+
+async def test_all_readers_get_one_dict_until_the_object_is_replaced(apiserver: APIServer) -> None:
+    apiserver.create(pod("a", app="web"))
+    apiserver.create(pod("b"))
+    async with sharing(apiserver) as pods:
+        pods.add_index("node", "spec.nodeName")
+        shared = pods.lister.decoded
+        obj = pods.lister["default/a"]
+        first = shared["default/a"]
+
+        assert first == obj.to_dict()
+        assert first is shared.get("default/a")
+        assert first is shared.of(obj)
+        assert first is shared.list(namespace="default", label_selector="app=web")[0]
+        assert any(first is one for one in shared.by_index("node", "n0"))
+        assert len(shared.list()) == 2
+        assert "default/a" in shared
+        assert shared.get("default/none") is None
+        with pytest.raises(ObjectNotFoundError):
+            _ = shared["default/none"]
+
+        apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"app": "db"}}})
+        await until(lambda: shared["default/a"]["metadata"]["labels"]["app"] == "db")
+        assert first["metadata"]["labels"]["app"] == "web"
+        assert shared.of(obj) is not shared.of(obj)  # replaced: decoded for each by itself
+
+
+async def test_only_what_somebody_reads_is_kept_and_only_as_long_as_it_is_cached(
+    apiserver: APIServer,
+) -> None:
+    for name in "abc":
+        apiserver.create(pod(name))
+    async with sharing(apiserver) as pods:
+        kept = pods._sharing.decoded
+        assert kept is not None
+        assert len(kept) == 0
+        _ = pods.lister.decoded["default/a"], pods.lister.decoded["default/b"]
+        assert len(kept) == 2
+        apiserver.delete("v1", "pods", "a")
+        await until(lambda: "default/a" not in pods.lister)
+        assert len(kept) == 1
+
+
+async def test_threads_that_read_at_once_get_one_dict(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug") as pods:
+        start, got = threading.Barrier(4), list[object]()
+
+        def read() -> None:
+            start.wait()
+            got.append(pods.lister.decoded["default/a"])
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(one is got[0] for one in got)
+
+
+async def test_an_unsynced_cache_never_looks_empty_here_either(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        pods = SharedInformer(cluster, "v1", "pods", sharing="decoded")
+        with pytest.raises(CacheNotSyncedError):
+            pods.lister.decoded.list()
+        assert pods.lister.decoded.list(allow_unsynced=True) == []
+        await pods.aclose()
+
+
+async def test_sharing_is_a_setting_that_all_who_ask_must_agree_on(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        first = factory.informer("v1", "pods", sharing="decoded")
+        assert factory.informer("v1", "pods", sharing="decoded") is first
+        assert first.mutation_detector is factory.mutation_detector
+        with pytest.raises(InformerConflictError, match="sharing"):
+            factory.informer("v1", "pods")
+        with pytest.raises(InvalidArgumentError, match="private, decoded"):
+            factory.informer("v1", "services", sharing=cast("Any", "all"))
+
+
+async def test_sample_mode_finds_heals_and_counts_a_mutation(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    apiserver.create(pod("a"))
+    counters = Counters()
+    async with sharing(apiserver, "sample", metrics=counters) as pods:
+        pods.add_event_handler(lambda _: None, name="somebody")
+        before = pods.lister["default/a"].raw
+        change(pods.lister.decoded["default/a"])
+        await until(lambda: pods.mutation_detector.recent)
+
+        (mutation,) = pods.mutation_detector.recent
+        assert (mutation.key, mutation.handlers) == ("default/a", ("somebody",))
+        assert [str(path) for path in mutation.paths] == ["metadata.x: absent became int"]
+        assert "x" not in pods.lister.decoded["default/a"]["metadata"]
+        assert pods.lister["default/a"].raw is before
+        assert counters.counted["informer_cache_mutations_total"] == 1
+        assert caplog.text.count("was changed in place") == 1
+
+
+async def test_a_relist_has_everything_looked_at(apiserver: APIServer) -> None:
+    """The period is an hour: only the relist and its hurry can find it."""
+    apiserver.create(pod("a"))
+    found = anyio.Event()
+    detector = MutationDetector("sample", on_mutation=lambda _: found.set())
+    async with sharing(apiserver) as pods:
+        lists = [object()]
+        sharing_of = pods._sharing
+        decoded = pods.lister.decoded["default/a"]
+        change(decoded)
+        detector._period_seconds = _SOON
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: detector.run(sharing_of, relists=lambda: lists[-1]))
+            lists.append(object())
+            with anyio.fail_after(10):
+                await found.wait()
+            group.cancel_scope.cancel()
+
+
+async def test_on_demand_everything_is_looked_at(apiserver: APIServer) -> None:
+    for number in range(30):
+        apiserver.create(pod(f"p{number}"))
+    async with sharing(apiserver, "sample", period_seconds=600.0) as pods:
+        await asyncio.sleep(0)
+        for shared in pods.lister.decoded.list():
+            change(shared)
+        found = await pods.mutation_detector.verify()
+
+        assert len({mutation.key for mutation in found}) == 30
+        assert await pods.mutation_detector.verify() == ()
+
+
+async def test_a_plain_handler_hears_of_its_own_mutation(apiserver: APIServer) -> None:
+    """What H1 does fails H1, by name and line; H2, the lister and the bytes know nothing of it."""
+    seen: list[bool] = []
+
+    async with sharing(apiserver, "debug") as pods:
+
+        def h1(event: Event[None]) -> None:
+            change(pods.lister.decoded.of(cast("Added[None]", event).object))
+
+        def h2(event: Event[None]) -> None:
+            shared = pods.lister.decoded.of(cast("Added[None]", event).object)
+            seen.append("x" in shared["metadata"])
+
+        pods.add_event_handler(h1, name="H1")
+        pods.add_event_handler(h2, name="H2")
+        apiserver.create(pod("a"))
+        await until(lambda: len(seen) == 1)
+        first, second = pods.status().handlers
+
+        assert (first.failed, first.delivered, second.failed) == (1, 0, 0)
+        assert first.last_error is not None
+        assert first.last_error.startswith("CacheMutatedError")
+        assert seen == [False]
+        (mutation,) = pods.mutation_detector.recent
+        assert mutation.handlers == ("H1",)
+        assert [site.rpartition(":")[0] for site in mutation.call_sites] == [__file__]
+
+
+async def test_an_async_handler_hears_at_its_next_await(apiserver: APIServer) -> None:
+    errors: list[CacheMutatedError] = []
+    ended = anyio.Event()
+
+    async with sharing(apiserver, "debug") as pods:
+
+        async def handler(event: Event[None]) -> None:
+            shared = pods.lister.decoded.of(cast("Added[None]", event).object)
+            await asyncio.sleep(0)
+            change(shared)
+            try:
+                await asyncio.Event().wait()
+            except CacheMutatedError as error:
+                errors.append(error)
+            await asyncio.sleep(0)  # it may go on
+            ended.set()
+
+        pods.add_event_handler(handler, name="careless")
+        apiserver.create(pod("a"))
+        with anyio.fail_after(10):
+            await ended.wait()
+        await until(lambda: pods.status().handlers[0].delivered == 1)
+
+        assert errors[0].key == "default/a"
+        assert errors[0].paths == ("metadata.x: absent became int",)
+        assert "careless" in errors[0].readers
+
+
+async def test_a_handler_in_a_thread_hears_when_its_call_ends(apiserver: APIServer) -> None:
+    async with sharing(apiserver, "debug") as pods:
+
+        def blocking(event: Event[None]) -> None:
+            change(pods.lister.decoded.of(cast("Added[None]", event).object))
+
+        pods.add_event_handler(pyinformer.in_thread(blocking), name="threaded")
+        apiserver.create(pod("a"))
+        await until(lambda: pods.status().handlers[0].failed == 1)
+
+        assert pods.mutation_detector.recent[0].handlers == ("threaded",)
+
+
+async def test_a_handler_that_only_reads_is_delivered_as_ever(apiserver: APIServer) -> None:
+    async with sharing(apiserver, "debug") as pods:
+
+        async def handler(event: Event[None]) -> None:
+            shared = pods.lister.decoded.of(cast("Added[None]", event).object)
+            await anyio.sleep(0.001)
+            with anyio.move_on_after(0.001):
+                await anyio.sleep_forever()
+            assert shared["metadata"]["name"] == "a"
+
+        pods.add_event_handler(handler)
+        apiserver.create(pod("a"))
+        await until(lambda: pods.status().handlers[0].delivered == 1)
+        assert pods.status().handlers[0].failed == 0
+
+
+async def test_a_guarded_handler_is_cancelled_once_and_may_clean_up(apiserver: APIServer) -> None:
+    steps: list[str] = []
+    async with sharing(apiserver, "debug") as pods:
+
+        async def handler(event: Event[None]) -> None:
+            del event
+            try:
+                steps.append("begun")
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                steps.append("cleaned up")
+
+        pods.add_event_handler(handler)
+        apiserver.create(pod("a"))
+        await until(lambda: steps)
+    assert steps == ["begun", "cleaned up"]
+
+
+async def test_outside_of_handlers_the_next_await_of_the_informer_raises(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
+        change(pods.lister.decoded["default/a"])
+        with pytest.raises(CacheMutatedError, match=r"metadata\.x"):
+            await pods.wait_for_cache_sync()
+        change(pods.lister.decoded["default/a"], 2)
+        with pytest.raises(CacheMutatedError):
+            await pods.wait_until("1", key="default/a")
+        await pods.wait_for_cache_sync()  # each is told once
+
+
+async def test_the_next_read_raises_and_the_one_after_it_is_as_it_arrived(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
+        change(pods.lister.decoded["default/a"])
+        with pytest.raises(CacheMutatedError):
+            _ = pods.lister.decoded["default/a"]
+        assert pods.lister.decoded["default/a"] == pods.lister["default/a"].to_dict()
+
+
+async def test_a_stream_raises_at_the_step_after_the_mutation(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    apiserver.create(pod("b"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods, pods.events() as events:
+        with pytest.raises(CacheMutatedError):
+            async for event in events:
+                change(pods.lister.decoded.of(cast("Added[None]", event).object))
+
+
+async def test_what_is_replaced_before_anybody_looks_is_found_all_the_same(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
+        change(pods.lister.decoded["default/a"])
+        apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"app": "db"}}})
+        await until(lambda: pods.mutation_detector.recent)
+        with pytest.raises(CacheMutatedError):
+            await pods.wait_for_cache_sync()
+
+
+async def test_the_end_of_the_informer_is_the_last_look(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
+        await asyncio.sleep(0)
+        change(pods.lister.decoded["default/a"])
+    assert [mutation.key for mutation in pods.mutation_detector.recent] == ["default/a"]
+
+
+async def test_off_looks_at_nothing(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "off") as pods:
+        change(pods.lister.decoded["default/a"])
+        await pods.wait_for_cache_sync()
+        assert await pods.mutation_detector.verify() == ()
+        assert pods.lister.decoded["default/a"]["metadata"]["x"] == 1  # as the mode promises
+
+
+async def test_an_index_function_whose_answer_changes_is_named_and_put_right(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    owners = {"default/a": "red"}
+    found = list[CacheMutation]()
+    detector = MutationDetector("sample", period_seconds=_SOON, on_mutation=found.append)
+
+    def team(obj: KubeObject[None]) -> str:
+        return owners[obj.key]
+
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformerFactory(cluster, mutation_detector=detector) as factory,
+    ):
+        pods = factory.informer("v1", "pods")
+        pods.add_index("team", team)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        owners["default/a"] = "blue"
+        await until(lambda: found)
+
+        assert [obj.key for obj in pods.lister.by_index("team", "blue")] == ["default/a"]
+        assert pods.lister.by_index("team", "red") == []
+        assert found[0].what == "what index function team returns"
+
+
+async def test_without_sharing_nothing_is_wrapped_and_nothing_is_swept(
+    apiserver: APIServer,
+) -> None:
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods") as pods,
+    ):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        assert pods.mutation_detector.statistics().checked == 0
+        assert await pods.mutation_detector.verify() == ()

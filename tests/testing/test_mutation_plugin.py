@@ -1,0 +1,102 @@
+"""The pytest plugin as a user's tests meet it: who changes what is shared, fails."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TESTS = """
+import asyncio
+import pyinformer
+from pyinformer.audit import MutationDetector
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
+       "spec": {"containers": [{"name": "c", "image": "x"}]}}
+
+
+def read(server, change, **options):
+    async def main():
+        async with (
+            pyinformer.connect(server=server.url) as cluster,
+            pyinformer.SharedInformer(
+                cluster, "v1", "pods", sharing="decoded", **options
+            ) as pods,
+        ):
+            await pods.wait_for_cache_sync()
+            change(pods.lister.decoded["default/a"])
+
+    server.create(POD)
+    asyncio.run(main())
+
+
+def test_careless(apiserver):
+    read(apiserver, lambda pod: pod["metadata"].update(mine="hush"))
+
+
+def test_careless_and_broken(apiserver):
+    def change(pod):
+        pod["metadata"].update(mine="hush")
+        raise ValueError("own error")
+
+    read(apiserver, change)
+
+
+def test_careful(apiserver):
+    read(apiserver, lambda pod: {**pod, "mine": 1})
+
+
+def test_own_mode(apiserver):
+    read(
+        apiserver,
+        lambda pod: pod["metadata"].update(mine=1),
+        mutation_detector=MutationDetector("sample"),
+    )
+"""
+
+
+def _run(folder: Path, ini: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
+    (folder / "test_it.py").write_text(_TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "."]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=50
+    )
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a run with the plugin's defaults prints."""
+    return _run(tmp_path_factory.mktemp("careless")).stdout
+
+
+def test_the_test_that_changed_a_shared_object_fails_and_no_other(output: str) -> None:
+    assert "FAILED test_it.py::test_careless - " in output
+    assert "PASSED test_it.py::test_careful" in output
+    assert "PASSED test_it.py::test_own_mode" in output
+    assert re.search(r"metadata\.mine: absent became str, read by \S*test_it\.py:\d+", output)
+    assert "hush" not in output.partition("short test summary")[0].replace('"hush"', "")
+
+
+def test_a_test_that_fails_by_itself_keeps_its_error_and_is_told_of_the_other(output: str) -> None:
+    assert "FAILED test_it.py::test_careless_and_broken - ValueError: own error" in output
+    assert "pyinformer: the shared decoded object of default/a in pods.v1" in output
+
+
+def test_it_can_be_switched_off(tmp_path: Path) -> None:
+    output = _run(tmp_path, "pyinformer_mutation_detector = off").stdout
+
+    assert "PASSED test_it.py::test_careless" in output
+
+
+def test_a_mode_that_is_none_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+    ended = _run(tmp_path, "pyinformer_mutation_detector = loud")
+
+    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "'loud' is neither 'debug' nor 'off'" in ended.stderr
