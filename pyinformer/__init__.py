@@ -133,6 +133,11 @@ from pyinformer.informer import (
 )
 from pyinformer.operator import (
     CustomResource,
+    HasStatus,
+    Health,
+    HealthOptions,
+    HealthServer,
+    HealthVerdict,
     Operator,
     OperatorRun,
     custom_resource,
@@ -232,6 +237,11 @@ __all__ = [
     "GroupVersionKind",
     "GroupVersionResource",
     "HandlerStatus",
+    "HasStatus",
+    "Health",
+    "HealthOptions",
+    "HealthServer",
+    "HealthVerdict",
     "HeldObject",
     "HotLoopStatus",
     "IndexNotFoundError",

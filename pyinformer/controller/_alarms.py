@@ -167,7 +167,7 @@ class Alarms:
         return NoopWriteStatus(
             writes=noops.writes,
             noops=noops.noops,
-            ratio=noops.ratio(),
+            noop_ratio=noops.ratio(),
             is_storm=noops.is_storm and not noops.is_quiet(now),
             top=tuple((str(request), count) for request, count in noops.top(_TOP)),
             breaker=self._breaker.state,

@@ -57,7 +57,7 @@ class NoopWriteStatus:
     """Writes that were answered, of which it is known whether they changed anything."""
     noops: int
     """Those that were answered with the resource version of before."""
-    ratio: float
+    noop_ratio: float
     """Their share of the newest 100 writes; 0 if there were less than 20 lately."""
     is_storm: bool
     """The alarm is on: the share or the rate is beyond its limit."""

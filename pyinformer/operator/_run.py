@@ -29,6 +29,7 @@ from pyinformer.controller._signals import StopSignals
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import HealthServer
+from pyinformer.operator._verdict import Health
 from pyinformer.tasks import Closable, close_behind
 
 _log = logging.getLogger("pyinformer.controller")
@@ -102,10 +103,15 @@ class OperatorRun(Closable):
         self._group: ControllerGroup | None = None
         self._hints: list[str] = []
         self._report: asyncio.TimerHandle | None = None
+        self.health: Health = Health(self._factory)
+        """Whether it is alive and ready, with reasons; what the endpoint answers."""
         self._health: HealthServer | None = None
         if health_port is not None:
-            checks = {"/healthz": self._crashes, "/readyz": self._not_ready}
-            self._health = HealthServer(checks, host=health_host, port=health_port)
+            self._health = HealthServer(
+                {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
+                host=health_host,
+                port=health_port,
+            )
 
     @property
     def health_url(self) -> str | None:
@@ -186,6 +192,7 @@ class OperatorRun(Closable):
         if self.health_url is not None:
             _log.info("health is answered at %s/healthz and /readyz", self.health_url)
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
+        self.health.add(self._group)
         return self._group
 
     async def _discover(self, resource: GroupVersionResource) -> None:
@@ -221,10 +228,11 @@ class OperatorRun(Closable):
             loop = asyncio.get_running_loop()
             self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
 
-    def _crashes(self) -> Sequence[str]:
-        """Say what only a new process can mend."""
-        found = self._factory.status().informers
-        return [str(informer) for informer in found if informer.crash is not None]
+    def _dead(self) -> Sequence[str]:
+        return self.health.live().reasons
+
+    def _unready(self) -> Sequence[str]:
+        return self._not_ready() or self.health.ready().reasons
 
     def _not_ready(self) -> Sequence[str]:
         """Say what keeps the workers from working."""

@@ -37,6 +37,8 @@ class WatchdogStatistics:
     """The longest of these; a block that lasts counts so far."""
     last_culprit: str | None
     """The task that ran during the last one."""
+    blocked_seconds: float = 0.0
+    """How long the block has lasted that is going on at this moment; 0 if the loop turns."""
 
 
 @final
@@ -60,6 +62,7 @@ class Watchdog:
         self._blocked = 0
         self._longest_seconds = 0.0
         self._last_culprit: str | None = None
+        self._blocked_since: float | None = None
 
     def start_nowait(self) -> None:
         """Watch the running loop. A second call does nothing."""
@@ -83,10 +86,12 @@ class Watchdog:
 
     def statistics(self) -> WatchdogStatistics:
         """Return how often and how long the loop was blocked; from any thread."""
+        since = self._blocked_since
         return WatchdogStatistics(
             blocked=self._blocked,
             longest_seconds=self._longest_seconds,
             last_culprit=self._last_culprit,
+            blocked_seconds=0.0 if since is None else monotonic() - since,
         )
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -100,7 +105,9 @@ class Watchdog:
             if self._stopping.is_set():  # it may have set _answered before it was cleared
                 return
             if not self._answered.wait(self._limit_seconds):
+                self._blocked_since = asked_at
                 self._report(loop, asked_at)
+                self._blocked_since = None
 
     def _report(self, loop: asyncio.AbstractEventLoop, asked_at: float) -> None:
         culprit = _running_task(loop)

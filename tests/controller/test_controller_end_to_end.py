@@ -495,7 +495,7 @@ async def test_writes_in_vain_are_counted_for_the_controller_and_the_key_that_ma
         async with Controller("storm", reconcile, maps, workers=2) as controller:
             await until(lambda: controller.status().noop_writes.noops == 25)
             found = controller.status().noop_writes
-            assert (found.is_storm, found.ratio, found.writes) == (True, 1.0, 25)
+            assert (found.is_storm, found.noop_ratio, found.writes) == (True, 1.0, 25)
             assert {count for _, count in found.top} == {1}
             before = await cluster.get("v1", "configmaps", "default/a1")
             await cluster.replace(before)

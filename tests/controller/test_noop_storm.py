@@ -86,7 +86,7 @@ async def test_a_storm_of_writes_in_vain_is_one_error_and_a_flag(
         storm(said, 2_000)
         await elapse(3.0)
         found = controller.status().noop_writes
-        assert (found.is_storm, found.noops, found.ratio) == (True, 2_019, 1.0)
+        assert (found.is_storm, found.noops, found.noop_ratio) == (True, 2_019, 1.0)
         assert (found.breaker, found.held, len(found.top)) == ("off", 0, 10)
         await elapse(100.0)
         assert not controller.status().noop_writes.is_storm

@@ -84,6 +84,17 @@ async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) ->
     assert "blocking_handler" in statistics.last_culprit
 
 
+async def test_a_block_that_lasts_is_told_while_it_does(reports: Reports) -> None:
+    watchdog = impatient()
+    watchdog.start_nowait()
+    reports.wait_for(1)  # blocks this loop until the watchdog has noticed
+    during = watchdog.statistics().blocked_seconds
+    await asyncio.to_thread(reports.wait_for, 2)
+    watchdog.stop_nowait()
+    assert during >= 0.05
+    assert watchdog.statistics().blocked_seconds == 0.0
+
+
 async def test_two_who_watch_one_loop_name_a_block_once(reports: Reports) -> None:
     """A factory and a controller each have a watchdog; both count, and one speaks."""
     factory, controller = impatient(), impatient()

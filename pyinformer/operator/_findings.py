@@ -1,0 +1,174 @@
+"""What is wrong with informers and controllers, read from their status records.
+
+What enters are the records of one moment; what leaves are findings for two questions: could a new
+process mend it (alive?), and can what is read here be relied on (ready?). A server that is away is
+no reason to restart: every process would begin anew the moment it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias, final
+
+from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.controller import ControllerGroupStatus, ControllerStatus
+from pyinformer.informer import FactoryStatus, InformerStatus
+from pyinformer.operator._hysteresis import Finding
+from pyinformer.reflector import ReflectorState
+from pyinformer.tasks import WatchdogStatistics
+
+Status: TypeAlias = FactoryStatus | InformerStatus | ControllerStatus | ControllerGroupStatus
+
+_DURATIONS: Final = (
+    "stale_seconds",
+    "recovery_seconds",
+    "wedged_seconds",
+    "poisoned_seconds",
+    "blocked_seconds",
+    "blocked_window_seconds",
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthOptions:
+    """How much is tolerated.
+
+    The defaults leave reconnects, rolling updates of the server and expired histories unnoticed.
+
+    Raises:
+        InvalidArgumentError: a number that cannot work, or two that contradict each other.
+    """
+
+    stale_seconds: float | None = 300.0
+    """Not ready when a cache was last proven current longer ago than this. A quiet resource is
+    proven about once a minute, and a server that restarts is away for less. None for never."""
+    recovery_seconds: float = 10.0
+    """Ready, or alive, only when the trouble has been gone for this long: no flapping."""
+    wedged_seconds: float | None = 900.0
+    """Not alive when a cache says that it follows its server, and had no proof of that for this
+    long: something hangs that a new process does not have. None for never."""
+    poisoned_seconds: float = 60.0
+    """Not alive when all workers of a controller have ignored their cancellation for this long."""
+    blocked_seconds: float = 30.0
+    """Not alive while the event loop does not turn for this long; told to callers from another
+    thread, as nobody else can ask."""
+    blocked_times: int = 10
+    """Not alive when it was blocked so often, for a second or more, within the next setting."""
+    blocked_window_seconds: float = 60.0
+    """What `blocked_times` counts in."""
+
+    def __post_init__(self) -> None:
+        for name in _DURATIONS:
+            value = getattr(self, name)
+            if value is not None:
+                check_seconds(name, value)
+        if not isinstance(self.blocked_times, int) or self.blocked_times < 1:
+            raise InvalidArgumentError("blocked_times", f"{self.blocked_times!r}; 1 is the least")
+        if (
+            self.stale_seconds is not None
+            and self.wedged_seconds is not None
+            and self.wedged_seconds < self.stale_seconds
+        ):
+            reason = f"{self.wedged_seconds} is less than stale_seconds: it would be restarted"
+            raise InvalidArgumentError("wedged_seconds", f"{reason} before it is taken out")
+
+
+def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
+    """Say what keeps reads and reconciles from being relied on."""
+    informers = informers_of(status)
+    left = [informer for informer in informers if not _is_closed(informer)]
+    if informers and not left:  # one of several that somebody has closed is nobody's trouble
+        yield Finding("closed", f"closed: {', '.join(one.informer for one in informers)}")
+    for informer in left:
+        yield from _unready_informer(informer, options)
+    for controller in controllers_of(status):
+        if not (controller.has_synced and controller.is_running):
+            yield Finding(f"idle {controller.name}", f"controller {controller.name} is not running")
+
+
+def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
+    """Say what a new process would mend."""
+    for informer in informers_of(status):
+        yield from _dead_informer(informer, options)
+    for controller in controllers_of(status):
+        slots = controller.slots
+        if slots and all(slot.is_poisoned for slot in slots):
+            yield Finding(
+                f"poisoned {controller.name}",
+                f"controller {controller.name}: every worker ignores its cancellation:"
+                f" {', '.join(controller.poisoned)}",
+                grace_seconds=options.poisoned_seconds,
+                recovery_seconds=options.recovery_seconds,
+            )
+
+
+def notes_of(status: Status) -> Iterator[str]:
+    """Say what somebody should look at, though nothing has to be done about the process."""
+    for informer in informers_of(status):
+        if informer.state is ReflectorState.ABSENT:
+            yield f"{informer.informer}: is not served at present"
+    for controller in controllers_of(status):
+        noops = controller.noop_writes
+        if noops.is_storm:
+            yield (
+                f"controller {controller.name}: {noops.noop_ratio:.0%} of its newest writes changed"
+                f" nothing; {noops.held} requests are held"
+            )
+        if controller.hot:
+            yield f"controller {controller.name}: hot loops of {', '.join(controller.hot)}"
+        if controller.poisoned:
+            poisoned = ", ".join(controller.poisoned)
+            yield f"controller {controller.name}: reconciles that ignore their end: {poisoned}"
+
+
+def watchdog_of(status: Status) -> WatchdogStatistics | None:
+    """Return what watches the loop; None if this record is of nobody that does."""
+    if isinstance(status, FactoryStatus | ControllerGroupStatus):
+        return status.watchdog
+    return None
+
+
+def informers_of(status: Status) -> tuple[InformerStatus, ...]:
+    """Return the informers of a record."""
+    if isinstance(status, FactoryStatus):
+        return status.informers
+    return (status,) if isinstance(status, InformerStatus) else ()
+
+
+def controllers_of(status: Status) -> tuple[ControllerStatus, ...]:
+    """Return the controllers of a record."""
+    if isinstance(status, ControllerGroupStatus):
+        return status.controllers
+    return (status,) if isinstance(status, ControllerStatus) else ()
+
+
+def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Iterator[Finding]:
+    name, state, age = informer.informer, informer.state, informer.age_seconds
+    if informer.crash is not None:
+        yield Finding(f"crash {name}", str(informer))
+    elif not informer.has_synced:
+        yield Finding(f"sync {name}", f"not synced: {informer}")
+    elif state is ReflectorState.FAILED:
+        yield Finding(f"end {name}", str(informer))
+    elif state is ReflectorState.ABSENT or age is None or options.stale_seconds is None:
+        return  # of what is not served nothing can be missed
+    elif age > options.stale_seconds:
+        text = f"stale: {informer}; last proven current {age:.0f} s ago"
+        yield Finding(f"stale {name}", text, recovery_seconds=options.recovery_seconds)
+
+
+def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator[Finding]:
+    name, age, limit = informer.informer, informer.age_seconds, options.wedged_seconds
+    if informer.crash is not None:
+        yield Finding(f"crash {name}", str(informer))
+    elif informer.state is not ReflectorState.WATCHING or age is None or limit is None:
+        return  # it says itself that something is wrong, and tries
+    elif age > limit:
+        text = f"wedged: {name} says that it watches, and had no proof of it for {age:.0f} s"
+        yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
+
+
+def _is_closed(informer: InformerStatus) -> bool:
+    return informer.state is ReflectorState.STOPPED and informer.crash is None

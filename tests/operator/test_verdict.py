@@ -1,0 +1,354 @@
+"""Whether a program is alive and ready: from status records and a clock, and on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer import (
+    Controller,
+    ControllerGroup,
+    Health,
+    HealthOptions,
+    InvalidArgumentError,
+    InvalidTypeError,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+)
+from pyinformer.informer import FactoryStatus
+from pyinformer.operator._hysteresis import Finding, Hysteresis
+from pyinformer.reflector import ReflectorState
+from pyinformer.tasks import WatchdogStatistics
+from tests.controller.running import running
+from tests.operator.test_health import ask, get
+from tests.virtual_time import elapse
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer.controller import ControllerStatus
+    from pyinformer.informer import InformerStatus
+    from pyinformer.operator._findings import Status
+    from pyinformer.testing import APIServer
+
+_FINE = WatchdogStatistics(blocked=0, longest_seconds=0.0, last_culprit=None)
+
+
+class Told:
+    """Something whose status a test chooses."""
+
+    def __init__(self, status: Status) -> None:
+        self.now: Status = status
+
+    def status(self) -> Status:
+        """Return it."""
+        return self.now
+
+
+class Clock:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def informer() -> InformerStatus:
+    """The status of an informer that watches."""
+    config = pyinformer.ClusterConfig(server="http://127.0.0.1:1")
+    fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
+    return replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)
+
+
+def test_a_program_that_watches_is_alive_and_ready(informer: InformerStatus) -> None:
+    health = Health(Told(informer))
+    assert health.live().is_ok
+    assert health.ready() == pyinformer.HealthVerdict(is_ok=True, reasons=(), notes=())
+
+
+def test_it_is_not_ready_until_every_cache_has_synced_and_ready_at_once_then(
+    informer: InformerStatus,
+) -> None:
+    told = Told(replace(informer, has_synced=False, state=ReflectorState.LOADING, age_seconds=None))
+    health = Health(told, clock=Clock())
+    verdict = health.ready()
+    assert not verdict.is_ok
+    assert verdict.reasons[0].startswith("not synced: pods.v1")
+    assert health.live().is_ok
+    told.now = informer
+    assert health.ready().is_ok
+
+
+def test_a_normal_reconnect_changes_neither_verdict(informer: InformerStatus) -> None:
+    told, clock = Told(informer), Clock()
+    health = Health(told, clock=clock)
+    steps = [
+        (ReflectorState.WATCHING, 55.0),
+        (ReflectorState.PROVING, 58.0),
+        (ReflectorState.WAITING, 60.0),
+        (ReflectorState.LOADING, 90.0),
+        (ReflectorState.FORBIDDEN, 120.0),
+        (ReflectorState.WATCHING, 0.0),
+    ]
+    for _ in range(20):
+        for state, age in steps:
+            told.now = replace(informer, state=state, age_seconds=age)
+            assert (health.ready().is_ok, health.live().is_ok) == (True, True)
+            clock.now += 5.0
+
+
+def test_a_cache_that_is_too_old_is_not_ready_and_ready_when_it_has_been_fresh_for_a_while(
+    informer: InformerStatus,
+) -> None:
+    told, clock = Told(replace(informer, state=ReflectorState.WAITING)), Clock()
+    health = Health(told, clock=clock)
+    told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=301.0)
+    verdict = health.ready()
+    assert not verdict.is_ok
+    assert verdict.reasons[0].endswith("last proven current 301 s ago")
+    assert health.live().is_ok  # a new process would find the same server
+    told.now = informer
+    answers = []
+    for _ in range(4):
+        clock.now += 4.0
+        answers.append(health.ready().is_ok)
+    assert answers == [False, False, True, True]
+
+
+def test_a_cache_that_swings_about_the_limit_does_not_flap(informer: InformerStatus) -> None:
+    told, clock = Told(informer), Clock()
+    health = Health(told, clock=clock)
+    answers = []
+    for second in range(60):
+        told.now = replace(informer, age_seconds=301.0 if second % 5 == 0 else 299.0)
+        answers.append(health.ready().is_ok)
+        clock.now += 1.0
+    assert not any(answers)
+
+
+def test_what_says_that_it_watches_and_has_no_proof_of_it_is_not_alive(
+    informer: InformerStatus,
+) -> None:
+    told = Told(replace(informer, age_seconds=901.0))
+    health = Health(told)
+    assert health.live().reasons == (
+        "wedged: pods.v1 says that it watches, and had no proof of it for 901 s",
+    )
+    told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=10_000.0)
+    assert Health(told).live().is_ok
+
+
+def test_a_crash_is_neither_alive_nor_ready(informer: InformerStatus) -> None:
+    health = Health(Told(replace(informer, crash="InternalError: a bug")))
+    for verdict in (health.live(), health.ready()):
+        assert not verdict.is_ok
+        assert "crashed" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_ready"),
+    [
+        pytest.param({"state": ReflectorState.FAILED}, False, id="gave-up"),
+        pytest.param({"state": ReflectorState.STOPPED}, False, id="closed"),
+        pytest.param({"state": ReflectorState.ABSENT, "age_seconds": None}, True, id="absent"),
+        pytest.param({"state": ReflectorState.ABSENT, "age_seconds": 1e6}, True, id="removed"),
+        pytest.param({"state": ReflectorState.FORBIDDEN, "age_seconds": 1e6}, False, id="403"),
+    ],
+)
+def test_what_each_state_means_for_readiness(
+    informer: InformerStatus, changes: dict[str, Any], is_ready: bool
+) -> None:
+    health = Health(Told(replace(informer, **changes)))
+    assert health.ready().is_ok is is_ready
+    assert health.live().is_ok
+
+
+def test_an_absent_resource_is_noted(informer: InformerStatus) -> None:
+    health = Health(Told(replace(informer, state=ReflectorState.ABSENT)))
+    assert health.ready().notes == ("pods.v1: is not served at present",)
+
+
+def test_one_of_several_informers_that_was_closed_is_nobodys_trouble(
+    informer: InformerStatus,
+) -> None:
+    closed = replace(informer, informer="nodes.v1", state=ReflectorState.STOPPED)
+    assert Health(Told(_factory(informer, closed))).ready().is_ok
+    assert Health(Told(_factory(closed))).ready().reasons == ("closed: nodes.v1",)
+
+
+def test_informers_of_one_name_in_two_clusters_are_told_apart(informer: InformerStatus) -> None:
+    stale, clock = replace(informer, age_seconds=400.0), Clock()
+    first, second = Told(stale), Told(stale)
+    health = Health(first, second, clock=clock)
+    assert len(health.ready().reasons) == 2
+    first.now = informer
+    clock.now += 11.0
+    assert len(health.ready().reasons) == 1
+
+
+def test_a_loop_that_is_blocked_again_and_again_is_not_alive(informer: InformerStatus) -> None:
+    told, clock = Told(_factory(informer)), Clock()
+    health = Health(told, clock=clock)
+    answers = []
+    for blocked in (0, 4, 9, 12, 12, 12, 12, 12, 12, 12, 12):
+        watchdog = replace(_FINE, blocked=blocked, last_culprit="slow handler")
+        told.now = _factory(informer, watchdog=watchdog)
+        answers.append(health.live().is_ok)
+        clock.now += 10.0
+    assert answers == [*[True] * 3, *[False] * 4, *[True] * 4]
+
+
+def test_a_few_blocks_in_an_hour_are_none_of_that(informer: InformerStatus) -> None:
+    told, clock = Told(_factory(informer)), Clock()
+    health = Health(told, clock=clock)
+    for blocked in range(100):
+        told.now = _factory(informer, watchdog=replace(_FINE, blocked=blocked))
+        assert health.live().is_ok
+        clock.now += 36.0
+
+
+def test_a_block_that_lasts_is_told_to_another_thread(informer: InformerStatus) -> None:
+    watchdog = replace(_FINE, blocked=1, last_culprit="slow handler", blocked_seconds=31.0)
+    verdict = Health(Told(_factory(informer, watchdog=watchdog))).live()
+    assert verdict.reasons == ("the event loop is blocked for 31 s by slow handler",)
+
+
+@pytest.mark.virtual_time
+async def test_a_controller_whose_workers_all_ignore_their_end_is_not_alive_after_a_while() -> None:
+    free = asyncio.Event()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        while not free.is_set():
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                continue
+
+    limits = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 1.0, "max_poisoned_slots": 0}
+    async with running(reconcile, **limits) as (controller, said):
+        health = Health(controller, clock=asyncio.get_running_loop().time)
+        said.say("default/a")
+        await elapse(10.0)
+        verdict = health.live()
+        assert verdict.is_ok
+        assert (
+            "every worker ignores its cancellation: default/a (for 0 s; counts after 60)"
+            in (verdict.notes[0])
+        )
+        await elapse(60.0)
+        assert not health.live().is_ok
+        assert health.ready().is_ok
+        free.set()
+        await elapse(1.0)
+        assert not health.live().is_ok
+        await elapse(70.0)
+        assert health.live().is_ok
+
+
+@pytest.mark.virtual_time
+async def test_a_storm_and_a_hot_loop_are_notes_and_no_reason_to_restart() -> None:
+    def status() -> ControllerStatus:
+        found = controller.status()
+        noops = replace(found.noop_writes, is_storm=True, noop_ratio=0.9, held=7)
+        return replace(found, hot=("default/a",), noop_writes=noops)
+
+    async def reconcile(request: Request, obj: object) -> None:
+        """Do nothing.
+
+        Cancellation:
+            Never waits.
+        """
+
+    async with running(reconcile) as (controller, _):
+        health = Health(Told(status()))
+        assert health.live().is_ok
+        verdict = health.ready()
+    assert verdict.is_ok
+    assert verdict.notes == (
+        "controller c: 90% of its newest writes changed nothing; 7 requests are held",
+        "controller c: hot loops of default/a",
+    )
+
+
+@pytest.mark.virtual_time
+async def test_a_controller_that_does_not_run_is_not_ready() -> None:
+    async def reconcile(request: Request, obj: object) -> None:
+        """Do nothing.
+
+        Cancellation:
+            Never waits.
+        """
+
+    controller = Controller("c", reconcile)
+    health = Health(ControllerGroup(controller))
+    assert health.ready().reasons == ("controller c is not running",)
+    async with ControllerGroup(controller) as group:
+        assert Health(group).ready().is_ok
+
+
+def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
+    with pytest.raises(InvalidTypeError, match=r"int has no status\(\)"):
+        Health(5)  # type: ignore[arg-type]
+    assert Health().ready().reasons == ("nothing is watched over yet",)
+    assert Health().live().is_ok
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        pytest.param({"stale_seconds": -1.0}, "stale_seconds", id="negative"),
+        pytest.param({"recovery_seconds": float("nan")}, "recovery_seconds", id="nan"),
+        pytest.param({"blocked_times": 0}, "blocked_times", id="no-times"),
+        pytest.param({"stale_seconds": 1000.0}, "wedged_seconds", id="contradiction"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        HealthOptions(**settings)
+
+
+def test_a_finding_counts_after_its_grace_and_until_its_recovery() -> None:
+    judge = Hysteresis().judge
+    trouble = Finding("a", "trouble", grace_seconds=10.0, recovery_seconds=5.0)
+    assert judge([trouble], 0.0) == ((), ("trouble (for 0 s; counts after 10)",))
+    assert judge([], 5.0) == ((), ())
+    assert judge([trouble], 6.0).reasons == ()  # it began anew
+    assert judge([trouble], 16.0) == (("trouble",), ())
+    assert judge([], 18.0).reasons == ("trouble (gone for 2 s; counts no more after 5)",)
+    assert judge([trouble], 19.0).reasons == ("trouble",)
+    assert judge([], 24.0) == ((), ())
+
+
+async def test_probes_are_answered_and_a_server_that_restarts_is_never_seen(
+    apiserver: APIServer,
+) -> None:
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps")
+        health = Health(factory)
+        async with health.server() as server:
+            assert (await ask(server.port, get("/readyz")))[0] == 503
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            for number in range(5):
+                apiserver.end_watches()
+                apiserver.ensure_namespace(f"n{number}")
+                for path in ("/healthz", "/livez", "/readyz"):
+                    assert await ask(server.port, get(path)) == (200, "ok\n")
+            await until(lambda: informer.state is ReflectorState.WATCHING)
+        await factory.aclose()
+        assert not health.ready().is_ok
+        assert health.live().is_ok
+
+
+def _factory(*informers: InformerStatus, watchdog: WatchdogStatistics = _FINE) -> FactoryStatus:
+    return FactoryStatus(informers=informers, watchdog=watchdog, abandoned_handlers=())
