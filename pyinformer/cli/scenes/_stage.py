@@ -10,8 +10,9 @@ import logging
 import secrets
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, final
 from urllib.parse import urlsplit
 
@@ -70,6 +71,31 @@ class Stage:
             self.api.restart(keep_history=False)
         else:
             await anyio.to_thread.run_sync(self.api.restart)
+
+    async def back_up(self) -> Callable[[], Awaitable[None]]:
+        """Take a backup of the server's data, and return what puts it back.
+
+        Cancellation:
+            Waits for the backup first.
+        """
+        restore = await anyio.to_thread.run_sync(self._save)
+
+        async def put_back() -> None:
+            await anyio.to_thread.run_sync(restore)
+
+        return put_back
+
+    def _save(self) -> Callable[[], None]:
+        from pyinformer.testing import APIServer
+
+        if isinstance(self.api, APIServer):
+            return partial(self.api.restore, self.api.save())
+        return partial(self.api.restore, self.api.save())
+
+    def uids(self, plural: str, namespace: str) -> dict[str, str]:
+        """Return the uid of each object of a namespace, by name, as the server has them."""
+        listed = self.api.list("v1", plural, namespace)
+        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in listed}
 
     def front(self) -> AbstractAsyncContextManager[Front]:
         """Return a front of this server's, to be entered."""
