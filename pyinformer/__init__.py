@@ -77,6 +77,7 @@ from pyinformer.apimachinery import (
     redacted,
 )
 from pyinformer.audit import AuditReport
+from pyinformer.audit import CacheMutation, MutationDetector
 from pyinformer.bookkeeping import (
     EventRecorder,
     EventRecorderStatistics,
@@ -160,9 +161,11 @@ from pyinformer.sources import (
     resource_version_changed,
 )
 from pyinformer.store import (
+    DecodedLister,
     Indexer,
     Lister,
     NamespaceLister,
+    SharedObject,
 )
 from pyinformer.transport import (
     ClusterConfig,
@@ -200,6 +203,7 @@ __all__ = [
     "BucketRateLimiter",
     "BytesTransform",
     "CacheMutatedError",
+    "CacheMutation",
     "CacheNotSyncedError",
     "CacheSyncTimeoutError",
     "Change",
@@ -218,6 +222,7 @@ __all__ = [
     "ControllerStatus",
     "Credentials",
     "CustomResource",
+    "DecodedLister",
     "DelayingQueue",
     "Deleted",
     "DeletedFinalStateUnknown",
@@ -275,6 +280,7 @@ __all__ = [
     "MassDeletePolicy",
     "MaxOfRateLimiter",
     "ModelMismatchError",
+    "MutationDetector",
     "NamespaceLister",
     "NoopWriteStatus",
     "NotCachedError",
@@ -311,6 +317,7 @@ __all__ = [
     "ServerError",
     "SharedInformer",
     "SharedInformerFactory",
+    "SharedObject",
     "SlotStatus",
     "StaleCacheError",
     "StaleObject",

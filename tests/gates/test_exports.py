@@ -423,6 +423,9 @@ PUBLIC: dict[str, list[str]] = {
         "WatchListMemory",
     ],
     "pyinformer.store": [
+        "DecodedLister",
+        "DecodedObject",
+        "DecodedObjects",
         "IndexFunction",
         "IndexStatistics",
         "IndexValue",
@@ -433,6 +436,7 @@ PUBLIC: dict[str, list[str]] = {
         "Overlay",
         "OverlayStatistics",
         "Readiness",
+        "SharedObject",
     ],
     "pyinformer.tasks": [
         "Closable",
