@@ -70,10 +70,11 @@ async def reflecting(
     memory: WatchListMemory | None = None,
     with_options: ReflectorOptions | None = None,
     label_selector: str | None = None,
+    url: str | None = None,
     **more: Any,
 ) -> AsyncIterator[Running]:
-    """Run a reflector, and stop it."""
-    config = ClusterConfig(server=server.url, credentials=credentials or NoCredentials())
+    """Run a reflector, and stop it; a URL leads to the server by another way."""
+    config = ClusterConfig(server=url or server.url, credentials=credentials or NoCredentials())
     connection = Connection(config)
     sink = DictSink()
     states: list[ReflectorState] = []

@@ -1,0 +1,214 @@
+"""A resource that is not served, goes away and comes back, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.reflector import ReflectorState
+from pyinformer.testing import APIServer, Fault
+from tests.reflector.running import Running, listed, options, reflecting
+from tests.reflector.wire_tap import tapping
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.reflector import AbsencePolicy
+
+GROUP = "example.com"
+WIDGETS = GroupVersionResource.of(f"{GROUP}/v1", "widgets")
+POLICIES: list[AbsencePolicy] = ["require", "wait", "optional"]
+
+
+def serve(server: APIServer, version: str = "v1") -> None:
+    """Serve widgets."""
+    server.register(f"{GROUP}/{version}", "Widget", "widgets")
+
+
+def make(server: APIServer, *names: str, version: str = "v1", **spec: Any) -> None:
+    """Create widgets."""
+    for name in names:
+        body = {"apiVersion": f"{GROUP}/{version}", "kind": "Widget", "metadata": {"name": name}}
+        server.create({**body, "spec": spec})
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        yield running
+
+
+def following(server: APIServer, absent: AbsencePolicy = "wait", **more: Any) -> Any:
+    """Follow widgets."""
+    return reflecting(
+        server,
+        resource=more.pop("resource", WIDGETS),
+        absent=absent,
+        with_options=options(),
+        **more,
+    )
+
+
+def discoveries(server: APIServer) -> int:
+    """Count the questions to discovery."""
+    return sum(one.path == f"/apis/{GROUP}/v1" for one in server.requests)
+
+
+async def until_absent(running: Running) -> None:
+    """Wait until it knows that its resource is not served."""
+    await until(lambda: running.reflector.state is ReflectorState.ABSENT)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_404_of_a_lagging_replica_costs_a_load_and_no_object(
+    server: APIServer, policy: AbsencePolicy
+) -> None:
+    serve(server)
+    make(server, "a", "b")
+    async with following(server, policy) as running:
+        await running.until_watching()
+        server.faults.add(Fault(verb="watch", status=404), Fault(verb="list", status=404, skip=1))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        await running.until_equal(f"{GROUP}/v1", "widgets")
+        assert {len(history) for history in running.sink.history.values()} == {1}
+        assert ReflectorState.ABSENT in running.states
+
+
+async def test_a_resource_that_comes_late_is_loaded_by_itself(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with following(server) as running:
+        await until_absent(running)
+        serve(server)
+        make(server, "a")
+        await running.until_equal(f"{GROUP}/v1", "widgets")
+    said = [one.getMessage() for one in caplog.records if "served" in one.getMessage()]
+    assert len(said) == 2
+    assert "is not served" in said[0]
+    assert "is served again" in said[1]
+
+
+async def test_an_optional_resource_that_is_not_served_is_as_good_as_empty(
+    server: APIServer,
+) -> None:
+    async with following(server, "optional") as running:
+        await until(lambda: running.sink.synced_at)
+        assert running.sink.objects == {}
+        assert running.reflector.state is ReflectorState.ABSENT
+        assert not running.reflector.fails_sync
+        serve(server)
+        make(server, "a")
+        await running.until_equal(f"{GROUP}/v1", "widgets")
+
+
+async def test_a_required_resource_that_is_not_served_says_that_waiting_is_in_vain(
+    server: APIServer,
+) -> None:
+    async with following(server, "require") as running:
+        await until(lambda: running.reflector.fails_sync)
+        assert running.sink.synced_at == []
+        serve(server)
+        await until(lambda: running.sink.synced_at)
+        assert not running.reflector.fails_sync
+
+
+async def test_a_resource_that_will_come_is_waited_for(server: APIServer) -> None:
+    async with following(server, "wait") as running:
+        await until(lambda: discoveries(server) >= 2)
+        assert running.sink.synced_at == []
+        assert not running.reflector.fails_sync
+
+
+@pytest.mark.slow
+async def test_what_is_gone_is_deleted_after_two_answers_of_discovery_and_comes_back() -> None:
+    """Ten seconds apart, on a connection each; under `require` nothing is deleted ever."""
+    async with asyncio.TaskGroup() as group:
+        for policy in POLICIES:
+            group.create_task(_goes_and_comes_back(policy))
+
+
+async def _goes_and_comes_back(policy: AbsencePolicy) -> None:
+    with APIServer() as server:
+        serve(server)
+        make(server, *(f"w{number:02}" for number in range(12)))
+        everything = listed(server, f"{GROUP}/v1", "widgets")
+        async with tapping(server.url) as tap, following(server, policy, url=tap.url) as running:
+            await running.until_watching()
+            server.unregister(f"{GROUP}/v1", "widgets")
+            await until(lambda: discoveries(server) == 1)
+            await until_absent(running)
+            assert running.sink.versions() == everything
+            await until(lambda: discoveries(server) == 2, timeout_seconds=20)
+            await _check_second_answer(server, running, policy)
+            connections = tap.that_asked(f"/apis/{GROUP}/v1")
+            assert [len(asked) for asked in connections] == [1, 1]
+            serve(server)
+            await until(lambda: running.reflector.status().loads == 2, timeout_seconds=20)
+            assert running.sink.versions() == everything
+            lives = {len(history) for history in running.sink.history.values()}
+            assert lives == ({1} if policy == "require" else {3})  # add, delete, add
+
+
+async def _check_second_answer(server: APIServer, running: Running, policy: AbsencePolicy) -> None:
+    questions = [one for one in server.requests if one.path == f"/apis/{GROUP}/v1"]
+    assert questions[1].arrived_at - questions[0].arrived_at >= 10
+    if policy != "require":
+        await until(lambda: not running.sink.objects)
+    counts = running.counts()
+    assert counts.get("mass_deletes:confirmed", 0) == int(policy != "require")
+
+
+async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor_is_loaded(
+    server: APIServer,
+) -> None:
+    serve(server, "v1alpha1")
+    make(server, "a", version="v1alpha1")
+    old = GroupVersionResource.of(f"{GROUP}/v1alpha1", "widgets")
+    async with (
+        following(server, resource=old) as before,
+        following(server, "optional") as after,
+    ):
+        await until(lambda: "default/a" in before.sink.objects)
+        await until(lambda: after.sink.synced_at)
+        server.unregister(f"{GROUP}/v1alpha1", "widgets")
+        serve(server)
+        make(server, "a", "b")
+        await until_absent(before)
+        await after.until_equal(f"{GROUP}/v1", "widgets")
+        assert list(before.sink.objects) == ["default/a"]  # kept: the second answer is to come
+
+
+async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -> None:
+    """Its objects may look otherwise now, at the same resource versions."""
+    serve(server)
+    make(server, "a")
+    async with following(server) as running:
+        await running.until_watching()
+        server.unregister(f"{GROUP}/v1", "widgets")
+        await until_absent(running)
+        serve(server)
+        await running.until_watching(loads=2)
+        make(server, "b")
+        await running.until_equal(f"{GROUP}/v1", "widgets")
+        assert {len(history) for history in running.sink.history.values()} == {1}
+
+
+async def test_discovery_that_will_not_tell_deletes_nothing(server: APIServer) -> None:
+    serve(server)
+    make(server, "a")
+    async with following(server) as running:
+        await running.until_watching()
+        server.faults.add(
+            Fault(match=lambda one: one.path.startswith("/apis"), status=503, times=3)
+        )
+        server.unregister(f"{GROUP}/v1", "widgets")
+        await until(lambda: discoveries(server) == 1)
+        await until_absent(running)
+        assert "default/a" in running.sink.objects
