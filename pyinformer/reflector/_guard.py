@@ -153,6 +153,14 @@ class Guard:
         """Where a new watch starts: it must bring again what may be incomplete."""
         return self._previous if self._resume_before else self.position
 
+    @property
+    def complete_position(self) -> str:
+        """Every change up to here is applied for certain: a witness of history is asked for here.
+
+        At the position itself more changes of the same version may be on their way.
+        """
+        return self._previous
+
     def connected(self) -> None:
         """Start over with what is counted per connection."""
         self.suspicion = None
@@ -241,7 +249,8 @@ class Guard:
         is_news = older(self.position, version)
         if not is_news:
             self._note_old_deletion(version, cached)
-        self._tombstones.bury(key, gone.uid, version, is_dated=is_news)
+        is_dated = is_news and version != cached.resource_version
+        self._tombstones.bury(key, gone.uid, version, is_dated=is_dated)
         return Verdict.REMOVE
 
     def _note_old_deletion(self, version: str, cached: ObjectMeta) -> None:
@@ -276,7 +285,8 @@ class Guard:
     def _judge_deletion_of_other(self, key: str, gone: ObjectMeta, cached: ObjectMeta) -> Verdict:
         version = gone.resource_version
         is_past = self._readings.cover(key, version)
-        self._tombstones.bury(key, gone.uid, version)
+        is_news = older(self.position, version)
+        self._tombstones.bury(key, gone.uid, version, is_dated=is_news)
         if is_past or not _newer(version, cached.resource_version):
             return self._ignore_deletion(version)
         self._tombstones.bury(key, cached.uid, version)
@@ -421,17 +431,17 @@ class Guard:
         return self._tombstones.has(key, uid)
 
     def newest_tombstone(self) -> tuple[str, str, str] | None:
-        """Return key, uid and version of the latest deletion up to the position, or None.
+        """Return key, uid and version of the latest deletion up to there, or None.
 
-        A witness of the history that was followed: this object does not exist at the position.
+        A witness of the history that was followed: it does not exist at `complete_position`.
         """
-        return self._tombstones.newest(self.position) if self._order == "global" else None
+        return self._tombstones.newest(self._previous) if self._order == "global" else None
 
     def proves_rewind(self, key: str, listed: ObjectMeta, cached: ObjectMeta | None) -> bool:
-        """Tell whether an item of a list can only come from a history that went back in time.
+        """Judge an item of a list: it may only come from a history that went back in time.
 
-        What is cached proves it only if a list or a watch brought it: a verify can have been
-        answered by another server.
+        What is cached proves that only if a list or a watch brought it: a verify can have been
+        answered by another server. An object that a selector has back is dead no more.
         """
         if self._order == "opaque":
             return False
@@ -439,8 +449,10 @@ class Guard:
         if cached is not None and cached.uid == listed.uid:
             known = cached.resource_version
             return older(version, known) and not self._readings.is_source(key, known)
-        dead = self._tombstones.covers(key, listed.uid, version)
-        return dead and not self._readings.cover(key, version)
+        if self._tombstones.covers(key, listed.uid, version):
+            return not self._readings.cover(key, version)
+        self._tombstones.lift(key, listed.uid)
+        return False
 
     def read_after(self, resource_version: str) -> Collection[str]:
         """Return the keys of which a verify has shown a state later than a list's."""

@@ -356,7 +356,46 @@ def test_a_deletion_with_an_old_version_is_no_witness_of_when_it_was(cached: str
 
     assert guard.newest_tombstone() is None
     delete(guard, "17", None)
+    guard.judge_bookmark("18")
     assert guard.newest_tombstone() == (KEY, "u1", "17")
+
+
+def test_a_witness_is_asked_for_where_no_change_of_the_same_version_is_missing() -> None:
+    """The first of a batch may be all that arrived: who else died in it is cached still."""
+    guard = guard_at("100")
+    delete(guard, "110", "90")
+    assert (guard.position, guard.complete_position) == ("110", "100")
+    assert guard.newest_tombstone() is None
+    change(guard, "111", None, key="default/b")
+    assert guard.complete_position == "110"
+    assert guard.newest_tombstone() == (KEY, "u1", "110")
+
+
+def test_the_deletion_of_another_uid_with_an_old_version_is_no_witness() -> None:
+    guard = guard_at("150")
+    delete(guard, "110", "130", uid="u0")
+    assert guard.newest_tombstone() is None
+
+
+def test_a_deletion_with_the_version_of_what_a_verify_showed_is_no_witness() -> None:
+    guard = guard_at("100")
+    guard.judge_verified(KEY, meta("120", "u1"), None, "130")
+    assert delete(guard, "120", "120") is Verdict.REMOVE
+    guard.judge_bookmark("140")
+    assert guard.newest_tombstone() is None
+
+
+@pytest.mark.parametrize("way", ["event", "list"])
+def test_who_is_back_in_the_selection_is_dead_no_more(way: str) -> None:
+    guard = guard_at("100")
+    delete(guard, "110", "90")
+    if way == "event":
+        change(guard, "120", None)
+    else:
+        assert not guard.proves_rewind(KEY, meta("120", "u1"), None)
+    guard.judge_bookmark("130")
+    assert not guard.has_buried(KEY, "u1")
+    assert guard.newest_tombstone() is None
 
 
 def test_a_later_deletion_with_an_old_version_does_not_shorten_a_tombstone() -> None:
