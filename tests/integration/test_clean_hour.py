@@ -16,10 +16,10 @@ import logging
 import os
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 
 import pyinformer
@@ -91,15 +91,6 @@ class Traffic:
         self._stop = threading.Event()
         self._between_writes = [threading.Lock() for _ in range(len(KINDS) + 1)]
 
-    def run(self, seconds: float) -> None:
-        """Wait until it is over."""
-        self._stop.wait(seconds)
-        self._stop.set()
-
-    def stop(self) -> None:
-        """End all of it."""
-        self._stop.set()
-
     def write(self, writer: Writer, lock: threading.Lock) -> None:
         """Write at random."""
         while not self._stop.wait(PAUSE_SECONDS):
@@ -141,18 +132,30 @@ class Traffic:
             self.restarts += 1
 
     async def rage(self, seconds: float, balancer: Proxy) -> None:
-        """Do all of it at once."""
+        """Do all of it at once.
+
+        In threads of its own: the loop has only a few, and looks up addresses in them.
+        """
         period = min(LONGEST_PERIOD_SECONDS, seconds / (RESTARTS + 1))
         *locks, last = self._between_writes
-        async with anyio.create_task_group() as group:
+        with ThreadPoolExecutor() as threads:
             try:
-                for writer, lock in zip(self.writers, locks, strict=True):
-                    group.start_soon(asyncio.to_thread, self.write, writer, lock)
-                group.start_soon(asyncio.to_thread, self.tell, last)
-                group.start_soon(asyncio.to_thread, self.restart_in_turn, period, balancer)
-                await asyncio.to_thread(self.run, seconds)
+                parts = [
+                    *(
+                        threads.submit(self.write, writer, lock)
+                        for writer, lock in zip(self.writers, locks, strict=True)
+                    ),
+                    threads.submit(self.tell, last),
+                    threads.submit(self.restart_in_turn, period, balancer),
+                ]
+                await asyncio.wait(
+                    list(map(asyncio.wrap_future, parts)),
+                    timeout=seconds,
+                    return_when=asyncio.FIRST_EXCEPTION,
+                )
             finally:
-                self.stop()
+                self._stop.set()
+                await asyncio.gather(*map(asyncio.wrap_future, parts))
 
 
 def _event(name: str, namespace: str) -> JSONObject:
