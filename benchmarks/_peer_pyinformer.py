@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 import pyinformer
 from benchmarks._phases import Phases
 from benchmarks._reads import time_reads
+from benchmarks._sharing import time_sharing
 
 _TIMEOUT_SECONDS = 600.0
 
@@ -66,6 +67,7 @@ async def run_reads(phases: Phases) -> None:
     """Measure reads of cached, stripped objects."""
     async with _synced(phases, memory="strip_managed_fields", read=_read_metadata) as (pods, _):
         phases.result.extra = time_reads(pods.lister.list())
+    phases.result.extra |= await time_sharing(phases.workload.url)
 
 
 def _read_metadata(pod: PodObject) -> object:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from benchmarks import _reads
+from benchmarks import _sharing
 from benchmarks._phases import Measurement
 
 Round: TypeAlias = Mapping[str, Measurement]
@@ -173,6 +174,9 @@ def read_specs() -> tuple[Spec, ...]:
         Spec(
             "read: to_dict() over that decode", "x", named(_reads.TO_DICT_RATIO), {peer: "<= 1.3"}
         ),
+        Spec("read: a shared decoded pod", "us", named(_sharing.SHARED_READ), {}),
+        Spec("mutation detector: a look at a pod", "us", named(_sharing.LOOK), {}),
+        Spec("mutation detector: CPU in sample mode", "%", named(_sharing.SHARE), {peer: "<= 1"}),
     )
 
 
