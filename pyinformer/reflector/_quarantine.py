@@ -94,7 +94,7 @@ class Quarantine(Generic[V]):
             return
         more = "; further ones are only counted" if self._lines == _MAX_LINES else ""
         _log.error(
-            "%s %r cannot be read as asked and is kept as it is, with its problem: %s%s",
+            "%s %r is in the cache with a problem: %s%s",
             self._resource,
             bad._key,
             bad.problem,

@@ -1,0 +1,247 @@
+"""Objects that cannot be read, or are too long to be kept, over real HTTP: one bad key each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import json
+
+from pyinformer import View
+from pyinformer.apimachinery import InvalidArgumentError, InvalidObjectError
+from pyinformer.reflector import ReflectorOptions
+from pyinformer.testing import APIServer, Fault
+from tests.reflector.running import (
+    Running,
+    is_load,
+    listed,
+    options,
+    put,
+    reflecting,
+    remove,
+    verbs,
+)
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.apimachinery import JSONObject
+
+LIMIT = 20_000
+
+
+class _Spec(View):
+    priority: int = 0
+
+
+class PodView(View):
+    """What is read of a pod."""
+
+    spec: _Spec = _Spec()
+
+
+def pod(name: str, **spec: Any) -> JSONObject:
+    """Return a pod."""
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def huge(name: str) -> JSONObject:
+    """Return a pod over the limit."""
+    return pod(name, nodeName="x" * 2 * LIMIT)
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        put(running, "a", "b")
+        yield running
+
+
+@pytest.fixture(params=["list", "watch-list"])
+def small(request: pytest.FixtureRequest) -> ReflectorOptions:
+    """Options with a low limit, for both ways to load."""
+    return options(max_object_bytes=LIMIT, use_watch_list=request.param == "watch-list")
+
+
+async def until_held(running: Running, name: str) -> None:
+    """Wait until the sink has the newest state of a pod."""
+    key = f"default/{name}"
+    await until(
+        lambda: running.sink.versions().get(key) == listed(running.server).get(key), what=key
+    )
+
+
+async def test_an_object_that_is_bad_at_a_thousand_good_ones_is_one_bad_key(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(999):
+        server.create(pod(f"p{number}", priority=number))
+    server.create(pod("bad", priority="high"))
+    async with reflecting(server, projection=PodView) as running:
+        await running.until_equal()
+        bad = running.sink.objects["default/bad"]
+        assert bad.problem
+        assert bad.at("spec.priority") == "high"
+        with pytest.raises(InvalidObjectError):
+            _ = bad.view
+        assert sum(bool(obj.problem) for obj in running.sink.objects.values()) == 1
+        assert running.counts() == {"undecodable:kept": 1}
+        assert running.reflector.quarantined() == ("default/bad",)
+    assert [one.__dict__["key"] for one in caplog.records if "key" in one.__dict__] == [
+        "default/bad"
+    ]
+
+
+async def test_the_last_good_state_stays_reachable_and_is_marked_stale(server: APIServer) -> None:
+    server.create(pod("web", priority=1))
+    async with reflecting(server, projection=PodView) as running:
+        await running.until_watching()
+        good = listed(server)["default/web"]
+        assert running.reflector.last_good("default/web") is None
+        for value in ("high", "higher"):
+            server.update(pod("web", priority=value))
+        await until_held(running, "web")
+        stale = running.reflector.last_good("default/web")
+        assert stale is not None
+        assert stale.object.metadata.resource_version == good
+        assert stale.object.at("spec.priority") == 1
+        assert stale.newest_resource_version == listed(server)["default/web"]
+        server.update(pod("web", priority=5))
+        await until_held(running, "web")
+        assert running.reflector.last_good("default/web") is None
+        assert running.reflector.quarantined() == ()
+        assert verbs(server).count("list") == 1
+
+
+async def test_a_relist_keeps_the_last_good_state(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create(pod("web", priority=1))
+    async with reflecting(server, projection=PodView) as running:
+        await running.until_watching()
+        server.update(pod("web", priority="high"))
+        await until_held(running, "web")
+        for loads in (2, 3):
+            server.faults.add(Fault(verb="watch", status=410))
+            server.end_watches()
+            await running.until_watching(loads=loads)
+        stale = running.reflector.last_good("default/web")
+        assert stale is not None
+        assert stale.object.at("spec.priority") == 1
+    assert len([one for one in caplog.records if "with a problem" in one.message]) == 1
+
+
+async def test_a_transform_that_fails_on_one_object_leaves_its_last_good_state_reachable(
+    server: APIServer,
+) -> None:
+    def shorten(obj: JSONObject) -> JSONObject:
+        obj["spec"] = {"priority": obj["spec"]["priority"] * 2}
+        return obj
+
+    server.create(pod("web", priority=1))
+    async with reflecting(server, transform=shorten) as running:
+        await running.until_watching()
+        server.update(pod("web"))
+        await until_held(running, "web")
+        assert "transform failed: KeyError" in running.sink.objects["default/web"].problem
+        stale = running.reflector.last_good("default/web")
+        assert stale is not None
+        assert stale.object.to_dict()["spec"] == {"priority": 2}
+
+
+async def test_an_object_over_the_limit_is_known_by_its_metadata(
+    server: APIServer, small: ReflectorOptions
+) -> None:
+    """It is there before the load, arrives by a watch, grows, and goes: the others never notice."""
+    server.create(huge("huge"))
+    async with reflecting(server, with_options=small) as running:
+        await running.until_equal()
+        bad = running.sink.objects["default/huge"]
+        assert "over the limit: only its metadata is kept" in bad.problem
+        assert set(bad.to_dict()) == {"kind", "apiVersion", "metadata"}
+        await until(lambda: server.open_watches)
+        server.create(huge("later"))
+        server.update(huge("a"))
+        put(server, "c")
+        await running.until_equal()
+        stale = running.reflector.last_good("default/a")
+        assert stale is not None
+        assert "nodeName" in stale.object.to_dict()["spec"]
+        remove(server, "huge", "later")
+        server.update(pod("a"))
+        await running.until_equal()
+        assert running.reflector.quarantined() == ()
+        assert running.reflector.status().loads == 1
+        assert verbs(server).count("watch") == (0 if small.use_watch_list else 1)
+
+
+async def test_an_object_over_the_limit_survives_a_relist_as_one_record(
+    server: APIServer, small: ReflectorOptions
+) -> None:
+    server.create(huge("huge"))
+    async with reflecting(server, with_options=small) as running:
+        await running.until_watching()
+        first = running.sink.objects["default/huge"]
+        server.faults.add(Fault(verb="watch", status=410))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        assert running.sink.objects["default/huge"] is first
+        assert {len(history) for history in running.sink.history.values()} == {1}
+
+
+async def test_an_item_over_the_limit_that_cannot_be_identified_deletes_nothing(
+    server: APIServer,
+) -> None:
+    low = options(max_object_bytes=LIMIT)
+    async with reflecting(server, with_options=low) as running:
+        await running.until_watching()
+        item = {"spec": "x" * 2 * LIMIT, "metadata": {"name": "who", "uid": "u"}}
+        metadata = {"resourceVersion": server.resource_version}
+        body = json.encode(
+            {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [item]}
+        )
+        server.faults.add(Fault(verb="watch", status=410), Fault(match=is_load, body=body))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        await running.until_equal()
+        assert running.counts()["undecodable:skipped"] == 1
+        put(server, "a", value="n1")
+        await running.until_equal()
+
+
+async def test_a_line_over_the_limit_that_cannot_be_identified_costs_one_list(
+    server: APIServer,
+) -> None:
+    """The second time that it comes: at first the watch resumes, then everything is listed."""
+    line = b'{"type":"MODIFIED","object":{"spec":"%s"}}\n' % (b"x" * 2 * LIMIT)
+    low = options(max_object_bytes=LIMIT)
+    async with reflecting(server, with_options=low) as running:
+        await running.until_watching()
+        server.faults.add(Fault(verb="watch", frames=(line,), times=2))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        put(server, "c")
+        await running.until_equal()
+        assert running.counts()["unknown_events"] == 2
+        assert verbs(server).count("list") == 2
+
+
+@pytest.mark.parametrize("kind", ["BOOKMARK", "ERROR", "BROKEN"])
+async def test_a_huge_line_that_is_no_objects_is_unreadable(server: APIServer, kind: str) -> None:
+    body = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "x": "x" * 2 * LIMIT}
+    low = options(max_object_bytes=LIMIT)
+    async with reflecting(server, with_options=low) as running:
+        await running.until_watching()
+        server.emit("v1", "pods", kind, body)
+        await until(lambda: running.counts().get("unknown_events") == 1)
+        put(server, "c")
+        await running.until_equal()
+        assert running.reflector.status().loads == 1
+
+
+@pytest.mark.parametrize("limit", [0, -1, 4095])
+def test_a_limit_that_fits_no_object_is_refused(limit: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="not even metadata fits"):
+        ReflectorOptions(max_object_bytes=limit)
