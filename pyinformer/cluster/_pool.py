@@ -29,6 +29,7 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._connect import connect as connect_to
 from pyinformer.cluster._pooled import (
+    Look,
     Opened,
     Pooled,
     PooledClusterStatus,
@@ -230,16 +231,32 @@ class ClusterPool(Startable, Generic[_T]):
             member.waiters -= 1
 
     async def _last_look(self, member: Pooled[_T]) -> BaseException | None:
-        """Return what is missing, if what was opened can say so."""
+        """Return what is missing, if what was opened can say so; a hundred who ask look once."""
         opened = member.opened
         if opened is None or self._ready is None:
             return None
+        look = member.look
+        if look is None:
+            look = member.look = Look()
+            self._running().start_soon(self._look_for, member, look, opened.value)
         with anyio.move_on_after(_LAST_LOOK_SECONDS):
-            try:
-                await self._ready(opened.value, 0.0)
-            except Exception as error:  # noqa: BLE001 - the user's; it is the answer
-                return error
-        return None
+            await look.done.wait()
+        return look.missing
+
+    async def _look_for(self, member: Pooled[_T], look: Look, opened: _T) -> None:
+        try:
+            with anyio.move_on_after(_LAST_LOOK_SECONDS):
+                await self._wait_ready(opened, 0.0)
+        except Exception as error:  # noqa: BLE001 - the user's; it is the answer
+            release_frames(error)
+            look.missing = error
+        finally:
+            member.look = None
+            look.done.set()
+
+    async def _wait_ready(self, opened: _T, timeout_seconds: float) -> None:
+        if self._ready is not None:
+            await self._ready(opened, timeout_seconds)
 
     async def _keep(self, member: Pooled[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""
@@ -285,9 +302,8 @@ class ClusterPool(Startable, Generic[_T]):
             member.connected()
             async with self._open(cluster) as value:
                 member.made(value)
-                if self._ready is not None:
-                    member.scope.deadline = deadline + _LAST_WORDS_SECONDS
-                    await self._ready(value, max(0.0, deadline - self._now()))
+                member.scope.deadline = deadline + _LAST_WORDS_SECONDS
+                await self._wait_ready(value, max(0.0, deadline - self._now()))
                 member.scope.deadline = math.inf
                 member.is_ready(self._now())
                 _log.info("cluster %s is open", member.name, extra={"cluster": member.name})

@@ -63,6 +63,17 @@ class Opened(Generic[_T]):
 
 
 @final
+class Look:
+    """A look at what an opening still misses, for all who lose patience at the same time."""
+
+    __slots__ = ("done", "missing")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.missing: BaseException | None = None
+
+
+@final
 class Pooled(Generic[_T]):
     """One cluster of a pool.
 
@@ -83,6 +94,8 @@ class Pooled(Generic[_T]):
         """Bounds opening and closing."""
         self.opened: Opened[_T] | None = None
         """What open() made; it is ready only in state `open`."""
+        self.look: Look | None = None
+        """The one that is being taken."""
         self.waiters: int = 0
         self.retry_at: float = now
         self.error: BaseException | None = None

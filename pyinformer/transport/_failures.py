@@ -6,6 +6,7 @@ the library's reason. It is the only place that knows the library's exceptions.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from typing import TYPE_CHECKING
@@ -106,7 +107,9 @@ def not_connected(error: BaseException, url: str, host: str) -> TransportError:
         return TransportError(url, f"no TLS connection to {host}: {words_of(error)}")
     if isinstance(error, socket.gaierror):
         return _not_resolved(error, url, host)
-    return TransportError(url, f"cannot connect to {host}: {words_of(error)}")
+    number = error.errno if isinstance(error, OSError) else None
+    words = os.strerror(number) if number else words_of(error)  # asyncio's words name no cause
+    return TransportError(url, f"cannot connect to {host}: {words}")
 
 
 def words_of(error: BaseException) -> str:

@@ -1,0 +1,249 @@
+"""Every way in which a cluster can be dead: waiting always ends in time and names the cause.
+
+Both ways to wait are held to it: for the caches of one cluster, and for a cluster of a pool; and a
+dead cluster never delays another, however many ask for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from pyinformer import ClusterPool, ClusterUnavailableError, SharedInformerFactory
+from pyinformer.apimachinery import CacheSyncTimeoutError
+from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import ClusterConfig
+from tests.informer.clusters import HURRIED, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer import Cluster
+
+    Kind = Callable[[], AbstractAsyncContextManager["Dead"]]
+
+IN_TIME_SECONDS = 0.5  # how much later an error may come that is told a hundred times, if busy
+NEVER_DELAYED_SECONDS = 0.5
+
+
+@dataclass
+class Dead:
+    """A cluster of which there is nothing to be had."""
+
+    url: str
+    words: str
+    """What the error has to say, as a pattern."""
+    plural: str = "pods"
+    api_version: str = "v1"
+    connections: int = 0
+    """How many a server that never answers has accepted in all."""
+    open_connections: int = 0
+    peak_connections: int = 0
+    heal: Callable[[], None] = field(default=lambda: None)
+
+
+@asynccontextmanager
+async def closed_port() -> AsyncIterator[Dead]:
+    """Nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # so that nobody else can
+        port = taken.getsockname()[1]
+        yield Dead(
+            f"http://127.0.0.1:{port}",
+            rf"cannot connect to 127\.0\.0\.1:{port}: Connection refused",
+        )
+
+
+@asynccontextmanager
+async def silent(scheme: str, words: str) -> AsyncIterator[Dead]:
+    """A server accepts, and never says anything."""
+    dead = Dead("", words)
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        dead.connections += 1
+        dead.open_connections += 1
+        dead.peak_connections = max(dead.peak_connections, dead.open_connections)
+        try:
+            while await reader.read(4096):
+                pass
+        except OSError:
+            pass
+        finally:
+            dead.open_connections -= 1
+            writer.transport.abort()
+
+    listener = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    dead.url = f"{scheme}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield dead
+    finally:
+        listener.close()
+        await until(lambda: not dead.open_connections)
+
+
+def never_answers() -> AbstractAsyncContextManager[Dead]:
+    """It accepts connections, as that of a paused container or a stopped process does."""
+    return silent("http", r"waiting for an answer since \d\.\d s")
+
+
+def tls_stall() -> AbstractAsyncContextManager[Dead]:
+    """It accepts connections, and its handshake never comes."""
+    return silent("https", r"waiting for the TLS handshake with 127\.0\.0\.1:\d+ since \d\.\d s")
+
+
+@asynccontextmanager
+async def dns_failure() -> AsyncIterator[Dead]:
+    """Nobody knows the name."""
+    yield Dead(
+        "http://no-such-cluster.invalid",
+        r"cannot resolve the host name of no-such-cluster\.invalid",
+    )
+
+
+@asynccontextmanager
+async def refusing(status: int) -> AsyncIterator[Dead]:
+    """A server answers everything with one status."""
+    with APIServer() as api:
+        api.create(pod("a"))
+        api.faults.add(Fault(status=status, times=None))
+        yield Dead(api.url, rf"\b{status}\b", heal=api.faults.clear)
+
+
+@asynccontextmanager
+async def crd_absent() -> AsyncIterator[Dead]:
+    """A good server does not serve the resource."""
+    with APIServer() as api:
+        words = r"widgets.*\b404\b"
+
+        def register() -> None:
+            api.register("example.com/v1", "Widget", "widgets")
+
+        yield Dead(api.url, words, plural="widgets", api_version="example.com/v1", heal=register)
+
+
+MATRIX = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(closed_port, id="closed-port"),
+        pytest.param(never_answers, id="never-answers"),
+        pytest.param(tls_stall, id="tls-stall"),
+        pytest.param(dns_failure, id="dns-failure"),
+        pytest.param(lambda: refusing(503), id="503"),
+        pytest.param(lambda: refusing(403), id="403"),
+        pytest.param(crd_absent, id="crd-absent"),
+    ],
+)
+
+
+@MATRIX
+async def test_waiting_for_caches_ends_in_time_and_names_the_cause(kind: Kind) -> None:
+    async with (
+        kind() as dead,
+        pyinformer.connect(server=dead.url) as cluster,
+        SharedInformerFactory(cluster) as factory,
+    ):
+        factory.informer(dead.api_version, dead.plural)
+        await factory.start()
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        with pytest.raises(CacheSyncTimeoutError) as raised:
+            await factory.wait_for_cache_sync(timeout_seconds=1.0)
+        waited = clock() - began
+
+    assert 1.0 <= waited + 0.01 < 1.0 + IN_TIME_SECONDS
+    assert re.search(dead.words, str(raised.value)), str(raised.value)
+
+
+class Pools:
+    """A pool of one dead cluster and of good ones, by name."""
+
+    def __init__(self, dead: Dead, good: APIServer) -> None:
+        self.dead = dead
+        self.good = good
+        self.now = asyncio.get_running_loop().time
+
+    def connect(self, name: str) -> AbstractAsyncContextManager[Cluster]:
+        """Connect to the dead one, or a good one."""
+        url = self.dead.url if name == "dead" else self.good.url
+        return pyinformer.connect(config=ClusterConfig(server=url), name=name)
+
+    @asynccontextmanager
+    async def follow(self, cluster: Cluster) -> AsyncIterator[SharedInformerFactory]:
+        """Follow what the dead one lacks."""
+        async with SharedInformerFactory(cluster, options=HURRIED) as factory:
+            is_dead = cluster.name == "dead"
+            api_version = self.dead.api_version if is_dead else "v1"
+            factory.informer(api_version, self.dead.plural if is_dead else "pods")
+            await factory.start()
+            yield factory
+
+    def pool(self) -> ClusterPool[SharedInformerFactory]:
+        """Make the pool."""
+
+        async def synced(factory: SharedInformerFactory, timeout_seconds: float) -> None:
+            await factory.wait_for_cache_sync(timeout_seconds=timeout_seconds)
+
+        return ClusterPool(self.follow, connect=self.connect, ready=synced, rng=random.Random(1))
+
+
+@MATRIX
+async def test_a_dead_cluster_of_a_pool_is_named_in_time_and_delays_nobody(kind: Kind) -> None:
+    with APIServer() as good:
+        async with kind() as dead:
+            pools = Pools(dead, good)
+            async with pools.pool() as pool:
+                await pool.get("good")
+
+                async def timed(name: str) -> tuple[float, ClusterUnavailableError | None]:
+                    """Ask for a cluster; return how long it took, and the error."""
+                    began = pools.now()
+                    try:
+                        await pool.get(name, timeout_seconds=1.0)
+                    except ClusterUnavailableError as error:
+                        return pools.now() - began, error
+                    return pools.now() - began, None
+
+                names = ["dead"] * 100 + ["good", "new", "newer"]
+                found = await asyncio.gather(*map(timed, names))
+                for waited, error in found[:100]:
+                    assert 1.0 <= waited + 0.01 < 1.0 + IN_TIME_SECONDS
+                    assert error is not None
+                    assert re.search(dead.words, str(error)), str(error)
+                for waited, error in found[100:]:
+                    assert error is None
+                    assert waited < NEVER_DELAYED_SECONDS
+                assert dead.peak_connections <= 1
+
+                states = {one.name: one.state for one in pool.status()}
+                opened = dict.fromkeys(("good", "new", "newer"), "open")
+                assert states == {"dead": "opening", **opened}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(lambda: refusing(503), id="503"),
+        pytest.param(lambda: refusing(403), id="403"),
+        pytest.param(crd_absent, id="crd-absent"),
+    ],
+)
+async def test_a_cluster_that_heals_is_there_for_the_next_who_asks(kind: Kind) -> None:
+    with APIServer() as good:
+        async with kind() as dead:
+            pools = Pools(dead, good)
+            async with pools.pool() as pool:
+                with pytest.raises(ClusterUnavailableError):
+                    await pool.get("dead", timeout_seconds=0.3)
+                await asyncio.to_thread(dead.heal)
+                factory = await pool.get("dead", timeout_seconds=20.0)
+                assert factory.status().has_synced
