@@ -358,6 +358,7 @@ class ReflectorMachine:
         error = happened.error
         if measure is Measure.LOAD:
             return self._retry_load(error, now)
+        self.lost_at = now  # what went back in time may be the server
         self._on_suspicion(str(error))
         if measure is Measure.VIOLATION and not self._relax("per_object"):
             self.breaks_order = True

@@ -279,6 +279,16 @@ class Reflector(Generic[V]):
         self._machine.demand_load(reason)
         self._interrupt()
 
+    def demand_proof(self, reason: str) -> None:
+        """Ask as soon as possible whether the server's history is the one that was followed.
+
+        Args:
+            reason: why, for people.
+        """
+        self.journal.note(f"the server's history is to be proven: {reason}")
+        self._machine.lost_at = self._now()
+        self._interrupt()
+
     def lineage_broken(self, reason: str) -> None:
         """Load again, and believe nothing that is cached; for the lineage."""
         self.journal.note(f"the server's history is another: {reason}")

@@ -545,7 +545,7 @@ async def test_a_cache_that_has_not_synced_never_looks_empty(apiserver: APIServe
             ):
                 with pytest.raises(CacheNotSyncedError) as raised:
                     read()
-                assert raised.value.state == "waiting"
+                assert raised.value.state == "forbidden"
                 assert "403" in str(raised.value)
             assert lister.list(allow_unsynced=True) == []
             assert lister.get("default/a", allow_unsynced=True) is None
@@ -1076,7 +1076,7 @@ async def test_an_unknown_resource_says_so(apiserver: APIServer, resource: str, 
         with pytest.raises(CacheSyncTimeoutError) as raised:
             await informer.wait_for_cache_sync(timeout_seconds=0.3)
         assert words in str(raised.value)
-        assert "nonsenses.v1: waiting" in str(raised.value)
+        assert "nonsenses.v1: absent" in str(raised.value)
 
 
 async def test_a_loss_after_the_sync_keeps_what_is_cached(apiserver: APIServer) -> None:

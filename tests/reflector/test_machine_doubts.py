@@ -145,7 +145,8 @@ def test_a_doubtful_object_is_looked_at_before_the_watch_goes_on() -> None:
     bench = Bench().watching()
     broken = WatchBroken(Breach.SUSPECT, BAD, verify="default/a")
     assert bench.after_delay(broken) == Verify("default/a")
-    assert bench.step(Verified()) == Watch()
+    assert bench.step(Verified()) == Prove(), "it may be the server that went back in time"
+    assert bench.step(Proved(Verdict.INTACT)) == Watch()
 
 
 def test_an_object_that_cannot_be_looked_at_is_left_to_the_audit() -> None:

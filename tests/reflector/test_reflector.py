@@ -491,7 +491,7 @@ async def test_an_event_that_cannot_be_proven_stale_is_looked_at_and_no_list_fol
         put(server, "b")
         await running.until_equal()
         assert "default/x" not in running.sink.objects
-    assert verbs(server) == ["list", "watch", "look", "watch"]
+    assert verbs(server) == ["list", "watch", "look", "look", "look", "watch"]
     assert len(suspicions) == 1
 
 
@@ -503,7 +503,8 @@ async def test_a_second_suspect_stream_is_listed_once(server: APIServer) -> None
             await until(lambda: verbs(server).count("watch") == number)  # noqa: B023 - awaited here
         put(server, "b")
         await running.until_equal()
-    assert verbs(server) == ["list", "watch", "look", "watch", "list", "watch"]
+    heavy = [verb for verb in verbs(server) if verb != "look"]
+    assert heavy == ["list", "watch", "watch", "list", "watch"]
 
 
 def behind(name: str = "x") -> JSONObject:

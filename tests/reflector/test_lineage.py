@@ -1,0 +1,217 @@
+"""One proof for all informers of a connection; a break is said once and heals everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from pyinformer.apimachinery import GroupVersionResource, TransportError
+from pyinformer.reflector import Lineage
+from pyinformer.reflector._proof import Witness
+from pyinformer.reflector._state import Verdict
+from pyinformer.testing import APIServer, Fault, RequestRecord
+from pyinformer.transport import ClusterConfig, Connection, ListWatch
+from tests.reflector.running import put, until_held
+
+PODS = GroupVersionResource.of("v1", "pods")
+
+
+@dataclass
+class Member:
+    """A reflector, as far as a lineage knows it."""
+
+    list_watch: ListWatch
+    position: str
+    seen: list[Witness] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+    async def witnesses(self) -> Sequence[Witness]:
+        """Return what it has seen."""
+        return self.seen
+
+    def lineage_broken(self, reason: str) -> None:
+        """Take note."""
+        self.broken.append(reason)
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        put(made, "a")
+        yield made
+
+
+def member(connection: Connection, position: str, plural: str = "pods") -> Member:
+    """Return a reflector at a position."""
+    return Member(ListWatch(connection, GroupVersionResource.of("v1", plural)), position)
+
+
+def lists(server: APIServer) -> list[RequestRecord]:
+    """Return what proofs have asked."""
+    return [request for request in server.requests if request.verb == "list"]
+
+
+def connect(server: APIServer) -> Connection:
+    """Return a connection."""
+    return Connection(ClusterConfig(server=server.url))
+
+
+async def test_one_proof_serves_everybody_who_lost_the_connection_before_it(
+    server: APIServer,
+) -> None:
+    connection, lineage = connect(server), Lineage()
+    for plural in ("pods", "configmaps", "secrets"):
+        lineage.join(member(connection, server.resource_version, plural))
+    lost_at = asyncio.get_running_loop().time()
+    proofs = await asyncio.gather(*(lineage.prove(lost_at) for _ in range(50)))
+    assert {proof.verdict for proof in proofs} == {Verdict.INTACT}
+    assert len(lists(server)) == 1
+    await lineage.prove(lost_at)
+    assert len(lists(server)) == 1
+    await lineage.prove(asyncio.get_running_loop().time())
+    assert len(lists(server)) == 2
+    await connection.aclose()
+
+
+async def test_the_furthest_position_is_probed(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    lineage.join(member(connection, "9" * len(server.resource_version) + "9"))
+    lineage.join(member(connection, "1", "configmaps"))
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.BROKEN
+    assert {request.resource for request in lists(server)} == {"pods"}
+    await connection.aclose()
+
+
+async def test_a_break_is_said_once_and_everybody_loads_again(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection, lineage = connect(server), Lineage()
+    members = [member(connection, "900"), member(connection, "5", "configmaps")]
+    for one in members:
+        lineage.join(one)
+    now = asyncio.get_running_loop().time()
+    await asyncio.gather(*(lineage.prove(now) for _ in range(5)))
+    assert [len(one.broken) for one in members] == [1, 1]
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert "A new epoch begins" in record.getMessage()
+    status = lineage.status()
+    assert (status.resets, status.proofs, status.is_flapping) == (1, 1, False)
+    await connection.aclose()
+
+
+async def test_a_witness_breaks_what_the_position_does_not(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    at = server.resource_version
+    pods = member(connection, at)
+    pods.seen = [Witness("default/a", "another", at, at, existed=True)]
+    lineage.join(pods)
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.BROKEN
+    assert "default/a" in proof.reason
+    assert lineage.status().witnesses == 1
+    await connection.aclose()
+
+
+async def test_a_deletion_bears_witness_too(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    (pod,) = server.list("v1", "pods")
+    at = server.resource_version
+    pods = member(connection, at)
+    pods.seen = [Witness("default/a", pod["metadata"]["uid"], at, at, existed=False)]
+    lineage.join(pods)
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.BROKEN
+    await connection.aclose()
+
+
+async def test_a_witness_whose_version_is_forgotten_proves_nothing(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    at = server.resource_version
+    pods = member(connection, at)
+    pods.seen = [Witness("default/a", "another", at, at, existed=True)]
+    lineage.join(pods)
+    server.faults.add(Fault(match=lambda one: "metadata.name" in str(one.query), status=410))
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.INTACT
+    await connection.aclose()
+
+
+async def test_a_resource_that_may_not_be_listed_leaves_the_probe_to_another(
+    server: APIServer,
+) -> None:
+    connection, lineage = connect(server), Lineage()
+    lineage.join(member(connection, server.resource_version))
+    lineage.join(member(connection, "1", "configmaps"))
+    server.faults.add(Fault(resource="pods", status=403, times=None))
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.INTACT
+    await connection.aclose()
+
+
+async def test_a_server_that_will_not_tell_is_undecided(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    lineage.join(member(connection, server.resource_version))
+    server.faults.add(Fault(verb="list", status=500, times=None))
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.UNDECIDED
+    assert lineage.status().undecided == 1
+    await connection.aclose()
+
+
+async def test_a_server_that_one_cannot_reach_nobody_asks_twice(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    lineage.join(member(connection, server.resource_version))
+    server.faults.add(Fault(verb="list", refuse=True))
+    now = asyncio.get_running_loop().time()
+    outcomes = await asyncio.gather(
+        *(lineage.prove(now) for _ in range(20)), return_exceptions=True
+    )
+    assert {type(outcome) for outcome in outcomes} == {TransportError}
+    assert len(lists(server)) == 1
+    assert (await lineage.prove(now)).verdict is Verdict.INTACT
+    await connection.aclose()
+
+
+async def test_when_the_one_who_asks_is_cancelled_the_next_asks(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    lineage.join(member(connection, server.resource_version))
+    server.faults.add(Fault(verb="list", hang=True))
+    now = asyncio.get_running_loop().time()
+    first = asyncio.create_task(lineage.prove(now))
+    await until_held(server)
+    second = asyncio.create_task(lineage.prove(now))
+    first.cancel()
+    assert (await second).verdict is Verdict.INTACT
+    assert len(lists(server)) == 2
+    await connection.aclose()
+
+
+async def test_three_breaks_within_minutes_are_called_flapping(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lineage = Lineage()
+    for _ in range(2):
+        lineage.broke("restored")
+    assert not lineage.status().is_flapping
+    lineage.broke("restored")
+    assert lineage.status().is_flapping
+    assert "two clusters behind one address" in caplog.records[-1].getMessage()
+
+
+async def test_whoever_proved_the_break_by_its_list_need_not_load_again(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    finder, other = member(connection, "5"), member(connection, "5", "configmaps")
+    lineage.join(finder)
+    leave = lineage.join(other)
+    lineage.broke("an older object", by=finder)
+    assert (len(finder.broken), len(other.broken)) == (0, 1)
+    leave()
+    lineage.broke("again", by=finder)
+    assert len(other.broken) == 1
+    await connection.aclose()

@@ -1,0 +1,104 @@
+"""A stream that goes silent: a second one takes its place, and nothing is listed.
+
+The server keeps the connection and delivers nothing more, as a stalled proxy does; only the time
+that bookmarks promise tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pyinformer.testing import APIServer, Fault
+from tests.reflector.running import options, put, reflecting, until_held, verbs, watches
+from tests.waiting import until
+
+QUIET = options(silence_seconds=0.3)
+STALLED = Fault(verb="watch", stall_after_bytes=0)
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    """Return a server that sends bookmarks too seldom to be heard."""
+    with APIServer(bookmark_interval_seconds=3600.0, final_bookmark_lead_seconds=0.0) as made:
+        put(made, "a")
+        yield made
+
+
+async def test_a_silent_stream_is_replaced_at_the_same_position_without_a_list(
+    server: APIServer,
+) -> None:
+    server.faults.add(STALLED)
+    async with reflecting(server, with_options=QUIET) as running:
+        await until_held(server)
+        put(server, "b")
+        await running.until_equal()
+        assert running.reflector.status().takeovers >= 1
+        assert {len(history) for history in running.sink.history.values()} == {1}
+    assert verbs(server)[:3] == ["list", "watch", "watch"]
+    assert verbs(server).count("list") == 1
+    assert watches(server)[0] == watches(server)[1]
+
+
+async def test_the_second_stream_is_made_before_the_first_is_broken(server: APIServer) -> None:
+    async with reflecting(server, with_options=options(silence_seconds=0.3)) as running:
+        await running.until_watching()
+        server.faults.add(Fault(verb="watch", hang=True))
+        await until_held(server)
+        assert server.open_watches == 1, "the first goes on while the second is made"
+        server.faults.release()
+        await until(lambda: running.reflector.status().takeovers)
+        put(server, "b")
+        await running.until_equal()
+
+
+async def test_two_silent_streams_in_a_row_ask_for_a_proof(server: APIServer) -> None:
+    async with reflecting(server, with_options=QUIET) as running:
+        await running.until_watching()
+        await until(lambda: "look" in verbs(server))
+        await until(lambda: running.reflector.status().state == "watching")
+        asked = verbs(server)
+        assert asked[: asked.index("look")].count("watch") == 2
+        assert asked.count("list") == 1
+        assert running.reflector.epoch == 0
+
+
+async def test_what_is_heard_in_time_replaces_nothing(server: APIServer) -> None:
+    async with reflecting(server, with_options=options(silence_seconds=30.0)) as running:
+        await running.until_watching()
+        server.send_bookmarks()
+        await until(lambda: running.reflector.liveness().last_bookmark_at is not None)
+        put(server, "b")
+        await running.until_equal()
+        facts = running.reflector.liveness()
+        assert facts.last_event_at is not None
+        assert facts.last_proof_at == facts.last_event_at
+        assert facts.observed_resource_version == server.resource_version
+        assert facts.takeovers == 0
+
+
+async def test_a_silent_stream_whose_successor_is_refused_is_followed_by_a_proof(
+    server: APIServer,
+) -> None:
+    async with reflecting(server, with_options=QUIET) as running:
+        await running.until_watching()
+        server.faults.add(Fault(verb="watch", refuse=True))
+        put_after = verbs(server).count("watch") + 2
+        await until(lambda: verbs(server).count("watch") >= put_after)
+        put(server, "b")
+        await running.until_equal()
+        assert verbs(server).count("list") == 1
+
+
+async def test_a_future_position_is_healed_though_the_watch_is_accepted(server: APIServer) -> None:
+    """The API's own rule: a watch at a version that the server has not reached is silent."""
+    saved = server.save()
+    async with reflecting(server, with_options=QUIET) as running:
+        await running.until_watching()
+        put(server, "b", "c", "d")
+        await running.until_equal()
+        server.restore(saved)
+        put(server, "e")
+        await running.until_equal()
+        assert running.reflector.epoch == 1
