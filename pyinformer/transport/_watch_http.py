@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 from urllib.parse import urlsplit
 
@@ -304,7 +304,9 @@ async def _connect(
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_seconds):
         wait.step = f"the address of {host}"
-        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses: Sequence[AddrInfoType] = _numeric(host, port)
+        if not addresses:
+            addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         wait.step = f"a connection to {host}:{port}"
         sock = await start_connection(
             addresses,
@@ -323,6 +325,14 @@ async def _connect(
         except BaseException:
             sock.close()
             raise
+
+
+def _numeric(host: str, port: int) -> Sequence[AddrInfoType]:
+    """Take an address as it is, without one of the loop's few threads: all of them may be busy."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return []
 
 
 def _request(host: str, target: str, headers: Mapping[str, str]) -> bytes:
