@@ -17,6 +17,8 @@ from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus
 from pyinformer.controller._storm_breaker import StormBreaker
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._storm_breaker import Probe
     from pyinformer.metrics import Metrics
@@ -76,7 +78,7 @@ class Alarms:
         self._options = options
         self._metrics = metrics
         self._labels = {"controller": name}
-        self._hot = HotLoops(
+        self.hot_loops: HotLoops = HotLoops(
             limit=options.hot_loop_limit,
             window_seconds=options.hot_loop_window_seconds,
             delay_seconds=options.hot_loop_delay_seconds,
@@ -88,24 +90,17 @@ class Alarms:
             is_enabled=options.noop_breaker, probe_seconds=options.noop_breaker_probe_seconds
         )
         self._is_breaker_told = False
-
-    @property
-    def held(self) -> int:
-        """How many requests the breaker holds."""
-        return len(self._breaker)
+        self.held: Mapping[Request, int] = self._breaker.held
+        """What the breaker holds; always the same mapping, so that a look at it costs nothing."""
 
     @property
     def aside(self) -> int:
         """How many of these are not in the queue."""
         return self._breaker.aside
 
-    def wait_seconds(self, request: Request, now: float) -> float:
-        """Return how long a hot key has to wait before its next start."""
-        return self._hot.wait_seconds(request, now)
-
     def writes_in_vain(self, request: Request) -> bool:
         """Return whether a key that nothing has happened to had better wait."""
-        return self._options.noop_breaker and self._noops.only_noops(request)
+        return self._noops.only_noops(request)
 
     def holds(self, request: Request, priority: int, now: float) -> bool:
         """Return whether a request that may wait has to; it is kept until it is given back."""
@@ -116,8 +111,9 @@ class Alarms:
 
     def started(self, request: Request, now: float, *, is_storm: bool) -> ReconcileWrites:
         """Take note of a start; the request has its reasons."""
-        self._breaker.started(request, now, is_storm=is_storm)
-        found = self._hot.started(request, now, request.reasons)
+        if is_storm or self.held:
+            self._breaker.started(request, now, is_storm=is_storm)
+        found = self.hot_loops.started(request, now, request.reasons)
         if found is not None:
             self._found_hot(found)
         return ReconcileWrites(self, request, is_storm=is_storm)
@@ -131,6 +127,8 @@ class Alarms:
 
     def ended(self, writes: ReconcileWrites, now: float, *, is_failure: bool) -> None:
         """Take note of the end of a reconcile."""
+        if not (self._noops.is_storm or self._breaker.is_open):
+            return
         is_vain = writes.noops > 0 and not writes.changes
         if writes.is_storm:
             self._storm_lane_ended(is_vain=is_vain, is_failure=is_failure)
@@ -158,7 +156,7 @@ class Alarms:
                 inputs=found.inputs,
                 reasons=_causes(found),
             )
-            for found in self._hot.hot(now)
+            for found in self.hot_loops.hot(now)
         )
 
     def noop_writes(self, now: float) -> NoopWriteStatus:
@@ -171,7 +169,7 @@ class Alarms:
             is_storm=noops.is_storm and not noops.is_quiet(now),
             top=tuple((str(request), count) for request, count in noops.top(_TOP)),
             breaker=self._breaker.state,
-            held=self.held,
+            held=len(self.held),
             held_total=self._breaker.held_total,
         )
 
@@ -221,7 +219,7 @@ class Alarms:
             logging.DEBUG if self._is_breaker_told else logging.WARNING,
             "controller %s: lets go of the %d requests that it held",
             self.name,
-            self.held,
+            len(self.held),
         )
         self._is_breaker_told = True  # until the storm is over: else a mixture would flood the log
 

@@ -110,18 +110,19 @@ class Engine(Generic[V]):
             rng=options.rng,
         )
         self._alarms = Alarms(name, options, metrics)
-        self._writes: dict[Request, ReconcileWrites] = {}  # of reconciles in flight
+        self._hot = self._alarms.hot_loops
+        self._held = self._alarms.held
+        self._has_breaker = options.noop_breaker
         self._limit = KeyLimit(
             limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
         )
-        self._attempt = attempt
         self._tasks = UserTasks(on_crash=self._crashed)
         self._slots = Slots(
             name,
             self.queue,
             tasks=self._tasks,
             prepare=self._prepare,
-            attempt=self._observed_attempt,
+            attempt=attempt,
             conclude=self._conclude,
             options=options,
         )
@@ -238,7 +239,11 @@ class Engine(Generic[V]):
         """
         if self.life is not None:
             raise LifecycleError(f"controller {self.name} was started: enqueue the request instead")
-        return await self._slots.once(request, self._judge)
+        token = CURRENT_WRITER.set(ReconcileWrites(self._alarms, request, is_storm=False))
+        try:
+            return await self._slots.once(request, self._judge)
+        finally:
+            CURRENT_WRITER.reset(token)
 
     def status(self) -> ControllerStatus:
         """Return how it is doing; from any thread."""
@@ -269,10 +274,12 @@ class Engine(Generic[V]):
         queue, alarms = self.queue, self._alarms
         priority = queue.priority_of(request)
         is_storm = priority < 0 or (
-            alarms.writes_in_vain(request) and not self.intake.is_news(request)
+            self._has_breaker
+            and alarms.writes_in_vain(request)
+            and not self.intake.is_news(request)
         )
         wait_seconds = max(
-            alarms.wait_seconds(request, now), self._limit.wait_seconds(request, now)
+            self._hot.wait_seconds(request, now), self._limit.wait_seconds(request, now)
         )
         if is_storm and alarms.holds(request, priority, now):
             self._move_held(now)
@@ -283,26 +290,15 @@ class Engine(Generic[V]):
             return None
         self._limit.started(request, now)
         prepared = self.intake.with_reasons(request)
-        self._writes[request] = alarms.started(prepared, now, is_storm=is_storm)
-        self._move_held(now)
+        # What the function writes is its own from here on: this is the context of the slot's task.
+        CURRENT_WRITER.set(alarms.started(prepared, now, is_storm=is_storm))
+        if self._held:
+            self._move_held(now)
         return prepared
-
-    async def _observed_attempt(self, request: Request) -> Result | None:
-        """Call the user's function; its writes, wherever it makes them, are known to be its own."""
-        writes = self._writes.get(request)
-        if writes is None:  # without the queue
-            writes = ReconcileWrites(self._alarms, request, is_storm=False)
-        CURRENT_WRITER.set(writes)  # the slot's task has a context of its own
-        try:
-            return await self._attempt(request)
-        finally:
-            CURRENT_WRITER.set(None)
 
     def _move_held(self, now: float) -> None:
         """Put back what the breaker lets go, and what may try next."""
         queue = self.queue
-        if not self._alarms.held:
-            return
         for request, priority in self._alarms.release():
             queue.add_nowait(request, priority=priority)
         probe = self._alarms.next_probe(now)
@@ -319,9 +315,10 @@ class Engine(Generic[V]):
                 priority=self._priority_of(outcome),
                 after_seconds=outcome.after_seconds,
             )
-        writes = self._writes.pop(request, None)
-        if writes is not None:
+        writes = CURRENT_WRITER.get()  # stays until the next start: nothing else writes here
+        if isinstance(writes, ReconcileWrites):
             self._alarms.ended(writes, now, is_failure=outcome.is_failure)
+        if self._held:
             self._move_held(now)
         return outcome
 

@@ -51,6 +51,7 @@ class NoopWrites:
         "_recent",
         "_recent_noops",
         "_times",
+        "is_storm",
         "noops",
         "writes",
     )
@@ -63,18 +64,15 @@ class NoopWrites:
         if not per_second:
             self._times = deque(maxlen=0)
         self._last_at = -math.inf
-        self._began_at: float | None = None
+        self._began_at = 0.0
+        self.is_storm: bool = False
+        """Whether there is a storm."""
         self._noops_before = 0
         self._keys: dict[Request, int] = {}  # no-op writes in a row, of keys that write no others
         self.writes: int = 0
         """How many were answered."""
         self.noops: int = 0
         """How many of them changed nothing."""
-
-    @property
-    def is_storm(self) -> bool:
-        """Whether there is a storm."""
-        return self._began_at is not None
 
     def wrote(self, request: Request, now: float, *, changed: bool) -> bool:
         """Count a write.
@@ -100,19 +98,19 @@ class NoopWrites:
         self._count_key(request)
         if self.is_storm or not (self._is_share_over() or self._is_rate_over(now)):
             return False
+        self.is_storm = True
         self._began_at = now
         self._noops_before = self.noops - self._recent_noops
         return True
 
     def ended(self, now: float) -> Storm | None:
         """Return the storm that is over, once; ask after each write, and now and then."""
-        if self._began_at is None:
+        if not self.is_storm:
             return None
         if not self.is_quiet(now) and not (self._has_share_halved() and self._has_rate_halved(now)):
             return None
-        storm = Storm(self.noops - self._noops_before, now - self._began_at)
-        self._began_at = None
-        return storm
+        self.is_storm = False
+        return Storm(self.noops - self._noops_before, now - self._began_at)
 
     def is_quiet(self, now: float) -> bool:
         """Return whether no write has been in vain for a while."""

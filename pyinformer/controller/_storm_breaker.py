@@ -41,22 +41,24 @@ class StormBreaker:
 
     __slots__ = (
         "_good",
-        "_held",
         "_is_enabled",
-        "_is_open",
         "_probe",
         "_probe_at",
         "_probe_seconds",
         "_tried_at",
+        "held",
         "held_total",
+        "is_open",
     )
 
     def __init__(self, *, is_enabled: bool, probe_seconds: float) -> None:
         self._is_enabled = is_enabled
         self._probe_seconds = probe_seconds
-        self._is_open = False
         self._good = 0
-        self._held: dict[Request, int] = {}  # with their priorities, in the order they came
+        self.is_open: bool = False
+        """Whether requests are held."""
+        self.held: dict[Request, int] = {}
+        """What is held, with its priority, in the order it came; always the same dict."""
         self._probe: Request | None = None  # the one that is in the queue; the others are not
         self._probe_at = 0.0
         self._tried_at = -math.inf
@@ -64,39 +66,30 @@ class StormBreaker:
         """How many requests have been held, ever."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether requests are held."""
-        return self._is_open
-
-    @property
     def state(self) -> BreakerState:
         """What it does."""
         if not self._is_enabled:
             return "off"
-        if not self._is_open:
+        if not self.is_open:
             return "closed"
         return "half-open" if self._good else "open"
-
-    def __len__(self) -> int:
-        """Count the requests that are held."""
-        return len(self._held)
 
     @property
     def aside(self) -> int:
         """How many of them are here only; the one that may try next is in the queue, too."""
-        return len(self._held) - (self._probe in self._held)
+        return len(self.held) - (self._probe in self.held)
 
     def open(self) -> bool:
         """Hold from now on; return whether it did not before."""
         self._good = 0
-        if self._is_open or not self._is_enabled:
+        if self.is_open or not self._is_enabled:
             return False
-        self._is_open = True
+        self.is_open = True
         return True
 
     def close(self) -> None:
         """Hold no more; what is held is for `release` to give back."""
-        self._is_open = False
+        self.is_open = False
         self._good = 0
         self._probe = None
 
@@ -108,22 +101,22 @@ class StormBreaker:
             priority: its priority there, which it gets back.
             now: monotonic.
         """
-        if not self._is_open:
+        if not self.is_open:
             return False
         if request == self._probe:
             if now >= self._probe_at:
                 return False
             self._probe = None  # it came too early, and is not in the queue any more
-        if request not in self._held:
-            self._held[request] = priority
+        if request not in self.held:
+            self.held[request] = priority
             self.held_total += 1
         return True
 
     def next_probe(self, now: float) -> Probe | None:
         """Return the request to be put into the queue for a try; None if one is there already."""
-        if not self._is_open or self._probe is not None or not self._held:
+        if not self.is_open or self._probe is not None or not self.held:
             return None
-        request, priority = next(iter(self._held.items()))
+        request, priority = next(iter(self.held.items()))
         self._probe = request
         self._probe_at = max(now, self._tried_at + self._probe_seconds)
         return Probe(request, priority, self._probe_at - now)
@@ -138,8 +131,8 @@ class StormBreaker:
         """
         if request == self._probe:
             self._probe = None
-        if self._held:
-            self._held.pop(request, None)
+        if self.held:
+            self.held.pop(request, None)
         if is_storm:
             self._tried_at = now
 
@@ -149,7 +142,7 @@ class StormBreaker:
         Args:
             is_noop: it wrote, and nothing that changed anything; or it failed.
         """
-        if not self._is_open:
+        if not self.is_open:
             return False
         self._good = 0 if is_noop else self._good + 1
         if self._good < _GOOD_PROBES:
@@ -159,9 +152,9 @@ class StormBreaker:
 
     def release(self, limit: int) -> list[tuple[Request, int]]:
         """Give back some of what was held, with the priorities, once it is closed."""
-        if self._is_open or not self._held:
+        if self.is_open or not self.held:
             return []
-        given = list(islice(self._held.items(), limit))
+        given = list(islice(self.held.items(), limit))
         for request, _ in given:
-            del self._held[request]
+            del self.held[request]
         return given
