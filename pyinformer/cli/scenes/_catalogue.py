@@ -6,6 +6,7 @@ from pyinformer.cli.scenes._avalanche import SCENE as AVALANCHE
 from pyinformer.cli.scenes._backward_position import SCENE as BACKWARD_POSITION
 from pyinformer.cli.scenes._etcd_restore import SCENE as ETCD_RESTORE
 from pyinformer.cli.scenes._frame import Scene
+from pyinformer.cli.scenes._held_lock import SCENE as HELD_LOCK
 from pyinformer.cli.scenes._mutated_cache import SCENE as MUTATED_CACHE
 
-SCENES: tuple[Scene, ...] = (MUTATED_CACHE, BACKWARD_POSITION, AVALANCHE, ETCD_RESTORE)
+SCENES: tuple[Scene, ...] = (MUTATED_CACHE, BACKWARD_POSITION, AVALANCHE, HELD_LOCK, ETCD_RESTORE)
