@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import pyinformer
+from pyinformer.testing import APIServer
+
 _PAGES = Path(__file__).parents[2] / "docs/howto"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -51,3 +54,20 @@ def test_the_model_of_the_page_has_a_definition(shown: dict[str, Any]) -> None:
     (definition,) = shown["make_operator"](None, recorder).custom_resource_definitions()
 
     assert definition["metadata"]["name"] == "buckets.acme.io"
+
+
+@pytest.mark.parametrize("shown", ["storms-and-health.md"], indirect=True)
+def test_the_test_of_the_page_on_storms_sees_the_bug(shown: dict[str, Any]) -> None:
+    shown["test_the_bug_is_seen"]()
+
+
+@pytest.mark.parametrize("shown", ["storms-and-health.md"], indirect=True)
+async def test_the_program_of_the_page_on_health_becomes_ready(
+    shown: dict[str, Any], apiserver: APIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = asyncio.Event()
+    ended.set()
+    async with pyinformer.connect(server=apiserver.url) as cluster, asyncio.timeout(30):
+        await shown["main"](cluster, ended, port=0)
+
+    assert "/readyz: HealthVerdict(is_ok=True, reasons=(), notes=())" in capsys.readouterr().out
