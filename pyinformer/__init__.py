@@ -76,8 +76,7 @@ from pyinformer.apimachinery import (
     diff,
     redacted,
 )
-from pyinformer.audit import AuditReport
-from pyinformer.audit import CacheMutation, MutationDetector
+from pyinformer.audit import AuditReport, CacheMutation, MutationDetector
 from pyinformer.bookkeeping import (
     EventRecorder,
     EventRecorderStatistics,
@@ -145,6 +144,7 @@ from pyinformer.operator import (
     custom_resource_definition,
 )
 from pyinformer.reflector import (
+    AdmissionOptions,
     MassDeletePolicy,
     Reflector,
     ReflectorOptions,
@@ -196,6 +196,7 @@ __all__ = [
     "APIResource",
     "APIStatusError",
     "Added",
+    "AdmissionOptions",
     "AlreadyOwnedError",
     "ApplyConflictError",
     "AuditReport",

@@ -101,6 +101,7 @@ PUBLIC: dict[str, list[str]] = {
         "APIResource",
         "APIStatusError",
         "Added",
+        "AdmissionOptions",
         "AlreadyOwnedError",
         "ApplyConflictError",
         "AuditReport",
