@@ -10,20 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer.apimachinery import (
-    APIStatusError,
     ForbiddenError,
     InformerError,
     InternalError,
     InvalidResourceVersionError,
-    ListInconsistentError,
     NotFoundError,
-    RequestTimeoutError,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
     ServerError,
     TransportError,
 )
 from pyinformer.reflector._frames import ListBehindError
+from pyinformer.reflector._load_modes import LoadModes
+from pyinformer.reflector._patience import Patience
 from pyinformer.reflector._state import (
     Breach,
     Command,
@@ -51,30 +50,26 @@ from pyinformer.reflector._state import (
     WatchSilent,
     Woke,
 )
-from pyinformer.reflector._suspicions import Measure, Suspicions
-from pyinformer.reflector._watch_list_memory import WatchListMemory
+from pyinformer.reflector._suspicions import (
+    BadFrames,
+    MalformedVersions,
+    Measure,
+    Suspicions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.apimachinery import ExponentialBackoff
+    from pyinformer.reflector._watch_list_memory import WatchListMemory
 
-_REFUSALS = frozenset({400, 403, 405, 415, 422})  # all of them have been seen from some server
-_REFUSALS_OF_ONE = frozenset({403, 405})  # missing rights or verbs of this resource, not the server
 _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at once
 _EMPTY_WATCHES = 3  # so many empty ones in a row: the position may be dead (kubernetes#104171)
 _EMPTY_WATCH_SECONDS = 2.0
 _EXPIRED_AFTER_LOAD = 2  # twice running: paging takes longer than the server remembers
-_MAX_RETRY_AFTER_SECONDS = 3600.0  # beyond it somebody's clock is wrong, and we would never know
 _TOO_LARGE = 3  # a lagging server catches up within three attempts
-_BROKEN_WATCH_LISTS = 2
 _UNTOLD_DELETION = "StorageReadError"  # a corrupt object was removed: no DELETED can be sent of it
-_FRAME_RELIST_SECONDS = 600.0  # one frame must not cause a list more often than this
-_MALFORMED_AGAIN_SECONDS = 600.0  # a list was no cure if it happens again so soon after it
-_FORBIDDEN_PATIENCE = 3  # rights are often granted a moment after the program has started
-_FORBIDDEN_SECONDS = 60.0  # what is refused for good needs no more than that
 _BEHIND = 3  # so many complete lists behind the position, whatever else the server says
-_RELOAD_SPREAD_SECONDS = 2.0  # all informers of a connection load again: not in one instant
 
 
 @final
@@ -106,21 +101,15 @@ class ReflectorMachine:
         """Attempts since the last success."""
         self.last_error: InformerError | None = None
         self.loads = 0
-        self._backoff = backoff
-        self._watch_list = watch_list
-        self._own_watch_list = WatchListMemory()  # what only this resource's server gets wrong
-        self._use_watch_list = use_watch_list
+        self._patience = Patience(backoff)
+        self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
         self._next: Command = Watch()
         self._expired_after_load = 0
         self._watches_since_load = 0
         self._empty_watches = 0
         self._too_large = 0
-        self._broken_watch_lists = 0
-        self._is_curing = False
-        self._cured_at = float("-inf")
-        self._bad_frame = b""
-        self._frame_relist_at = float("-inf")
-        self._prefer_whole = False
+        self._malformed = MalformedVersions()
+        self._bad_frames = BadFrames()
         self.distrust = False
         """The server's history was proven to be another; until everything is loaded again."""
         self.breaks_order = False
@@ -128,7 +117,6 @@ class ReflectorMachine:
         self.lost_at: float | None = None
         """When the watch was lost; None while nothing suggests another history."""
         self._demanded = ""
-        self._forbidden = 0
         self._behind = 0
         self._suspicions = Suspicions()
         self._on_suspicion = on_suspicion
@@ -195,12 +183,12 @@ class ReflectorMachine:
         self.last_error = None
         self.reason = ""
         self._watches_since_load = 0
-        self._broken_watch_lists = 0
-        self._forbidden = self._behind = 0
+        self._modes.loaded()
+        self._patience.loaded()
+        self._malformed.loaded(now)
+        self._behind = 0
         if not self._demanded:  # since this load began
             self.distrust, self.lost_at = False, None
-        if self._is_curing:
-            self._is_curing, self._cured_at = False, now
         if happened.mode is LoadMode.WATCH_LIST:
             self.state = ReflectorState.WATCHING
             return Follow()
@@ -210,30 +198,17 @@ class ReflectorMachine:
         error = happened.error
         if isinstance(error, InvalidResourceVersionError):
             if happened.mode is LoadMode.WATCH_LIST:
-                self._own_watch_list.refused(now)  # the end bookmark alone may be what is wrong
+                self._modes.distrust_watch_list(now)  # its end bookmark alone may be wrong
             return self._on_malformed(error, now)
         if isinstance(error, ListBehindError):
             return self._on_behind(error, now)
-        if happened.mode is LoadMode.WATCH_LIST:
-            return self._on_watch_list_failed(happened, now)
+        is_watch_list = happened.mode is LoadMode.WATCH_LIST
+        if is_watch_list and self._modes.watch_list_failed(happened, now):
+            return self._perform(self._modes.list())
         is_paged = happened.mode is LoadMode.PAGED and happened.pages
         if is_paged and isinstance(error, ResourceExpiredError):
             # The continue token expired: the pages read so far are of no use, one body is.
             return self._perform(Load(LoadMode.WHOLE))
-        return self._retry_load(error, now)
-
-    def _on_watch_list_failed(self, happened: LoadFailed, now: float) -> Command:
-        error = happened.error
-        status = error.status if isinstance(error, APIStatusError) else 0
-        if status in _REFUSALS or isinstance(error, ListInconsistentError):
-            of_all = status in _REFUSALS - _REFUSALS_OF_ONE
-            memory = self._watch_list if of_all else self._own_watch_list
-            memory.refused(now)
-            return self._perform(Load(self._list_mode()))
-        self._broken_watch_lists += happened.established or _may_spare_lists(error)
-        if self._broken_watch_lists >= _BROKEN_WATCH_LISTS:
-            self._broken_watch_lists = 0
-            self._own_watch_list.refused(now)
         return self._retry_load(error, now)
 
     def _on_behind(self, error: InformerError, now: float) -> Command:
@@ -263,6 +238,7 @@ class ReflectorMachine:
                 self.distrust = True
                 return self._begin(self._load(now))
             case Verdict.UNDECIDED:
+                self.lost_at = now  # before the next watch it is asked anew
                 return self._begin(planned)
         self.lost_at = None
         return self._perform(planned)
@@ -313,7 +289,7 @@ class ReflectorMachine:
         if was_good:
             self._watches_since_load += 1
             self.progressed()
-        if isinstance(error, TransportError) and self.lost_at is None:
+        if isinstance(error, TransportError):
             self.lost_at = now
         if isinstance(error, ResourceExpiredError):
             return self._on_expired(error, now, first=not self._watches_since_load)
@@ -333,7 +309,7 @@ class ReflectorMachine:
     def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
         again = self._expired_after_load >= _EXPIRED_AFTER_LOAD
-        self._prefer_whole = self._prefer_whole or again
+        self._modes.prefers_whole = self._modes.prefers_whole or again
         command = self._retry_load(error, now)
         if again:
             self.reason += "; the list takes longer than the server's watch history, so the next"
@@ -366,40 +342,26 @@ class ReflectorMachine:
         return self._wait(error, now, then)
 
     def _on_malformed(self, error: InformerError, now: float) -> Command:
-        again = self._is_curing or now - self._cured_at < _MALFORMED_AGAIN_SECONDS
-        if again and self._relax("opaque"):
+        if not self._malformed.is_hopeless(now) or self._relax("opaque"):
             return self._retry_load(error, now)
-        if again:
-            self.state = ReflectorState.FAILED
-            self.last_error = error
-            self.reason = "resource versions cannot be compared; the cache is kept as it is"
-            return Halt(error)
-        self._is_curing = True
-        return self._retry_load(error, now)
+        self.state = ReflectorState.FAILED
+        self.last_error = error
+        self.reason = "resource versions cannot be compared; the cache is kept as it is"
+        return Halt(error)
 
     def _on_unreadable(self, happened: WatchBroken, now: float) -> Command:
-        again = happened.digest == self._bad_frame
-        self._bad_frame = happened.digest
-        if again and now - self._frame_relist_at >= _FRAME_RELIST_SECONDS:
-            self._frame_relist_at = now
+        if self._bad_frames.asks_load(happened.digest, now):
             return self._retry_load(happened.error, now)
         return self._wait(happened.error, now, Watch())
 
     def _load(self, now: float) -> Load:
-        memories = (self._watch_list, self._own_watch_list)
-        may_try = self._use_watch_list and not self.distrust
-        if may_try and all(memory.may_try(now) for memory in memories):
-            return Load(LoadMode.WATCH_LIST)
-        return Load(self._list_mode())
-
-    def _list_mode(self) -> LoadMode:
-        return LoadMode.WHOLE if self._prefer_whole else LoadMode.PAGED
+        return self._modes.list() if self.distrust else self._modes.any(now)
 
     def _perform(self, command: Command) -> Command:
         """Begin a command, or what has to come before it."""
         if isinstance(command, Watch) and self._demanded:
             self.reason = self._demanded
-            command = Load(self._list_mode())  # a watch-list may be answered by a lagging cache
+            command = self._modes.list()  # a watch-list may be answered by a lagging cache
         # A load is proof enough of itself, unless it was a load that raised the question.
         asks = isinstance(command, Watch) or (isinstance(command, Load) and self._behind > 0)
         if asks and self.lost_at is not None and not self.distrust:
@@ -424,13 +386,7 @@ class ReflectorMachine:
     ) -> Command:
         """Back off after an error, and no shorter than the server asks for."""
         self.last_error = error
-        asked = error.retry_after_seconds if isinstance(error, APIStatusError) else None
-        asked = min(asked or 0.0, _MAX_RETRY_AFTER_SECONDS)
-        if isinstance(error, ForbiddenError):
-            self._forbidden += 1
-            if self._forbidden >= _FORBIDDEN_PATIENCE:
-                asked = max(asked, _FORBIDDEN_SECONDS)
-        command = self._pause(now, then, str(error), asked, was_useful=was_useful)
+        command = self._pause(now, then, str(error), error, was_useful=was_useful)
         if isinstance(error, ForbiddenError):
             self.state = ReflectorState.FORBIDDEN
         return command
@@ -440,7 +396,7 @@ class ReflectorMachine:
         now: float,
         then: Command,
         reason: str,
-        at_least: float = 0.0,
+        error: InformerError | None = None,
         *,
         was_useful: bool = False,
     ) -> Command:
@@ -448,19 +404,8 @@ class ReflectorMachine:
         self.state = ReflectorState.WAITING
         self.reason = reason
         self._next = then
-        delay = self._backoff.first() if was_useful else self._backoff.next(now)
-        return Sleep(max(delay, at_least))
+        return Sleep(self._patience.seconds(error, now, was_useful=was_useful))
 
 
 _LASTING = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT})
 """What a retry alone does not change, so that it is told once and not at every attempt."""
-
-
-def _may_spare_lists(error: InformerError) -> bool:
-    """Return whether a server that fails a watch-list like this may answer a list all the same.
-
-    A server that cannot be reached, asks for patience or wants other credentials fails both.
-    """
-    if isinstance(error, ServerError):
-        return error.retry_after_seconds is None
-    return isinstance(error, RequestTimeoutError)

@@ -42,3 +42,45 @@ class Suspicions:
             return Measure.AUDIT
         self._loaded_at = now
         return Measure.LOAD
+
+
+@final
+class BadFrames:
+    """Lines that cannot be read: the same again is worth one list, now and then."""
+
+    __slots__ = ("_digest", "_loaded_at")
+
+    def __init__(self) -> None:
+        self._digest = b""
+        self._loaded_at = float("-inf")
+
+    def asks_load(self, digest: bytes, now: float) -> bool:
+        """Count a line by its digest, and return whether everything is to be loaded."""
+        again, self._digest = digest == self._digest, digest
+        if not again or now - self._loaded_at < _WINDOW_SECONDS:
+            return False
+        self._loaded_at = now
+        return True
+
+
+@final
+class MalformedVersions:
+    """Resource versions that do not compare: one load may cure it; if it does not, nothing will."""
+
+    __slots__ = ("_cured_at", "_is_curing")
+
+    def __init__(self) -> None:
+        self._is_curing = False
+        self._cured_at = float("-inf")
+
+    def is_hopeless(self, now: float) -> bool:
+        """Count an occurrence, and return whether a load has been no cure."""
+        if self._is_curing or now - self._cured_at < _WINDOW_SECONDS:
+            return True
+        self._is_curing = True
+        return False
+
+    def loaded(self, now: float) -> None:
+        """Take note of a complete load."""
+        if self._is_curing:
+            self._is_curing, self._cured_at = False, now
