@@ -126,7 +126,7 @@ class Lineage:
             self.broke(proof.reason)
         return proof
 
-    def broke(self, reason: str, *, by: Member | None = None) -> None:
+    def broke(self, reason: str, *, by: object | None = None) -> None:
         """Say once that a new epoch begins, and let everybody load again.
 
         Args:

@@ -8,77 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, cast, final
+from typing import TYPE_CHECKING, final
 
-import anyio
 from anyio import TASK_STATUS_IGNORED
 
 from pyinformer.apimachinery import (
-    ExponentialBackoff,
-    InformerError,
-    InternalError,
-    Journal,
-    ObjectCodec,
-    Transform,
-    TransportError,
     V,
-    View,
-    check_view,
 )
-from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector._admission import Admission
-from pyinformer.reflector._conformance import is_built_in
-from pyinformer.reflector._guard import Guard, GuardStatistics
-from pyinformer.reflector._lineage import Lineage
+from pyinformer.reflector._guard import GuardStatistics
 from pyinformer.reflector._liveness import Liveness
-from pyinformer.reflector._loader import Loader
-from pyinformer.reflector._machine import ReflectorMachine
-from pyinformer.reflector._options import ReflectorOptions
-from pyinformer.reflector._presence import AbsencePolicy, Finding, Presence, ask_discovery
-from pyinformer.reflector._quarantine import Quarantine, StaleObject
+from pyinformer.reflector._performing import Performing
+from pyinformer.reflector._quarantine import StaleObject
 from pyinformer.reflector._state import (
-    Command,
-    Discover,
-    Discovered,
-    Halt,
-    Input,
-    Load,
-    Loaded,
-    LoadFailed,
-    LoadMode,
-    ProofFailed,
-    Prove,
-    Proved,
     ReflectorState,
-    Sleep,
-    Verdict,
-    Verified,
-    Verify,
-    Watch,
-    WatchEnded,
-    WatchFailed,
-    Woke,
 )
-from pyinformer.reflector._watch_list_memory import WatchListMemory
-from pyinformer.reflector._watching import Watching
 from pyinformer.reflector._witnesses import witnesses_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from anyio.abc import TaskStatus
 
     from pyinformer.reflector._proof import Witness
-    from pyinformer.reflector._sink import Sink
-    from pyinformer.transport import ListWatch
 
 _log = logging.getLogger(__name__)
 
 _RELOAD_SPREAD_SECONDS = 2.0  # all that load again because of one proof do not in one instant
-_CUT_OFF_ATTEMPTS = 3  # after some three seconds: a server that restarts is heard of, a blip is not
 
 
 @final
@@ -102,7 +59,7 @@ class ReflectorStatus:
 
 
 @final
-class Reflector(Generic[V]):
+class Reflector(Performing[V]):
     """Keeps a sink in step with one resource.
 
     Args:
@@ -125,83 +82,6 @@ class Reflector(Generic[V]):
         client-go tools/cache/reflector.go.
     """
 
-    def __init__(
-        self,
-        list_watch: ListWatch,
-        sink: Sink[V],
-        *,
-        projection: type[V] | None = None,
-        strip_managed_fields: bool = True,
-        transform: Transform | None = None,
-        options: ReflectorOptions | None = None,
-        absent: AbsencePolicy = "wait",
-        watch_list_memory: WatchListMemory | None = None,
-        lineage: Lineage | None = None,
-        admission: Admission | None = None,
-        journal: Journal | None = None,
-        metrics: Metrics = NO_METRICS,
-        on_change: Callable[[], None] | None = None,
-        on_suspicion: Callable[[str], None] | None = None,
-    ) -> None:
-        if projection is not None:
-            check_view(cast("type[View]", projection))
-        resource = list_watch.resource
-        self.list_watch: ListWatch = list_watch
-        """What is followed."""
-        self.journal: Journal = journal or Journal()
-        """What happened lately, in words."""
-        self._sink = sink
-        self._options = options or ReflectorOptions()
-        self._on_change = on_change
-        self._on_suspicion = on_suspicion
-        self._now: Callable[[], float] = float  # the loop's, once it runs
-        # Events expire together: etcd deletes all keys of a lease in one revision.
-        expiring = resource.resource == "events" and resource.group in {"", "events.k8s.io"}
-        self._guard = guard = Guard(metrics=metrics, resource=str(resource), resume_before=expiring)
-        self._quarantine: Quarantine[V] = Quarantine(
-            str(resource), sink.get, lambda: guard.count("undecodable", "kept")
-        )
-        self._codec: ObjectCodec[V] = ObjectCodec(
-            resource,
-            view=projection,
-            strip_managed_fields=strip_managed_fields,
-            transform=transform,
-            on_problem=self._quarantine.notice,
-        )
-        if self._options.order != "auto":
-            guard.use_order(self._options.order)
-        self._machine = ReflectorMachine(
-            backoff=ExponentialBackoff(rng=self._options.rng),
-            watch_list=watch_list_memory or WatchListMemory(),
-            use_watch_list=self._options.use_watch_list,
-            on_suspicion=self._suspect,
-            relax=self._relax,
-        )
-        self._presence = Presence(str(resource), absent)
-        self._lineage = lineage or Lineage()
-        self._admission = admission or Admission()
-        self._liveness = Liveness()
-        self._noted = ReflectorState.NEW
-        self._is_cut_off = False
-        self._is_in_line = False
-        self._interruptible: anyio.CancelScope | None = None
-        self._generation = 0
-        self._loader = Loader(
-            list_watch, self._codec, guard, sink, self._options, note=self.journal.note
-        )
-        self._watching: Watching[V] = Watching(
-            list_watch,
-            self._codec,
-            guard,
-            sink,
-            options=self._options,
-            admission=self._admission,
-            liveness=self._liveness,
-            journal=self.journal,
-            on_connected=self._connected,
-            on_progress=self._progressed,
-        )
-
     @property
     def state(self) -> ReflectorState:
         """What it does at this moment."""
@@ -216,6 +96,11 @@ class Reflector(Generic[V]):
     def epoch(self) -> int:
         """How often the server's history turned out not to be the one that was followed."""
         return self._guard.epoch
+
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the list that is being taken over begins a new epoch: objects may go back."""
+        return self._guard.is_resetting
 
     def has_buried(self, key: str, uid: str) -> bool:
         """Tell whether a deletion of this object was applied, as far as is remembered."""
@@ -294,7 +179,11 @@ class Reflector(Generic[V]):
         self.journal.note(f"the server's history is another: {reason}")
         self._machine.demand_load(reason, distrust=True)
         spread = self._options.rng.uniform(0, _RELOAD_SPREAD_SECONDS)
-        asyncio.get_running_loop().call_later(spread, self._interrupt)
+        asyncio.get_running_loop().call_later(spread, self._interrupt_if_demanded)
+
+    def _interrupt_if_demanded(self) -> None:
+        if self._machine.demands_load:  # whoever asked for the proof has begun already
+            self._interrupt()
 
     async def witnesses(self) -> Sequence[Witness]:
         """Return the newest object and the newest deletion that it knows of; for the proof.
@@ -323,209 +212,3 @@ class Reflector(Generic[V]):
             leave()
             self._machine.state = ReflectorState.STOPPED
             self._changed()
-
-    def _changed(self) -> None:
-        self._tell_if_cut_off()
-        machine = self._machine
-        if machine.state is not self._noted:
-            self._noted = machine.state
-            why = f": {machine.reason}" if machine.reason else ""
-            self.journal.note(f"{machine.state.value} at {self._guard.position or 'nothing'}{why}")
-        if self._on_change is not None:
-            self._on_change()
-
-    def _tell_if_cut_off(self) -> None:
-        """Say once that it cannot follow, and once that it can again; status() tells the rest."""
-        machine, resource = self._machine, self._codec.resource
-        if not self._is_cut_off and machine.attempts >= _CUT_OFF_ATTEMPTS:
-            self._is_cut_off = True
-            _log.warning(
-                "%s cannot be followed, %d attempts failed: %s; it goes on trying",
-                resource,
-                machine.attempts,
-                machine.last_error,
-            )
-        elif self._is_cut_off and not machine.attempts:
-            self._is_cut_off = False
-            _log.info("%s is followed again", resource)
-
-    def _relax(self, order: Literal["per_object", "opaque"]) -> bool:
-        """Compare versions less strictly, if the resource may be an aggregated API's."""
-        allowed = self._options.order == "auto" and not is_built_in(self._codec.resource.group)
-        if order == "per_object":
-            allowed = allowed and self._guard.sees_no_order()
-        if allowed:
-            self.journal.note(f"resource versions are compared by the order {order} from now on")
-            self._guard.use_order(order)
-        return allowed
-
-    def _suspect(self, reason: str) -> None:
-        self.journal.note(f"what is cached is in doubt: {reason}")
-        if self._on_suspicion is not None:
-            self._on_suspicion(reason)
-
-    def _connected(self) -> None:
-        self._machine.connected()
-        self._changed()
-
-    def _progressed(self) -> None:
-        self._machine.progressed()
-        self._changed()
-
-    def _interrupt(self) -> None:
-        if self._interruptible is not None:
-            self._interruptible.cancel()
-
-    async def _perform(self, command: Command) -> Input:
-        match command:
-            case Load(LoadMode.WATCH_LIST):
-                return await self._watch_list()
-            case Load(mode):
-                return await self._list(mode)
-            case Watch():
-                return await self._watch()
-            case Sleep(seconds):
-                with anyio.CancelScope() as self._interruptible:
-                    await anyio.sleep(seconds)
-                return Woke()
-            case Prove():
-                return await self._prove()
-            case Verify(key):
-                return await self._verify(key)
-            case Discover():
-                return await self._discover()
-            case Halt(error):
-                facts = self._facts(error)
-                _log.error("the reflector of %(resource)s gave up: %(error)s", facts, extra=facts)
-                await anyio.sleep_forever()
-        raise InternalError(f"a reflector cannot perform {command!r}")
-
-    async def _list(self, mode: LoadMode) -> Input:
-        self._is_in_line = True
-        try:
-            async with self._admission.listing() as slot:
-                self._begin_load()
-                self._loader.on_progress = slot.progress
-                await self._loader.load_list(mode)
-        except Exception as error:  # noqa: BLE001 - the loop goes on, whatever a load ran into
-            return LoadFailed(mode, self._named(error), self._loader.pages)
-        self._loaded(mode)
-        return Loaded(mode)
-
-    async def _watch_list(self) -> Input:
-        opened = loaded = False
-        self._is_in_line = True
-        try:
-            async with AsyncExitStack() as stack, self._admission.listing() as slot:
-                self._begin_load()
-                self._loader.on_progress = slot.progress
-                body = await stack.enter_async_context(self._watching.open(initial=True))
-                opened = True
-                found = await self._loader.load_initial_events(body)
-                slot.release()
-                loaded = True
-                if found is None:  # a list took its place, and is ahead of this stream
-                    self._loaded(LoadMode.PAGED)
-                    return Loaded(LoadMode.PAGED)
-                splitter, rest = found
-                self._loaded(LoadMode.WATCH_LIST)
-                self._machine.step(Loaded(LoadMode.WATCH_LIST), self._now())
-                self._changed()
-                if self._machine.demands_load:
-                    return _INTERRUPTED
-                with anyio.CancelScope() as self._interruptible:
-                    return await self._watching.follow(stack.pop_all(), body, splitter, rest)
-                return _INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the loop goes on
-            if loaded:
-                return WatchFailed(self._named(error), established=True)
-            return LoadFailed(LoadMode.WATCH_LIST, self._named(error), established=opened)
-
-    async def _watch(self) -> Input:
-        if not self._guard.can_resume:
-            return await self._poll()
-        try:
-            with anyio.CancelScope() as self._interruptible:
-                return await self._watching.watch()
-        except Exception as error:  # noqa: BLE001 - the loop goes on
-            return WatchFailed(self._named(error), established=False)
-        return _INTERRUPTED
-
-    async def _poll(self) -> Input:
-        """Wait and list again: there is no position from which a watch could go on."""
-        self._machine.connected()
-        self._changed()
-        with anyio.CancelScope() as self._interruptible:
-            await anyio.sleep(self._options.poll_seconds)
-        self._machine.demand_load("the list has no version to watch from")
-        return _INTERRUPTED
-
-    def _begin_load(self) -> None:
-        self._is_in_line = False
-        self._interruptible = None
-        self._generation = self._lineage.generation
-        self._loader.distrust = self._machine.distrust
-
-    def _loaded(self, mode: LoadMode) -> None:
-        self._presence.loaded()
-        self._liveness.last_proof_at = self._now()
-        self._quarantine.sweep()
-        self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
-        broke = self._loader.broke
-        if broke and self._generation == self._lineage.generation:
-            self._lineage.broke(f"{self._codec.resource}: {broke}", by=self)
-
-    async def _prove(self) -> Input:
-        lost_at = self._machine.lost_at
-        try:
-            proof = await self._lineage.prove(self._now() if lost_at is None else lost_at)
-        except TransportError as error:
-            return ProofFailed(error)
-        except Exception as error:  # noqa: BLE001 - the loop goes on
-            self._named(error)
-            return Proved(Verdict.UNDECIDED)
-        if proof.verdict is not Verdict.INTACT:
-            self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
-        return Proved(proof.verdict)
-
-    async def _verify(self, key: str) -> Input:
-        try:
-            await self._watching.verify(key)
-        except Exception as error:  # noqa: BLE001 - the loop goes on
-            return Verified(self._named(error))
-        return Verified()
-
-    async def _discover(self) -> Input:
-        presence, asked_at = self._presence, self._now()
-        presence.not_found()
-        self._changed()
-        try:
-            is_served = await ask_discovery(self.list_watch)
-            finding = presence.answered(is_served, asked_at)
-            if finding is Finding.EMPTY:
-                self.journal.note("discovery lacks the resource: what was cached is let go")
-                await self._loader.take_absence()
-            return Discovered(finding is Finding.SERVED, presence.ask_again_seconds)
-        except Exception as error:  # noqa: BLE001 - the loop goes on
-            self.journal.note(f"discovery would not tell: {self._named(error)}")
-            return Discovered(is_served=False, ask_again_seconds=presence.ask_again_seconds)
-
-    def _named(self, error: Exception) -> InformerError:
-        """Return an error of ours as it is, and anything else as the bug that it is."""
-        if isinstance(error, InformerError):
-            return error
-        facts = self._facts(error)
-        _log.error("bug in the reflector of %(resource)s", facts, exc_info=error, extra=facts)
-        internal = InternalError(f"a reflector met {type(error).__name__}: {error}")
-        internal.__cause__ = error
-        return internal
-
-    def _facts(self, error: Exception) -> dict[str, str]:
-        return {
-            "resource": str(self._codec.resource),
-            "position": self._guard.position,
-            "error": str(error),
-        }
-
-
-_INTERRUPTED = WatchEnded(events=1, seconds=float("inf"))  # by us: nothing was wrong with it
