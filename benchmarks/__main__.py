@@ -35,11 +35,12 @@ from benchmarks._queue import (
 )
 from benchmarks._queue import PEERS as QUEUE_PEERS
 from benchmarks._report import Section, make_record, show, write_json
-from benchmarks._rows import Spec, make_rows, read_specs, sync_specs, update_specs
+from benchmarks._rows import Spec, audit_specs, make_rows, read_specs, sync_specs, update_specs
 
 _UPDATE_PEERS = ("bare", "kubernetes_asyncio", "pyinformer", "pyinformer-dict")
 _SYNC_PEERS = ("bare", "pyinformer", "pyinformer-raw")
 _READ_PEERS = ("pyinformer-reads",)
+_AUDIT_PEERS = ("pyinformer-audit",)
 _READ_OBJECTS = 500
 _SMOKE_OBJECTS = 40
 _SMOKE_UPDATES = 120
@@ -118,11 +119,21 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
                 lambda sizes: sync_specs(sizes.mean_bytes),
             )
         )
+        plans.append(
+            Plan(
+                "Audits of the cache",
+                [peer for peer in _AUDIT_PEERS if peer in (options.peers or _AUDIT_PEERS)],
+                _SMOKE_OBJECTS if options.smoke else options.sync,
+                0,
+                rounds,
+                lambda _: audit_specs(),
+            )
+        )
     return [plan for plan in plans if plan.peers]
 
 
 def _without_reads(peers: Sequence[str]) -> list[str]:
-    return [peer for peer in peers if peer not in _READ_PEERS]
+    return [peer for peer in peers if peer not in (*_READ_PEERS, *_AUDIT_PEERS)]
 
 
 def _run(plan: Plan, *, seed: int) -> Section:

@@ -63,6 +63,9 @@ PEERS = {
     "pyinformer-reads": PeerProgram(
         "benchmarks._peer_pyinformer", "run_reads", "reads of cached, stripped objects"
     ),
+    "pyinformer-audit": PeerProgram(
+        "benchmarks._peer_pyinformer", "run_audit", "audits of cached, stripped objects"
+    ),
 }
 
 

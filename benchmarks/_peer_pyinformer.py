@@ -1,7 +1,7 @@
 """pyinformer as its users write it: a view, two indexes, one handler that reads metadata.
 
 Enters: the pods of the server. Leaves: a synced informer that followed all updates, and, for
-`run_reads`, the cost of reads from its cache.
+`run_reads` and `run_audit`, the cost of reads from its cache and of audits.
 Invariant: the public call site only; what is timed ends when the handler, not just the store,
 has seen the last update.
 """
@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
 import pyinformer
+from benchmarks._audit import time_audits
 from benchmarks._phases import Phases
 from benchmarks._reads import time_reads
 from benchmarks._sharing import time_sharing
@@ -68,6 +69,12 @@ async def run_reads(phases: Phases) -> None:
     async with _synced(phases, memory="strip_managed_fields", read=_read_metadata) as (pods, _):
         phases.result.extra = time_reads(pods.lister.list())
     phases.result.extra |= await time_sharing(phases.workload.url)
+
+
+async def run_audit(phases: Phases) -> None:
+    """Measure audits of the cache."""
+    async with _synced(phases, memory="strip_managed_fields", read=_read_metadata) as (pods, _):
+        phases.result.extra = await time_audits(pods)
 
 
 def _read_metadata(pod: PodObject) -> object:

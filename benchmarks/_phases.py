@@ -70,7 +70,7 @@ class Phases:
     def __init__(self, peer: str, workload: Workload) -> None:
         self.workload = workload
         self.result = Measurement(peer=peer)
-        self._heartbeat = _Heartbeat()
+        self._heartbeat = Heartbeat()
         self._wall = self._cpu = 0.0
 
     def begin(self) -> None:
@@ -137,7 +137,7 @@ class _Control:
             raise RuntimeError(f"{path} answered {answer.status}: no watch was opened in time")
 
 
-class _Heartbeat:
+class Heartbeat:
     """Find the longest time during which the event loop ran nothing of ours."""
 
     def __init__(self) -> None:
@@ -145,10 +145,12 @@ class _Heartbeat:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
+        """Begin to beat."""
         self._last = time.perf_counter()
         self._schedule()
 
     def stop(self) -> float:
+        """Stop, and return the longest time in seconds."""
         if self._timer is not None:
             self._timer.cancel()
         self._note()

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+import msgspec
+
 from benchmarks._generator import PodGenerator
 
 FIRST_RESOURCE_VERSION = 1_000_000
@@ -88,23 +90,35 @@ class Recording:
             yield part
             offset += len(part)
 
-    def page(self, start: int, stop: int) -> Iterator[bytes]:
+    def page(self, start: int, stop: int, *, only_metadata: bool = False) -> Iterator[bytes]:
         """Yield the JSON of the list of objects `start` to `stop`, in parts.
 
         Items are without kind and apiVersion, as in every list of a built-in resource; the
         continue token of an unfinished list is the number of the next object.
+
+        Args:
+            start: the number of the first object.
+            stop: the number behind the last.
+            only_metadata: leave out everything else, as for a PartialObjectMetadataList.
         """
+        kind = b"PodList", b"v1"
+        if only_metadata:
+            kind = b"PartialObjectMetadataList", b"meta.k8s.io/v1"
         left = self.objects - stop
         token = b',"continue":"%d","remainingItemCount":%d' % (stop, left) if left else b""
         yield (
-            b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":['
+            b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s},"items":['
             % (
+                *kind,
                 self.list_resource_version,
                 token,
             )
         )
         for index in range(start, stop):
-            yield (b"," if index > start else b"") + self._item(index)
+            item = self._item(index)
+            if only_metadata:
+                item = _METADATA_HEAD + bytes(_decode_metadata(item).metadata) + b"}"
+            yield (b"," if index > start else b"") + item
         yield b"]}\n"
 
     def _item(self, index: int) -> bytes:
@@ -112,6 +126,14 @@ class Recording:
         frame = os.pread(self.file.fileno(), self._starts[index + 1] - start, start)
         head = frame.index(_TYPE_META) + len(_TYPE_META)
         return b"{" + frame[head : -len(_EVENT_END + _CHUNK_END)]
+
+
+class _Item(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_decode_metadata = msgspec.json.Decoder(_Item).decode
+_METADATA_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
 
 
 def as_chunk(payload: bytes | bytearray) -> bytes:

@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from benchmarks import _reads
-from benchmarks import _sharing
+from benchmarks import _audit, _reads, _sharing
 from benchmarks._phases import Measurement
 
 Round: TypeAlias = Mapping[str, Measurement]
@@ -177,6 +176,20 @@ def read_specs() -> tuple[Spec, ...]:
         Spec("read: a shared decoded pod", "us", named(_sharing.SHARED_READ), {}),
         Spec("mutation detector: a look at a pod", "us", named(_sharing.LOOK), {}),
         Spec("mutation detector: CPU in sample mode", "%", named(_sharing.SHARE), {peer: "<= 1"}),
+    )
+
+
+def audit_specs() -> tuple[Spec, ...]:
+    """List the rows of the audits."""
+    cases = {_audit.BLOCK: "nothing differs", _audit.WRONG_BLOCK: "everything differs"}
+    target = {"pyinformer-audit": "<= 25"}
+    return (
+        Spec("audit: wall time", "s", named(_audit.WALL), {}),
+        Spec("audit: CPU time", "s", named(_audit.CPU), {}),
+        *(
+            Spec(f"audit: longest block of the event loop, {case}", "ms", named(name), target)
+            for name, case in cases.items()
+        ),
     )
 
 

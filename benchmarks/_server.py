@@ -25,6 +25,7 @@ from benchmarks._recording import Recording, Span, as_chunk
 
 _PODS_PATH = "/api/v1/pods"
 _EMPTY_PATH = "/api/v1/configmaps"  # a collection without objects, to warm a client up
+_METADATA_LIST = "as=PartialObjectMetadataList"
 _WAIT_SECONDS = 60.0
 _HANG_UP_POLL_SECONDS = 0.05  # a watch whose client is gone must not count as one that waits
 _FLUSH_BYTES = 1 << 16
@@ -112,7 +113,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._watch(initial=query.get("sendInitialEvents") == "true")
             case path if path == _PODS_PATH:
                 self._list(
-                    limit=int(query.get("limit", "0")), start=int(query.get("continue", "0"))
+                    limit=int(query.get("limit", "0")),
+                    start=int(query.get("continue", "0")),
+                    only_metadata=_METADATA_LIST in self.headers.get("Accept", ""),
                 )
             case path if path == _EMPTY_PATH and watching:
                 self._begin_stream()
@@ -150,12 +153,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_span(recording.modified)
         self._wait_for_hang_up()
 
-    def _list(self, *, limit: int, start: int) -> None:
+    def _list(self, *, limit: int, start: int, only_metadata: bool) -> None:
         recording = self.server.recording
         stop = min(recording.objects, start + limit) if limit else recording.objects
         self._begin_stream()
         held = bytearray()
-        for part in recording.page(start, stop):
+        for part in recording.page(start, stop, only_metadata=only_metadata):
             held += part
             if len(held) >= _FLUSH_BYTES:
                 self.wfile.write(as_chunk(held))

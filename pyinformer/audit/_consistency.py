@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
-from pyinformer.apimachinery import KubeObject, View, older, resource_version_is_well_formed
+from msgspec import Struct
 
-if TYPE_CHECKING:
-    from pyinformer.apimachinery import ObjectMeta
+from pyinformer.apimachinery import (
+    KubeObject,
+    ObjectMeta,
+    View,
+    older,
+    resource_version_is_well_formed,
+)
 
 MismatchKind: TypeAlias = Literal["missing", "phantom", "stale"]
 AuditVerdict: TypeAlias = Literal["consistent", "inconsistent", "inconclusive"]
@@ -104,6 +109,14 @@ class Difference:
     listed: _Identity
 
 
+class _Candidate(Struct, frozen=True, gc=False):
+    """A key that differs so far; a hundred thousand tuples would wake the garbage collector."""
+
+    held: ObjectMeta | None
+    uid: str
+    version: str
+
+
 @final
 class Comparison:
     """Compares a cache with what is listed.
@@ -122,7 +135,7 @@ class Comparison:
         self.named: list[Difference] = []
         """The first hundred of each kind."""
         self._unseen = held
-        self._candidates: dict[str, tuple[ObjectMeta | None, _Identity]] = {}
+        self._candidates: dict[str, _Candidate] = {}
         self._position = position
         self._is_ordered = resource_version_is_well_formed(position)
 
@@ -131,11 +144,11 @@ class Comparison:
         self.checked += 1
         known = self._unseen.pop(key, None)
         if known is None:
-            self._candidates[key] = (None, (uid, resource_version))
+            self._candidates[key] = _Candidate(None, uid, resource_version)
             return
         meta = known.metadata
         if meta.resource_version != resource_version or meta.uid != uid:
-            self._candidates[key] = (meta, (uid, resource_version))
+            self._candidates[key] = _Candidate(meta, uid, resource_version)
 
     @property
     def found_any(self) -> bool:
@@ -149,9 +162,11 @@ class Comparison:
             current: returns what the cache holds of a key now.
         """
         number = 0
+        listed: _Identity
         while self._candidates or self._unseen:
             if self._candidates:
-                key, (before, listed) = self._candidates.popitem()
+                key, candidate = self._candidates.popitem()
+                before, listed = candidate.held, (candidate.uid, candidate.version)
             else:
                 key, record = self._unseen.popitem()
                 before, listed = record.metadata, None

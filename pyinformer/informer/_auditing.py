@@ -28,7 +28,7 @@ from pyinformer.reflector import ReflectorOptions, ReflectorState
 from pyinformer.reflector._budget import TimeBudget
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import Journal
+    from pyinformer.apimachinery import Journal, KubeObject
     from pyinformer.reflector import Admission, ReflectorStatus
     from pyinformer.store import Indexer
     from pyinformer.transport import ListWatch
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PAGE_SIZE: Final = 500  # for those who list everything in one body: nobody waits for an audit
+_SLICE: Final = 512  # records per look at the clock
 _LONGEST_SECONDS: Final = 600.0  # of those that nobody asked for: two lifetimes of a page's token
 _SETTLE_SECONDS: Final = 1.0  # versions can be shared: the rest of a batch comes within that
 _LOOK_SECONDS: Final = 0.05
@@ -195,9 +196,11 @@ class Auditor:
         while self._reflector.state is not ReflectorState.WATCHING:
             self._changed = anyio.Event()
             await self._changed.wait()
-        # One step: the cache and the position that says what is in it.
+        # One step: the position, and the records that it says are in the cache. A list is copied
+        # in a fraction of the time of a dict, and records never change.
         position, loads = self._reflector.position, self._reflector.status().loads
-        comparison = Comparison(self._indexer.snapshot().copy(), position)
+        records = self._indexer.list()
+        comparison = Comparison(await self._by_key(records), position)
         identities = Identities(
             self._list_watch, comparison.take, self._admission.listing, page_size=self._page_size
         )
@@ -226,6 +229,18 @@ class Auditor:
             return report
         await self._count(comparison)
         return self._judge(report, comparison)
+
+    async def _by_key(self, records: list[KubeObject[Any]]) -> dict[str, KubeObject[Any]]:
+        held: dict[str, KubeObject[Any]] = {}
+        budget = TimeBudget()
+        while records:
+            started = budget.now()
+            for obj in records[-_SLICE:]:
+                held[obj._key] = obj
+            del records[-_SLICE:]
+            if budget.spend_since(started):
+                await budget.yield_now()
+        return held
 
     async def _count(self, comparison: Comparison) -> None:
         budget = TimeBudget()

@@ -1,0 +1,58 @@
+"""What an audit of a full cache costs, and how long the event loop waits for it.
+
+Enters: a synced informer. Leaves: figures by name, for an audit that finds nothing and for one
+whose every object differs.
+Invariant: a heartbeat runs during the audits, whose own cost is in their CPU time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from benchmarks._phases import Heartbeat
+from benchmarks._processes import cpu_seconds
+
+if TYPE_CHECKING:
+    import pyinformer
+
+WALL, CPU, BLOCK = "audit_wall_s", "audit_cpu_s", "audit_block_ms"
+WRONG_BLOCK = "audit_of_a_wrong_cache_block_ms"
+_TIMEOUT_SECONDS = 600.0
+
+
+async def time_audits(pods: pyinformer.SharedInformer[Any]) -> dict[str, float]:
+    """Audit twice: the cache as it is, and one in which every object is another.
+
+    Cancellation:
+        The audit ends, and says nothing.
+    """
+    # The first request that is no watch loads the HTTP library: 0.1 s, once in a process.
+    await pods.cluster.connection.request("GET", "/version")
+    gc.collect()
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    report, block = await _timed(lambda: pods.audit(timeout_seconds=_TIMEOUT_SECONDS))
+    wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
+    assert report.is_consistent, str(report)
+
+    items = pods._indexer._state.items
+    for key, obj in items.items():
+        items[key] = structs.replace(obj, metadata=structs.replace(obj.metadata, uid="another"))
+    found, wrong_block = await _timed(lambda: pods.audit(timeout_seconds=_TIMEOUT_SECONDS))
+    assert found.mismatches == len(items), str(found)
+    return {WALL: wall, CPU: cpu, BLOCK: block, WRONG_BLOCK: wrong_block}
+
+
+async def _timed(
+    audit: Callable[[], Awaitable[pyinformer.AuditReport]],
+) -> tuple[pyinformer.AuditReport, float]:
+    heartbeat = Heartbeat()
+    heartbeat.start()
+    await asyncio.sleep(0.05)
+    report = await audit()
+    return report, heartbeat.stop() * 1e3
