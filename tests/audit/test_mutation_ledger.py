@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pydantic
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
@@ -316,3 +317,28 @@ def test_watching_what_no_digest_can_be_made_of_is_refused() -> None:
         MutationDetector("sample").watch(secret(), object(), name="n")
     with pytest.raises(TypeError, match=r"^obj: "):
         MutationDetector("sample").watch({}, {}, name="n")  # type: ignore[arg-type] # refused
+
+
+def test_models_of_pydantic_and_of_the_clients_have_digests_too() -> None:
+    class Pydantic(pydantic.BaseModel):
+        data: dict[str, str]
+
+    class Generated:
+        def __init__(self) -> None:
+            self.data = {"password": "x"}
+
+        def to_dict(self) -> dict[str, object]:
+            return {"data": self.data}
+
+    detector, obj = MutationDetector("sample"), secret()
+    first, second = obj.as_type(Pydantic), Generated()
+    detector.watch(obj, first, name="pydantic")
+    detector.watch(obj, second, name="generated")
+    assert detector.verify_nowait() == ()
+    first.data.clear()
+    second.data.clear()
+
+    assert [(found.what[-8:], len(found.paths)) for found in detector.verify_nowait()] == [
+        ("pydantic", 1),
+        ("enerated", 0),
+    ]

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import pyinformer
@@ -291,7 +292,7 @@ async def test_a_handler_that_only_reads_is_delivered_as_ever(apiserver: APIServ
 
         async def handler(event: Event[None]) -> None:
             shared = pods.lister.decoded.of(cast("Added[None]", event).object)
-            await anyio.sleep(0.001)
+            await anyio.lowlevel.checkpoint()
             with anyio.move_on_after(0.001):
                 await anyio.sleep_forever()
             assert shared["metadata"]["name"] == "a"
@@ -421,3 +422,19 @@ async def test_without_sharing_nothing_is_wrapped_and_nothing_is_swept(
         await pods.wait_for_cache_sync(timeout_seconds=10)
         assert pods.mutation_detector.statistics().checked == 0
         assert await pods.mutation_detector.verify() == ()
+
+
+async def test_an_own_write_is_what_is_shared_before_the_watch_brings_it(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug") as pods:
+        body = pods.lister["default/a"].to_dict()
+        body["metadata"]["labels"] = {"mine": "1"}
+        await pods.cluster.replace(body)
+
+        first = pods.lister.decoded["default/a"]
+        assert first["metadata"]["labels"] == {"mine": "1"}
+        assert pods.lister.decoded["default/a"] == pods.lister["default/a"].to_dict()
+            pods.lister.decoded["default/a"] is first or pods.lister["default/a"].to_dict() == first
+        )
