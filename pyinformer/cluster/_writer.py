@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextvars import ContextVar
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class WriteTally:
     @property
     def unchanged(self) -> Mapping[str, int]:
         """How many writes changed nothing, by the writer's name."""
-        return MappingProxyType(dict(self._unchanged))
+        return dict(self._unchanged)
 
     def created(self, resource: GroupVersionResource, key: str, after: str) -> None:
         """Count a creation, which changes something whatever it is told.

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer import LOW_PRIORITY, InvalidArgumentError, Reason, Request, Result
+from pyinformer import (
+    LOW_PRIORITY,
+    Controller,
+    InvalidArgumentError,
+    Reason,
+    Request,
+    Result,
+)
 from pyinformer.cluster._writer import CURRENT_WRITER
 from tests.controller.running import Said, options, running
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
-    from pyinformer import Controller
+    from collections.abc import Mapping
 
 pytestmark = pytest.mark.virtual_time
 
@@ -36,6 +43,8 @@ class Buggy:
         self.is_mended = False
         self.changes = set[str]()
         self.again: Result | None = None
+        self.failing: Exception | None = None
+        self.fails_from = 0
         self._work_seconds = work_seconds
 
     @property
@@ -51,6 +60,8 @@ class Buggy:
         """
         await elapse(self._work_seconds)
         self.times.append((asyncio.get_running_loop().time(), str(request)))
+        if self.failing is not None and len(self.times) > self.fails_from:
+            raise self.failing
         if not self.is_mended:
             self.seen[str(request)] += 1
             tell(changed=str(request) in self.changes)
@@ -73,6 +84,28 @@ def storm(said: Said, objects: int) -> None:
 def held(controller: Controller[None]) -> int:
     """Return how many requests the breaker holds."""
     return controller.status().noop_writes.held
+
+
+class Measured:
+    """Metrics that keep what is about writes in vain."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[str]()
+        self.gauges = dict[str, float]()
+
+    def increment(self, name: str, labels: Mapping[str, str]) -> None:
+        """Count it."""
+        if "noop" in name:
+            assert labels == {"controller": "c"}
+            self.counts[name] += 1
+
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Keep nothing."""
+
+    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Keep the newest."""
+        if "noop" in name:
+            self.gauges[name] = value
 
 
 async def test_a_storm_of_writes_in_vain_is_one_error_and_a_flag(
@@ -151,6 +184,24 @@ async def test_the_breaker_lets_go_by_itself_when_the_storm_is_over(
     assert sum("is over after" in one for one in told) == 1
 
 
+async def test_a_lane_that_fails_is_let_go_when_nothing_was_written_in_vain_for_a_minute() -> None:
+    """Failures prove nothing about writes: a try that failed is not a good one."""
+    buggy = Buggy()
+    buggy.failing = ValueError("no such zone")
+    async with running(buggy, noop_breaker=True, initial_backoff_seconds=500.0) as (
+        controller,
+        said,
+    ):
+        buggy.fails_from = 20
+        storm(said, 200)
+        await elapse(55.0)
+        assert held(controller) > 100
+        await elapse(30.0)
+        found = controller.status().noop_writes
+        assert (found.breaker, found.held, found.is_storm) == ("closed", 0, False)
+        assert len(buggy.times) >= 200
+
+
 async def test_while_it_lasts_every_held_object_has_its_turn() -> None:
     buggy = Buggy()
     async with running(buggy, noop_breaker=True) as (controller, said):
@@ -221,6 +272,28 @@ async def test_what_is_held_when_the_controller_is_closed_counts_as_dropped() ->
         await elapse(1.0)
     done = len(buggy.seen)
     assert controller.status().dropped + done == 500
+
+
+async def test_writes_in_vain_storms_and_what_is_held_are_measured() -> None:
+    metrics = Measured()
+    buggy = Buggy()
+    controller: Controller[None] = Controller(
+        "c", buggy, options=options(noop_breaker=True), metrics=metrics
+    )
+    said = Said()
+    controller.add_source(said)
+    async with controller:
+        storm(said, 100)
+        await elapse(10.5)
+        assert metrics.gauges["controller_noop_breaker_open"] == 1.0
+        assert metrics.counts == {
+            "informer_noop_writes_total": buggy.writes,
+            "controller_noop_storms_total": 1,
+            "controller_noop_breaker_held_total": 80,
+        }
+        buggy.is_mended = True
+        await elapse(10.0)
+        assert metrics.gauges["controller_noop_breaker_open"] == 0.0
 
 
 async def test_writes_outside_of_a_reconcile_are_nobodys() -> None:

@@ -72,6 +72,25 @@ def test_a_storm_ends_after_a_quiet_minute() -> None:
     assert noops.ended(66.0) is None
 
 
+def test_a_storm_by_its_rate_ends_when_the_rate_has_halved() -> None:
+    noops, now = noop_writes(), 0.0
+    while not noops.is_storm:
+        now += 0.02
+        noops.wrote(_A, now, changed=False)
+        for _ in range(4):
+            noops.wrote(_B, now, changed=True)
+    assert 100 <= noops.noops <= 102
+    over = list[Storm]()
+    for per_second in (8.0, 4.0):
+        for _ in range(200):
+            now += 1 / per_second
+            noops.wrote(_A, now, changed=False)
+            for _ in range(4):
+                noops.wrote(_B, now, changed=True)
+            over += [storm for storm in [noops.ended(now)] if storm]
+        assert len(over) == (per_second == 4.0)
+
+
 def test_settings_may_switch_either_alarm_off() -> None:
     noops = noop_writes(ratio=1.0, per_second=0.0)
     assert not any(noops.wrote(_A, 0.001 * n, changed=False) for n in range(5_000))
