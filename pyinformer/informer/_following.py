@@ -87,6 +87,7 @@ class Following(Generic[V]):
             on_crash=self._broken,
             selective=selective,
             freshness=self._freshness,
+            may_go_back=lambda: self._reflector.is_resetting,
         )
         self._audience: Audience[V] = Audience(
             str(self.scope), self._distribution, self._indexer.list, on_crash=self._broken

@@ -326,10 +326,11 @@ class Loader(Generic[V]):
 
     async def _take_over(self, snapshot: Snapshot[V]) -> None:
         resource_version = snapshot.resource_version or ""  # it is complete, and has one
+        rewound, broken = snapshot.rewound, self.distrust
+        # Before it is handed over: of a new epoch, handlers are told which updates may go back.
+        self._guard.taking_over(resource_version, rewound=rewound, broken=broken)
         await self._replace(snapshot.objects, resource_version)
         self.broke = ""
-        new_epoch = self._guard.loaded(
-            resource_version, rewound=snapshot.rewound, broken=self.distrust
-        )
+        new_epoch = self._guard.loaded(resource_version, rewound=rewound, broken=broken)
         if new_epoch and not self.distrust:
             self.broke = f"a list at {resource_version} has objects older than were seen before"

@@ -92,6 +92,7 @@ class History:
     events: list[Event[Any]] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     _ended: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _was_restored: bool = False
 
     def __call__(self, event: Event[Any]) -> None:
         """Take an event: this is the handler."""
@@ -105,11 +106,7 @@ class History:
             case Updated(old, new, is_resync):
                 self._check(known == old, event, "is updated from what was never told")
                 self._check(old.metadata.uid == new.metadata.uid, event, "changes its uid")
-                grows = (
-                    _version(new) > _version(old)
-                    or is_resync
-                    or event.may_go_back
-                )
+                grows = _version(new) > _version(old) or is_resync or event.may_go_back
                 self._check(grows, event, "goes back in its resource version")
                 self.mirror[event.key] = new
             case Deleted(last_known):
@@ -118,11 +115,15 @@ class History:
                 grows = known is None or _version(last_known) >= _version(known)
                 self._check(grows, event, "is deleted in an older state")
                 self.mirror.pop(event.key, None)
-                self._ended[event.key] = last_known.metadata.uid, _version(last_known)
+                # What a list lacks after a restore was last seen in a history that is no more.
+                is_lost = self._was_restored and event.final_state_unknown
+                ended_at = 0 if is_lost else _version(last_known)
+                self._ended[event.key] = last_known.metadata.uid, ended_at
 
     def server_was_restored(self) -> None:
         """Take note that whoever has ended may live again, and that versions begin again."""
         self._ended.clear()
+        self._was_restored = True
 
     def _may_begin(self, key: str, new: KubeObject[Any]) -> bool:
         uid, version = self._ended.get(key, ("", 0))
@@ -132,7 +133,8 @@ class History:
 
     def _check(self, holds: bool, event: Event[Any], claim: str) -> None:
         if not holds:
-            self.violations.append(f"{event.key} {claim}: {event}")
+            before = [str(one)[:300] for one in self.of(event.key)[-4:-1]]
+            self.violations.append(f"{event.key} {claim}: {event}; before it: {before}")
 
     def of(self, key: str) -> list[Event[Any]]:
         """Return the events of one key."""

@@ -247,10 +247,11 @@ async def test_a_bumped_restore_is_a_410_for_every_informer(
         await world.load_again()
 
         told = world.asked.requests()
-        assert [one.loads for one in world.followed] == [2] * len(world.followed)
+        # Once for the 410, and once more if it came before another's list had proven the restore:
+        # objects that went back behind what was seen of them do.
+        assert all(one.loads in {2, 3} for one in world.followed), told
         assert world.asked.counts()["probe"] == 1, told
         assert world.asked.counts()["quorum"] == 0, told
-        # Objects that went back behind what was seen of them prove the restore by themselves.
         assert world.cluster.lineage.status().resets <= 1
         assert len(_errors(caplog)) == world.cluster.lineage.status().resets
         await world.churn(creates=3, others=6)
@@ -291,6 +292,7 @@ async def test_the_same_version_with_other_content_is_an_update(
             assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
         await world.while_nobody_looks(restore, write_the_same_version)
+        await world.load_again()  # the versions alone look settled from the start
         await world.settle(HEALED_SECONDS)
 
         told = world.followed[0].history.of(f"{namespace}/twice")[-1]
@@ -311,11 +313,12 @@ async def test_an_outage_without_a_restore_is_proven_harmless(
 
         await world.while_nobody_looks(None, go_on)
         await world.settle(HEALED_SECONDS)
+        count = len(world.followed)
+        await until(lambda: world.asked.counts()["watch"] == count, what=world.asked)
 
         asked = world.asked.counts()
         assert (asked["probe"], asked["quorum"], asked["load"]) == (1, 0, 0), asked
         assert asked["witness"] in range(1, 3), asked
-        assert asked["watch"] == len(world.followed), asked
         assert _errors(caplog) == []
         assert world.cluster.lineage.status().resets == 0
 
