@@ -8,5 +8,13 @@ from pyinformer.cli.scenes._etcd_restore import SCENE as ETCD_RESTORE
 from pyinformer.cli.scenes._frame import Scene
 from pyinformer.cli.scenes._held_lock import SCENE as HELD_LOCK
 from pyinformer.cli.scenes._mutated_cache import SCENE as MUTATED_CACHE
+from pyinformer.cli.scenes._resync_storm import SCENE as RESYNC_STORM
 
-SCENES: tuple[Scene, ...] = (MUTATED_CACHE, BACKWARD_POSITION, AVALANCHE, HELD_LOCK, ETCD_RESTORE)
+SCENES: tuple[Scene, ...] = (
+    MUTATED_CACHE,
+    BACKWARD_POSITION,
+    AVALANCHE,
+    HELD_LOCK,
+    RESYNC_STORM,
+    ETCD_RESTORE,
+)

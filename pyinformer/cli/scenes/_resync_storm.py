@@ -1,0 +1,284 @@
+"""Scene 1.5: a resync makes a controller write everything in vain, and what is real waits behind.
+
+In goes a controller whose comparison is wrong, as the original's was; out comes how long a real
+change takes in the middle of the storm, and how many writes the server had to take for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from typing import Any, Protocol, final
+
+import anyio
+
+from pyinformer.apimachinery import JSONObject, KubeObject
+from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._front import Front
+from pyinformer.cli.scenes._plain import PlainInformer, services_api
+from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, until
+from pyinformer.cluster import Cluster
+from pyinformer.controller import Controller, ControllerOptions
+from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.sources import Request
+
+_SERVICES = 200
+_CHANGES = 5
+_HEADLESS = "service.kubernetes.io/headless"  # the label that the controller adds by itself
+_RELEASE = "release"  # the label whose change is real
+_DISTANCE_SECONDS = 0.005  # of the server, for every request
+_RESYNC_SECONDS = 3.0  # ours is paced over it; the plain one's comes at once, as the original's
+_BEFORE_CHANGE_SECONDS = 0.2
+_PATIENCE_SECONDS = 12.0
+_PROMISED_SECONDS = 0.1
+_OUTAGE_SECONDS = 0.5
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """What a controller did when a resync came."""
+
+    objects: int = fact("objects of the resync")
+    unchanged: int = fact("of these nothing has changed")
+    in_vain: int = fact("writes that changed nothing")
+    median: float = fact("seconds until a real change was written, median of 5")
+    slowest: float = fact("seconds until a real change was written, slowest")
+
+
+@final
+@dataclass(slots=True)
+class Written:
+    """What a controller noted of its writes."""
+
+    at: dict[str, float] = field(default_factory=dict)
+    """When the release of a Service was written, by name, in the loop's seconds."""
+    created: int = 0
+    in_vain: int = 0
+
+    def put(self, name: str, labels: Mapping[str, str], *, before: str, after: str) -> None:
+        """Take note of an answer, by the resource versions before and after."""
+        if before == after:
+            self.in_vain += 1
+        elif _RELEASE in labels:
+            self.at.setdefault(name, anyio.current_time())
+
+
+class Program(Protocol):
+    """Runs the controller through a front."""
+
+    def __call__(
+        self, front: Front, namespace: str, written: Written
+    ) -> AbstractAsyncContextManager[Callable[[], None]]:
+        """Run it, once its caches have synced; what it yields asks for a resync."""
+        ...
+
+
+async def perform(stage: Stage) -> SceneResult[Storm]:
+    """Let both controllers have their resync, one after the other.
+
+    Cancellation:
+        Ends it.
+    """
+    plain = await _play(stage, _plain)
+    with hearing() as logged:
+        ours = await _play(stage, _ours)
+    return SceneResult(
+        plain=plain,
+        ours=ours,
+        outage=(
+            Claim(
+                "the plain controller wrote everything in vain", plain.in_vain == plain.unchanged
+            ),
+            Claim("a real change waited behind all of them", plain.median > _OUTAGE_SECONDS),
+        ),
+        prevented=(
+            Claim(
+                f"ours wrote a real change within {_PROMISED_SECONDS:g} s in the storm",
+                ours.median < _PROMISED_SECONDS,
+            ),
+            Claim("it stopped the storm before half of it", ours.in_vain < _SERVICES / 2),
+            Claim(
+                "it named the controller that writes in vain, once",
+                sum(n for line, n in logged.items() if "changed nothing" in line) == 1,
+            ),
+        ),
+        logged=logged,
+    )
+
+
+async def _play(stage: Stage, program: Program) -> Storm:
+    namespace, written = stage.namespace(), Written()
+    for number in range(_SERVICES):
+        stage.api.create(service(f"service-{number}", namespace))
+    async with stage.front() as front, program(front, namespace, written) as resync:
+        await until(lambda: written.created == _SERVICES, timeout_seconds=_PATIENCE_SECONDS)
+        front.answers_after_seconds = _DISTANCE_SECONDS
+        resync()
+        await until(lambda: written.in_vain, timeout_seconds=_PATIENCE_SECONDS)
+        began = {}
+        for number in range(_SERVICES - _CHANGES, _SERVICES):
+            await anyio.sleep(_BEFORE_CHANGE_SECONDS)
+            name = f"service-{number}"
+            began[name] = anyio.current_time()
+            await anyio.to_thread.run_sync(partial(_release, stage, namespace, name))
+        await until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
+        ended = anyio.current_time()
+        everything = _SERVICES - _CHANGES  # a change makes the write of its object a real one
+        await until(lambda: written.in_vain >= everything, timeout_seconds=_RESYNC_SECONDS)
+        seconds = [written.at.get(name, ended) - at for name, at in began.items()]
+        return Storm(
+            objects=_SERVICES,
+            unchanged=everything,
+            in_vain=written.in_vain,
+            median=median(seconds),
+            slowest=max(seconds),
+        )
+
+
+def _release(stage: Stage, namespace: str, name: str) -> None:
+    """Change what users change."""
+    stage.api.patch("v1", "services", name, {"metadata": {"labels": {_RELEASE: "2"}}}, namespace)
+
+
+def _endpoints(name: str, namespace: str, labels: Mapping[str, str]) -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": name, "namespace": namespace, "labels": {**labels, _HEADLESS: ""}},
+    }
+
+
+class PlainController:
+    """A queue, a worker, a resync: as controllers are written without a library for them."""
+
+    def __init__(self, api: Any, namespace: str, written: Written) -> None:  # noqa: ANN401
+        self._api = api
+        self._namespace = namespace
+        self._written = written
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
+        self.services = PlainInformer(
+            api.list_namespaced_service, namespace, handler=lambda _, obj: self._add(obj)
+        )
+        self.endpoints = PlainInformer(api.list_namespaced_endpoints, namespace)
+
+    def resync(self) -> None:
+        """Look at everything again, in case something was missed."""
+        for obj in self.services.cache.values():
+            self._add(obj)
+
+    def _add(self, obj: Any) -> None:  # noqa: ANN401 - untyped
+        name = obj.metadata.name
+        if name not in self._waiting:
+            self._waiting.add(name)
+            self._queue.put_nowait(name)
+
+    async def work(self) -> None:
+        """Reconcile one after the other, for ever.
+
+        Cancellation:
+            Ends it.
+        """
+        while True:
+            name = await self._queue.get()
+            self._waiting.discard(name)
+            if name in self.services.cache:
+                await self._reconcile(name, self.services.cache[name].metadata.labels)
+
+    async def _reconcile(self, name: str, labels: Mapping[str, str]) -> None:
+        current = self.endpoints.cache.get(name)
+        if current is None:
+            body = _endpoints(name, self._namespace, labels)
+            await self._api.create_namespaced_endpoints(self._namespace, body)
+            self._written.created += 1
+        elif current.metadata.labels != labels:  # never equal: one of them is the controller's own
+            desired = copy.deepcopy(current)
+            desired.metadata.labels = {**labels, _HEADLESS: ""}
+            done = await self._api.replace_namespaced_endpoints(name, self._namespace, desired)
+            before, after = current.metadata.resource_version, done.metadata.resource_version
+            self._written.put(name, labels, before=before, after=after)
+
+
+@asynccontextmanager
+async def _plain(
+    front: Front, namespace: str, written: Written
+) -> AsyncIterator[Callable[[], None]]:
+    async with services_api(front.url) as api, anyio.create_task_group() as tasks:
+        controller = PlainController(api, namespace, written)
+        for informer in (controller.endpoints, controller.services):
+            tasks.start_soon(informer.run)
+            await informer.synced.wait()
+        tasks.start_soon(controller.work)
+        yield controller.resync
+        tasks.cancel_scope.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reconciler:
+    """The same reconcile, the wrong comparison included."""
+
+    cluster: Cluster
+    endpoints: SharedInformer[None]
+    written: Written
+
+    async def __call__(self, request: Request, obj: KubeObject | None) -> None:
+        """Write the Endpoints of a Service."""
+        if obj is None:
+            return
+        labels = dict(obj.metadata.labels)
+        current = self.endpoints.lister.get(request.key)
+        if current is None:
+            await self.cluster.create(_endpoints(request.name, request.namespace, labels))
+            self.written.created += 1
+        elif dict(current.metadata.labels) != labels:  # as above
+            desired = current.to_dict()
+            desired["metadata"]["labels"] = {**labels, _HEADLESS: ""}
+            done = await self.cluster.replace(desired)
+            before, after = current.metadata.resource_version, done.metadata.resource_version
+            self.written.put(request.name, labels, before=before, after=after)
+
+
+@asynccontextmanager
+async def _ours(
+    front: Front, namespace: str, written: Written
+) -> AsyncIterator[Callable[[], None]]:
+    options = ControllerOptions(resync_period_seconds=_RESYNC_SECONDS, noop_breaker=True)
+    async with connected(front) as cluster, SharedInformerFactory(cluster) as factory:
+        services = factory.informer("v1", "services", namespaces=namespace)
+        endpoints = factory.informer("v1", "endpoints", namespaces=namespace)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
+        reconcile = _Reconciler(cluster, endpoints, written)
+        async with Controller("endpoints", reconcile, services, options=options):
+            yield lambda: None  # its resync comes by itself, every few seconds
+
+
+SCENE = Scene(
+    name="resync-storm",
+    number="1.5",
+    title="a resync writes everything in vain, and what is real waits behind it",
+    references="kubernetes#94112 and, of the same class, #108077, #42798, #50488, #125675",
+    story=(
+        "In a cluster with 12,989 Endpoints, nearly all of headless Services, the resync of"
+        " Kubernetes 1.17 came every 16 hours or so and put every Service into the queue. The"
+        " controller compared the labels of the Endpoints with those of the Service; it had itself"
+        " put one on the Endpoints, so they were never equal, and it wrote all of them, counted"
+        " 12,954, though none changed. At 20 writes per second that took ten minutes, in which"
+        " pods that were gone stayed in the Endpoints behind it in the one queue: 504s. Raising"
+        " the rate to 100 made it five."
+    ),
+    plain="one queue, one worker, a resync that asks for everything; the original's comparison",
+    ours=(
+        "Resyncs have a lane of their own: paced over the period, behind every event, and there"
+        " only if asked for. A write that is answered with the old resource version is counted;"
+        " when most are like that, an ERROR names the controller, and the breaker holds the lane."
+    ),
+    verdict="a real change passes in the middle of the storm, which is named, and held",
+    perform=perform,
+)
