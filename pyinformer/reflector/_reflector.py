@@ -102,11 +102,6 @@ class Reflector(Performing[V]):
         """Whether the list that is being taken over begins a new epoch: objects may go back."""
         return self._guard.is_resetting
 
-    @property
-    def is_resetting(self) -> bool:
-        """Whether the list that is being taken over begins a new epoch: objects may go back."""
-        return self._guard.is_resetting
-
     def has_buried(self, key: str, uid: str) -> bool:
         """Tell whether a deletion of this object was applied, as far as is remembered."""
         return self._guard.has_buried(key, uid)
