@@ -58,7 +58,8 @@ class _Repeats:
     def found(self, request: Request) -> HotKey:
         """Return what is known."""
         causes = sorted(self.causes.items(), key=lambda item: -item[1])
-        return HotKey(request, self.starts, len(self.inputs), tuple(causes))
+        inputs = max(1, len(self.inputs))  # something asked for the first start
+        return HotKey(request, self.starts, inputs, tuple(causes))
 
 
 @final

@@ -54,7 +54,8 @@ class HealthVerdict:
 class Health:
     """Says whether a program is alive and ready: `Health(factory, controller)`.
 
-    It asks when it is asked, and runs nothing. Verdicts may be read from any thread.
+    It asks when it is asked, and runs nothing. Verdicts may be read from any thread. Whether the
+    loop turns is known from the watchdog of a factory or of a group: give one of them.
 
     Args:
         watched: factories, informers, controllers and groups, started or not. An informer of a

@@ -440,7 +440,11 @@ async def test_a_key_that_enqueues_itself_is_named_and_slowed_and_delays_no_othe
     named = [record for record in caplog.records if "may wake itself" in record.message]
     assert len(named) == 1
     assert "default/hot" in named[0].message
-    assert "reconcile requeue" in named[0].message
+    assert "51 times in 10 s, while its inputs changed 1 times" in named[0].message
+    assert "reasons: reconcile requeue (x50)" in named[0].message
+    (loop,) = status.hot_loops
+    assert (loop.request, loop.reconciles, loop.inputs) == ("default/hot", 51, 1)
+    assert loop.reasons == ("reconcile requeue (x50)",)
 
 
 async def test_the_limit_per_key_postpones_and_never_drops() -> None:

@@ -370,12 +370,14 @@ async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APISer
             status, body = await ask(port, get("/readyz"))
             assert status == 503
             assert body
-            assert (await ask(port, get("/healthz"))) == (200, "ok\n")
+            for path in ("/healthz", "/livez"):
+                assert (await ask(port, get(path))) == (200, "ok\n")
             for definition in app.custom_resource_definitions():
                 api.create(definition)
             api.create({**database(), "kind": "Backup"})
             await starting
             assert (await ask(port, get("/readyz"))) == (200, "ok\n")
+            assert run.health.ready().is_ok
             await until(lambda: seen.calls)
         finally:
             starting.cancel()
