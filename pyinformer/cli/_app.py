@@ -82,14 +82,21 @@ def scenes(
 
     Exit status 0: the plain informer failed as it did then, and ours did not.
     """
-    from pyinformer.cli.scenes._run import list_scenes, play, unknown
+    from pyinformer.cli.scenes._catalogue import SCENES
+    from pyinformer.cli.scenes._run import find, list_scenes, play
 
+    if every and names:
+        raise typer.BadParameter("it plays every scene: leave out the names", param_hint="--all")
     if not names and not every:
+        if real:
+            raise typer.BadParameter("it needs a NAME, or --all", param_hint="--real")
         list_scenes(sys.stdout)
         return
-    if missing := unknown(names or ()):
-        raise typer.BadParameter(f"there is no scene {missing[0]!r}", param_hint="NAME")
-    raise typer.Exit(play(() if every else names or (), real=real, output=sys.stdout))
+    try:
+        chosen = SCENES if every else find(names or ())
+    except KeyError as error:
+        raise typer.BadParameter(f"there is no scene {error}", param_hint="NAME") from None
+    raise typer.Exit(play(chosen, real=real, output=sys.stdout))
 
 
 @app.command()

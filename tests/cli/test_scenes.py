@@ -6,12 +6,28 @@ facts are measured on the running server; what the command line makes of them is
 
 from __future__ import annotations
 
+import io
+import re
+import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.cli.scenes import _avalanche, _backward_position, _mutated_cache
+from pyinformer.cli.scenes import (
+    _avalanche,
+    _backward_position,
+    _etcd_restore,
+    _held_lock,
+    _mutated_cache,
+    _resync_storm,
+)
+from pyinformer.cli.scenes._catalogue import SCENES
+from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._run import act, play
+from pyinformer.cli.scenes._show import Stagebill
 from pyinformer.cli.scenes._stage import Stage
 from pyinformer.testing import APIServer
 
@@ -21,6 +37,7 @@ if TYPE_CHECKING:
     from pyinformer.testing import KubeAPIServer
 
 _COMMAND = (sys.executable, "-m", "pyinformer", "scenes")
+_PAGES = Path(__file__).parents[2] / "docs" / "explanation" / "founding-failures"
 
 
 @pytest.fixture(
@@ -84,3 +101,173 @@ async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
     assert 1 <= ours.lists_at_once_without_history <= 4
     assert ours.up_to_date_without_history == ours.informers
     assert result.failed == ()
+
+
+async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_none_of_ours(
+    stage: Stage,
+) -> None:
+    result = await _held_lock.perform(stage)
+
+    plain, ours = result.plain, result.ours
+    assert (plain.answered, plain.paused_callers_told) == (0, "nothing: TimeoutError")
+    assert (ours.answered, ours.paused_requests) == (ours.callers, 1)
+    assert ours.slowest_seconds < 0.5
+    assert "cluster 'paused' is unavailable" in ours.paused_callers_told
+    assert "waiting for an answer since" in ours.paused_callers_told
+    assert result.failed == ()
+
+
+@pytest.mark.slow
+async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
+    stage: Stage,
+) -> None:
+    result = await _resync_storm.perform(stage)
+
+    plain, ours = result.plain, result.ours
+    assert plain.in_vain == plain.unchanged
+    assert plain.median > 0.5
+    assert ours.median < 0.1
+    assert ours.in_vain < ours.objects / 2
+    assert [line for line in result.logged if "controller endpoints: 5" in line]
+    assert result.failed == ()
+
+
+@pytest.mark.slow
+async def test_a_restore_of_etcd_blinds_a_plain_informer_and_is_healed_by_ours(
+    stage: Stage,
+) -> None:
+    result = await _etcd_restore.perform(stage)
+
+    plain, ours = result.plain, result.ours
+    assert (plain.phantoms, plain.missing, plain.deletions_told) == (60, 10, 0)
+    assert plain.phantoms_later == 60
+    assert plain.missing_later >= 10
+    assert (ours.phantoms, ours.missing, ours.deletions_told) == (0, 0, 60)
+    assert (ours.phantoms_later, ours.missing_later) == (0, 0)
+    assert ours.seconds < 15.0
+    assert result.failed == ()
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Something that was measured."""
+
+    number: int = fact("numbers")
+
+
+def _scene(*, passes: bool) -> Scene:
+    async def perform(stage: Stage) -> SceneResult[_Facts]:
+        """Measure something on the server."""
+        found = len(stage.api.list("v1", "namespaces"))
+        return SceneResult(
+            plain=_Facts(1_000),
+            ours=_Facts(found),
+            outage=(Claim("there are namespaces", found > 0),),
+            prevented=(Claim("the moon is round", passes),),
+            logged={"WARNING it is full": 2},
+        )
+
+    return Scene(
+        name="moon",
+        number="9.9",
+        title="a moon",
+        references="astronomy#1",
+        story="It rose.",
+        plain="looks up",
+        ours="looks up, too",
+        verdict="it shines",
+        perform=perform,
+    )
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_report_shows_facts_side_by_side_and_ends_with_the_verdict(passes: bool) -> None:
+    output = io.StringIO()
+    with APIServer() as server:
+        passed = act(_scene(passes=passes), server, Stagebill(output), "a server")
+
+    lines = output.getvalue().splitlines()
+    assert passed is passes
+    assert "\x1b" not in output.getvalue()
+    assert [line.split() for line in lines if "numbers" in line] == [["numbers", "1,000", "4"]]
+    assert "  WARNING it is full (2 times)" in [line.rstrip() for line in lines]
+    assert f"  {'yes' if passes else 'NO '}  the moon is round" in lines
+    verdict = "PASSED in 0.0 s: it shines" if passes else "FAILED in 0.0 s, not true: the moon"
+    assert lines[-1].startswith(re.sub(r"0\.0", lines[-1].split()[2], verdict))
+
+
+def test_one_claim_that_does_not_hold_is_the_exit_status() -> None:
+    output = io.StringIO()
+
+    assert play([_scene(passes=True), _scene(passes=False)], real=False, output=output) == 1
+    assert play([_scene(passes=True)], real=False, output=output) == 0
+
+
+def test_a_server_that_cannot_be_had_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_server: APIServer) -> None:
+        raise OSError("address already in use")
+
+    monkeypatch.setattr(APIServer, "start", refuse)
+    output = io.StringIO()
+
+    assert play([_scene(passes=True)], real=False, output=output) == 1
+    assert output.getvalue().endswith("cannot be played: address already in use\n")
+
+
+def test_without_a_name_the_scenes_are_listed() -> None:
+    done = subprocess.run(_COMMAND, capture_output=True, text=True, check=True)
+
+    listed = [line.split()[0] for line in done.stdout.splitlines()[: len(SCENES)]]
+    assert listed == [scene.name for scene in SCENES]
+
+
+def test_the_command_plays_a_scene_and_succeeds() -> None:
+    command = [*_COMMAND, "mutated-cache"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith("PASSED in ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["nope"], id="unknown"),
+        pytest.param(["avalanche", "--all"], id="one-and-all"),
+        pytest.param(["--real"], id="no-name"),
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_refused(arguments: list[str]) -> None:
+    command = [*_COMMAND, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("scene", [pytest.param(one, id=one.name) for one in SCENES])
+def test_each_scene_has_a_page_with_a_drawing_its_command_and_its_test(scene: Scene) -> None:
+    page = (_PAGES / f"{scene.name}.md").read_text()
+    tests = set(re.findall(r"`(test_\w+)`", page))
+    module = scene.perform.__module__.rpartition(".")[2]
+
+    assert "```mermaid" in page
+    assert f"pyinformer scenes {scene.name}" in page
+    assert f"({scene.name}.md)" in (_PAGES / "README.md").read_text()
+    own = {name for name, test in globals().items() if _plays(test, module)}
+    assert own <= tests
+    assert len(own) == 1
+
+
+def test_pages_name_only_tests_that_exist() -> None:
+    text = "".join(path.read_text() for path in sorted(_PAGES.glob("*.md")))
+    sources = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
+
+    unknown = {one for one in re.findall(r"`(test_\w+)`", text) if f"def {one}(" not in sources}
+    assert unknown == set()
+
+
+def _plays(test: object, module: str) -> bool:
+    code = getattr(test, "__code__", None)
+    return code is not None and module in code.co_names

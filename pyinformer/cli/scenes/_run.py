@@ -26,17 +26,24 @@ def list_scenes(output: TextIO) -> None:
     Stagebill(output).list(SCENES)
 
 
-def unknown(names: Sequence[str]) -> list[str]:
-    """Return the names that no scene has."""
+def find(names: Sequence[str]) -> list[Scene]:
+    """Return the scenes of these names, in the order of the list.
+
+    Raises:
+        KeyError: there is none of a name; the first such name.
+    """
     known = {scene.name for scene in SCENES}
-    return [name for name in names if name not in known]
+    for name in names:
+        if name not in known:
+            raise KeyError(name)
+    return [scene for scene in SCENES if scene.name in names]
 
 
-def play(names: Sequence[str], *, real: bool, output: TextIO) -> int:
+def play(scenes: Sequence[Scene], *, real: bool, output: TextIO) -> int:
     """Play scenes and report them.
 
     Args:
-        names: of known scenes; none plays all.
+        scenes: what to play.
         real: on a real kube-apiserver with etcd, else on the embedded server.
         output: takes the report.
 
@@ -47,7 +54,7 @@ def play(names: Sequence[str], *, real: bool, output: TextIO) -> int:
     failure: BaseExceptionGroup[InformerError | OSError] | None = None
     passed = False
     try:
-        passed = _play([one for one in SCENES if not names or one.name in names], bill, real=real)
+        passed = _play(scenes, bill, real=real)
     except* (InformerError, OSError) as group:
         failure = group
     if failure is not None:
@@ -62,16 +69,17 @@ def _play(scenes: Sequence[Scene], bill: Stagebill, *, real: bool) -> bool:
         with KubeAPIServer() as one_for_all:  # its start takes longer than most scenes
             passed = True
             for scene in scenes:
-                passed &= _act(scene, one_for_all, bill, "a real kube-apiserver")
+                passed &= act(scene, one_for_all, bill, "a real kube-apiserver")
             return passed
     passed = True
     for scene in scenes:
         with APIServer() as server:
-            passed &= _act(scene, server, bill, "the embedded server")
+            passed &= act(scene, server, bill, "the embedded server")
     return passed
 
 
-def _act(scene: Scene, server: APIServer | KubeAPIServer, bill: Stagebill, name: str) -> bool:
+def act(scene: Scene, server: APIServer | KubeAPIServer, bill: Stagebill, name: str) -> bool:
+    """Play one scene on a running server, report it, and return whether it passed."""
     bill.open(scene, name)
     began = monotonic()
     result = asyncio.run(_perform(scene, Stage(server)))

@@ -36,10 +36,10 @@ class Stagebill:
 
     def list(self, scenes: Iterable[Scene]) -> None:
         """Write which scenes there are."""
-        table = Table(box=None, show_header=False, pad_edge=False)
         for scene in scenes:
-            table.add_row(Text(scene.name, style="bold"), Text(scene.number), Text(scene.title))
-        self._console.print(table)
+            line = Text(f"{scene.name:<18}", style="bold")
+            line.append(f"{scene.number:<4} {scene.title}", style="not bold")
+            self._console.print(line, soft_wrap=True)
         self._console.print("\npyinformer scenes NAME plays one, pyinformer scenes --all plays all")
         self._console.print("--real plays them on a real kube-apiserver with etcd")
 
