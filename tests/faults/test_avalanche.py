@@ -1,0 +1,228 @@
+"""Two hundred informers whose server dies and returns: they come back in line, and list nothing.
+
+A watch that broke is resumed where it was. Only when the server has forgotten what happened since,
+everything is listed, few lists at a time. A cluster whose lists hang takes its time from nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from pyinformer import AdmissionOptions, ReflectorOptions, SharedInformer, SharedInformerFactory
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import cluster_of
+from tests.integration.asked import Asked
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import RequestRecord
+
+INFORMERS = 200
+MOST_LISTS = AdmissionOptions().max_lists
+FAILURES = 2  # of each informer while the server is away
+WINDOW_SECONDS = 0.8 * 2**FAILURES  # what the next delay is drawn from: from 0.8 s on, it doubles
+MORE_AT_THE_SERVER = 1.2  # what left in order may arrive in a bunch
+LOADS = {"load", "page", "watch-list"}
+
+
+def config_map(namespace: str, name: str) -> JSONObject:
+    """Return an object to create."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+class Herd:
+    """Two hundred informers of one server, each of a namespace of its own."""
+
+    def __init__(self, api: APIServer, factory: SharedInformerFactory) -> None:
+        self.api = api
+        self.deleted: list[str] = []
+        self.asked = Asked(api)
+        self.informers: list[SharedInformer[None]] = []
+        for number in range(INFORMERS):
+            api.create(config_map(f"ns-{number}", "old"))
+            informer = factory.informer("v1", "configmaps", namespaces=f"ns-{number}")
+            informer.add_event_handler(self._note)
+            self.informers.append(informer)
+
+    def _note(self, event: pyinformer.Event) -> None:
+        if isinstance(event, pyinformer.Deleted):
+            self.deleted.append(event.key)
+
+    async def until_each(self, claim: Callable[[int, SharedInformer[None]], object]) -> None:
+        """Wait until a claim has held of each of them."""
+        left = list(enumerate(self.informers))
+
+        def none_is_left() -> bool:
+            """Ask the next ones; who has said yes is not asked again."""
+            while left and claim(*left[-1]):
+                left.pop()
+            return not left
+
+        await until(none_is_left, timeout_seconds=50.0)
+
+    async def until_all_watch(self) -> None:
+        """Wait until the server has a watch of each of them."""
+        await until(
+            lambda: self.api.open_watches == INFORMERS, timeout_seconds=50.0, what="all watch"
+        )
+
+    async def server_dies(self) -> None:
+        """Cut every connection, refuse new ones, and let everybody find out, more than once."""
+        self.asked.look_away()
+        self.api.clear_requests()
+        self.asked = Asked(self.api)
+        await asyncio.to_thread(self.api.stop_accepting)
+        await asyncio.to_thread(self.api.drop_connections)
+        await self.until_each(lambda _, one: one.status().reflector.attempts >= FAILURES)
+
+    async def is_back(self) -> None:
+        """See that everybody follows, and hears of something new."""
+        await self.until_all_watch()
+        for number in range(0, INFORMERS, 20):
+            await asyncio.to_thread(self.api.create, config_map(f"ns-{number}", "new"))
+        await self.until_each(lambda number, one: len(one.lister.list()) == 1 + (number % 20 == 0))
+        assert not self.deleted
+
+
+def assert_spread(requests: Sequence[RequestRecord]) -> list[float]:
+    """See that they did not come all at once, and return when they came."""
+    arrived = sorted(request.arrived_at for request in requests)
+    assert arrived[-1] - arrived[0] >= WINDOW_SECONDS / 2
+    return arrived
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_while_history_lasts_the_watches_resume_and_nobody_lists() -> None:
+    with APIServer() as api:
+        async with cluster_of(api) as cluster, SharedInformerFactory(cluster) as factory:
+            herd = Herd(api, factory)
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=50)
+            await herd.until_all_watch()
+
+            await herd.server_dies()
+            await asyncio.to_thread(api.accept_again)
+            await herd.is_back()
+
+            counts = herd.asked.counts()
+            assert not LOADS & counts.keys(), counts
+            watches = [one for one in api.requests if one.verb == "watch"]
+            assert len(watches) == INFORMERS
+            budget = AdmissionOptions()
+            most = (budget.burst + budget.attempts_per_second) * MORE_AT_THE_SERVER
+            arrived = assert_spread(watches)
+            assert all(sum(first <= at < first + 1 for at in arrived) <= most for first in arrived)
+            # Each goes on from where it was itself.
+            versions = {one.namespace: one.query["resourceVersion"] for one in watches}
+            assert len(versions) == INFORMERS
+
+
+class ListsUnderWay:
+    """How many lists the server has at a time; each request passes by here."""
+
+    def __init__(self, api: APIServer) -> None:
+        self.api = api
+        self.peak = 0
+
+    def __call__(self, request: RequestRecord) -> bool:
+        """Count, and take every list for slow."""
+        self.peak = max(self.peak, sum(map(self._is_under_way, self.api.requests)))
+        return self._is_load(request)
+
+    def _is_load(self, request: RequestRecord) -> bool:
+        is_list = request.verb == "list" and request.query.get("limit") != "1"
+        return is_list or request.query.get("sendInitialEvents") == "true"
+
+    def _is_under_way(self, request: RequestRecord) -> bool:
+        # What exists comes with the answer to a watch-list; then it is a watch, and goes on.
+        is_over = request.is_finished or (request.verb == "watch" and request.status is not None)
+        return self._is_load(request) and not is_over
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("watch_list", [False, True], ids=["list", "watch-list"])
+async def test_when_history_is_lost_few_list_at_a_time(watch_list: bool) -> None:
+    options = ReflectorOptions(use_watch_list=watch_list)
+    eager = AdmissionOptions(attempts_per_second=INFORMERS, burst=INFORMERS)  # lists have their own
+    with APIServer() as api:
+        async with (
+            pyinformer.connect(server=api.url, admission_options=eager) as cluster,
+            SharedInformerFactory(cluster, options=options) as factory,
+        ):
+            herd = Herd(api, factory)
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=50)
+            await herd.until_all_watch()
+
+            await herd.server_dies()
+            api.create(config_map("ns-0", "lost"))  # else a position is as new as the server
+            api.delete("v1", "configmaps", "lost", "ns-0")
+            lists = ListsUnderWay(api)
+            api.faults.add(Fault(match=lists, delay_seconds=0.02, times=None))
+            await asyncio.to_thread(api.restart, keep_history=False)
+            await herd.is_back()
+
+            assert 1 < lists.peak <= MOST_LISTS
+            assert cluster.admission.statistics().peak_listing <= MOST_LISTS
+            loads = [one for one in api.requests if lists._is_load(one)]
+            assert INFORMERS <= len(loads) <= INFORMERS * 1.1
+            assert_spread(loads)
+            assert all(one.status().reflector.loads == 2 for one in herd.informers)
+
+
+async def test_a_cluster_hanging_in_all_its_slots_never_delays_another() -> None:
+    with APIServer() as hanging, APIServer() as good:
+        hanging.faults.add(Fault(resource="configmaps", hang=True, times=None))
+        good.create(config_map("default", "a"))
+        async with (
+            cluster_of(hanging) as first,
+            cluster_of(good) as second,
+            SharedInformerFactory(first) as stuck,
+            SharedInformerFactory(second) as factory,
+        ):
+            for number in range(10):
+                stuck.informer("v1", "configmaps", namespaces=f"ns-{number}")
+            await stuck.start()
+            await until(lambda: hanging.faults.held == MOST_LISTS)
+
+            clock = asyncio.get_running_loop().time
+            began = clock()
+            informer = factory.informer("v1", "configmaps")
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            assert clock() - began < 0.5
+            assert [obj.key for obj in informer.lister.list()] == ["default/a"]
+            waits = [str(one) for one in stuck.status().informers]
+            assert sum("waiting for its turn to list" in line for line in waits) == 6
+            assert sum("waiting for an answer" in line for line in waits) == MOST_LISTS
+            await asyncio.to_thread(hanging.faults.clear)
+
+
+async def test_lists_that_hang_give_their_slots_to_those_that_do_not() -> None:
+    with APIServer() as api:
+        api.faults.add(Fault(resource="configmaps", hang=True, times=None))
+        budget = AdmissionOptions(list_idle_seconds=0.3)
+        async with (
+            pyinformer.connect(server=api.url, admission_options=budget) as cluster,
+            SharedInformerFactory(cluster) as factory,
+        ):
+            for number in range(MOST_LISTS):
+                factory.informer("v1", "configmaps", namespaces=f"ns-{number}")
+            await factory.start()
+            await until(lambda: cluster.admission.statistics().listing == MOST_LISTS)
+            pods = factory.informer("v1", "pods")
+            assert not pods.has_synced
+            await pods.wait_for_cache_sync(timeout_seconds=10)
+
+            assert cluster.admission.statistics().overdue >= 1
+            await asyncio.to_thread(api.faults.clear)
