@@ -32,7 +32,9 @@ PARALLEL ?= -n 3 --dist loadfile
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo test test-real lint check-tests coverage format bench constraints clean
+MINUTES ?= 60
+
+.PHONY: help demo test test-real soak lint check-tests coverage format bench constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -57,6 +59,11 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 	@$(BUILD_KUBE_APISERVER)
 	@echo "== tests on the real kube-apiserver"
 	@$(BIN)/python -m pytest -m real --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
+
+soak: $(READY_TO_TEST)  ## MINUTES (60) of rolling restarts of two kube-apiservers without a false alarm
+	@$(BUILD_KUBE_APISERVER)
+	@PYINFORMER_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/integration/test_clean_hour.py \
+	  --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
 
 lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 	@echo "== ruff check" && $(BIN)/ruff check .

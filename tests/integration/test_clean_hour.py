@@ -219,8 +219,9 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
         await events.settle(server)
         loads = sum(one.loads for one in followed)
         lineage = cluster.lineage.status()
+        counts, expired = asked.counts(), figures.expired
+        audits = [await one.informer.audit() for one in followed]
 
-    counts, expired = asked.counts(), figures.expired
     _print({
         "minutes": MINUTES,
         "restarts": traffic.restarts,
@@ -233,8 +234,10 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
         "asked": dict(counts),
         "counted": dict(figures.counts),
         "lineage": lineage,
+        "audited": [str(one) for one in audits],
     })  # fmt: skip
     assert figures.alarms() == {}
+    assert all(one.is_consistent for one in audits)
     assert lineage.resets == 0
     assert counts["verify"] == counts["audit"] == 0
     assert loads == len(followed) + expired
