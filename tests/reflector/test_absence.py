@@ -185,8 +185,9 @@ async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor
         assert list(before.sink.objects) == ["default/a"]  # kept: the second answer is to come
 
 
+@pytest.mark.slow
 async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -> None:
-    """Its objects may look otherwise now, at the same resource versions."""
+    """Once discovery has it again; it is asked every ten seconds."""
     serve(server)
     make(server, "a")
     async with following(server) as running:
@@ -194,7 +195,7 @@ async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -
         server.unregister(f"{GROUP}/v1", "widgets")
         await until_absent(running)
         serve(server)
-        await running.until_watching(loads=2)
+        await until(lambda: running.reflector.status().loads == 2, timeout_seconds=20)
         make(server, "b")
         await running.until_equal(f"{GROUP}/v1", "widgets")
         assert {len(history) for history in running.sink.history.values()} == {1}

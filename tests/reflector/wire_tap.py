@@ -7,6 +7,7 @@ connection the list of the paths it asked for. No record of a server tells conne
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -46,8 +47,9 @@ class WireTap:
         except* OSError:
             pass  # either side may go at any time
         finally:
-            writer.close()
-            to_server.close()
+            to_server.transport.abort()
+            with contextlib.suppress(OSError):
+                await to_server.wait_closed()
 
 
 async def _pass(
@@ -69,6 +71,7 @@ async def tapping(server_url: str) -> AsyncIterator[WireTap]:
         task = asyncio.get_running_loop().create_task(tap.relay(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # even if it never began
 
     listener = await asyncio.start_server(accepted, "127.0.0.1", 0)
     tap.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
@@ -81,3 +84,4 @@ async def tapping(server_url: str) -> AsyncIterator[WireTap]:
             task.cancel()
         if left:
             await asyncio.wait(left)
+        await listener.wait_closed()
