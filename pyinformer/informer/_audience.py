@@ -14,7 +14,7 @@ import anyio
 
 from pyinformer.apimachinery import InformerError, LifecycleError, V
 from pyinformer.informer._event_stream import EventStream
-from pyinformer.informer._listener import HandlerStatus, Listener
+from pyinformer.informer._listener import HandlerStatus, HandlerStory, Listener
 from pyinformer.informer._registration import Registration
 from pyinformer.tasks import UserTasks
 
@@ -160,6 +160,15 @@ class Audience(Generic[V]):
             now: the loop's time.
         """
         return tuple(listener.status(now) for listener in tuple(self._listeners))
+
+    def stories(self, key: str, now: float) -> tuple[HandlerStory, ...]:
+        """Return what each handler has to do with one key.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+            now: the loop's time.
+        """
+        return tuple(listener.story(key, now) for listener in tuple(self._listeners))
 
     def _start(self, listener: Listener[V], group: TaskGroup) -> None:
         listener.start_nowait()

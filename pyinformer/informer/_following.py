@@ -17,6 +17,7 @@ from pyinformer.informer._audience import Audience
 from pyinformer.informer._auditing import Auditor
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._distribution import Distribution, Receiver
+from pyinformer.informer._explain import Explainer, Explanation
 from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._lifetime import Lifetime
 from pyinformer.informer._queued_sink import sink_of
@@ -304,6 +305,44 @@ class Following(Generic[V]):
             InvalidArgumentError: there is nothing to wait for.
         """
         return self._freshness.has_seen(Wanted.of(resource_version, key, uid))
+
+    def explain(self, key: str) -> Explanation:
+        """Say in sentences why the cache shows what it shows of a key; costs only when asked.
+
+        From the scope, the selectors and the state to how the object came and which handler has
+        heard of it. Nothing is asked of the server, and no object's content is in the answer.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Raises:
+            InvalidTypeError: the key is no text.
+        """
+        return self._explainer.explain(key)
+
+    async def explain_live(self, key: str) -> Explanation:
+        """Say the same as `explain`, and what the server has of the key now.
+
+        That is one list of one object, and a GET if it is not in this informer's scope; what the
+        server refuses is said.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Raises:
+            InvalidTypeError: the key is no text.
+
+        Cancellation:
+            Safe.
+        """
+        return await self._explainer.explain_live(key)
+
+    @property
+    def _explainer(self) -> Explainer:
+        now = self._lifetime.now()
+        return Explainer(
+            self, self._indexer, self._reflector, lambda key: self._audience.stories(key, now)
+        )
 
     def status(self) -> InformerStatus:
         """Return how it is doing: a frozen record without object content; from any thread."""

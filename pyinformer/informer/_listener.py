@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from typing import Generic, final
 import anyio
 
 from pyinformer.apimachinery import (
+    Added,
     CacheSyncTimeoutError,
+    Deleted,
     Event,
     KubeObject,
     LifecycleError,
+    Updated,
     V,
 )
 from pyinformer.informer._handlers import Handler
@@ -34,6 +38,8 @@ _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", defaul
 """Marks what runs inside an awaited call: tasks and threads that the handler starts inherit it."""
 
 _BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
+_NOTABLE_SECONDS = 0.01  # a call this slow is remembered for whoever asks why
+_NOTABLE_CALLS = 64
 _CALLS_PER_LOOK = 16  # at the clock, which costs a third of a call
 _SLOW_CALL_SECONDS = _BUDGET_SECONDS / _CALLS_PER_LOOK  # slower ones are looked at one by one
 
@@ -67,6 +73,27 @@ class HandlerStatus:
     """The type of the last error and where it was raised; None if there was none."""
     is_removed: bool
     """It is told of nothing any more."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerStory:
+    """What a handler has to do with one key; holds no object content."""
+
+    name: str
+    has_synced: bool
+    """It has been told of the whole initial list."""
+    waits: bool
+    """An event of the key waits in its mailbox."""
+    ahead: int
+    """Events that wait in its mailbox."""
+    is_in_flight: bool
+    """It is busy with the key."""
+    in_flight_seconds: float
+    coalesced: int
+    """Events of the key that were merged into others, as far as is remembered."""
+    notes: tuple[str, ...]
+    """Calls for the key that were slow or failed, as far as is remembered."""
 
 
 @final
@@ -108,6 +135,7 @@ class Listener(Generic[V]):
         self._delivered = 0
         self._failed = 0
         self._last_error: str | None = None
+        self._notable: deque[tuple[str, str]] = deque(maxlen=_NOTABLE_CALLS)
 
     def start_nowait(self) -> None:
         """Start telling the handler; on the running loop. A second call does nothing."""
@@ -253,6 +281,26 @@ class Listener(Generic[V]):
             is_removed=self._is_removed,
         )
 
+    def story(self, key: str, now: float) -> HandlerStory:
+        """Return what it has to do with one key.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+            now: the loop's time.
+        """
+        event = self._in_flight
+        is_in_flight = event is not None and event.key == key
+        return HandlerStory(
+            name=self.name,
+            has_synced=self._has_synced,
+            waits=self._mailbox.holds(key),
+            ahead=self._mailbox.statistics(now).depth,
+            is_in_flight=is_in_flight,
+            in_flight_seconds=now - self._in_flight_since if is_in_flight else 0.0,
+            coalesced=self._mailbox.coalesced_of(key),
+            notes=tuple(what for about, what in self._notable.copy() if about == key),
+        )
+
     def _close(self) -> UserTask | None:
         """Stop calling; return the task if there is one to wait for."""
         self._is_removed = True
@@ -323,7 +371,7 @@ class Listener(Generic[V]):
                 finally:
                     self._in_flight = None
             now = loop.time()
-            calls = 1 if now - looked_at > calls * _SLOW_CALL_SECONDS else _CALLS_PER_LOOK
+            calls = self._calls_per_look(event, now, now - looked_at, calls)
             looked_at = now
         return True
 
@@ -358,9 +406,19 @@ class Listener(Generic[V]):
             raise error
         self._raised(event, error)
 
+    def _calls_per_look(self, last: Event[V] | None, now: float, seconds: float, calls: int) -> int:
+        """Return after how many calls to look at the clock again; remember a slow one."""
+        took = now - self._in_flight_since
+        if calls == 1 and last is not None and took > _NOTABLE_SECONDS:
+            what = f"a call for {_version_of(last)} took {took * 1000:.0f} ms"
+            self._notable.append((last.key, what))
+        return 1 if seconds > calls * _SLOW_CALL_SECONDS else _CALLS_PER_LOOK
+
     def _raised(self, event: Event[V], error: BaseException) -> None:
         self._failed += 1
         self._last_error = f"{type(error).__name__} {place_of(error)}"
+        what = f"a call for {_version_of(event)} failed: {self._last_error}"
+        self._notable.append((event.key, what))
         _log.error(
             "handler %s of %s failed on %s: %s; it stays registered",
             self.name,
@@ -368,3 +426,13 @@ class Listener(Generic[V]):
             event.key,
             self._last_error,
         )
+
+
+def _version_of(event: Event[V]) -> str:
+    match event:
+        case Updated():
+            return event.new.metadata.resource_version
+        case Added():
+            return event.object.metadata.resource_version
+        case Deleted():
+            return event.last_known.metadata.resource_version

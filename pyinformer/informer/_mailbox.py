@@ -26,6 +26,8 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._backlog import Backlog
 
+_MERGED_KEPT = 256  # keys whose merges are remembered
+
 _Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
 
 
@@ -76,6 +78,7 @@ class Mailbox(Generic[V]):
         self._peak = self._coalesced = self._dropped_pairs = 0
         self._oldest_at = self._mark_at = 0.0
         self._mark_place = 0
+        self._merged: OrderedDict[str, int] = OrderedDict()  # lately, for whoever asks why
 
     def put_nowait(self, event: Event[V]) -> None:
         """Take one event; the hot path of every informer."""
@@ -94,7 +97,7 @@ class Mailbox(Generic[V]):
             return
         key = event.key
         if self._resyncs is not None and self._resyncs.by_key().pop(key, None) is not None:
-            self._coalesced += 1
+            self._coalesce(key)
         if self._initial is not None and key in self._initial.by_key():
             self._merge_initial(self._initial.by_key(), key, event)
         elif len(self._queue) >= self._size:  # which it is as long as there are slots
@@ -237,6 +240,23 @@ class Mailbox(Generic[V]):
             oldest_seconds=max(0.0, now - self._oldest_at) if depth else 0.0,
         )
 
+    def holds(self, key: str) -> bool:
+        """Tell whether anything of a key waits; slow, for explanations."""
+        waiting = (self._initial, self._resyncs)
+        if key in self._slots or any(key in one.by_key() for one in waiting if one is not None):
+            return True
+        return any(event.key == key for event in self._queue.copy())
+
+    def coalesced_of(self, key: str) -> int:
+        """Return how many events of a key were merged lately, as far as is remembered."""
+        return self._merged.get(key, 0)
+
+    def _coalesce(self, key: str) -> None:
+        self._coalesced += 1
+        self._merged[key] = self._merged.pop(key, 0) + 1
+        if len(self._merged) > _MERGED_KEPT:
+            self._merged.popitem(last=False)
+
     def _is_empty(self) -> bool:
         return not (self._queue or self._slots or self._initial or self._resyncs)
 
@@ -261,7 +281,7 @@ class Mailbox(Generic[V]):
             self._dropped_pairs += 1
         else:
             initial[key] = _newest(event)
-            self._coalesced += 1
+            self._coalesce(key)
 
     def _merge(self, key: str, event: Event[V]) -> None:
         slot = self._slots.get(key)
@@ -279,7 +299,7 @@ class Mailbox(Generic[V]):
         if merged is None or (was_pair and not is_pair):
             self._dropped_pairs += 1
         elif is_pair == was_pair:
-            self._coalesced += 1
+            self._coalesce(key)
 
 
 def merge(slot: _Slot[V], event: Event[V]) -> _Slot[V] | None:

@@ -15,7 +15,7 @@ from pyinformer.reflector._proof import Fresh, look
 from pyinformer.reflector._quarantine import StaleObject
 from pyinformer.reflector._reflector import Reflector, ReflectorStatus
 from pyinformer.reflector._sink import Sink
-from pyinformer.reflector._state import ReflectorState
+from pyinformer.reflector._state import LoadRecord, ReflectorState
 from pyinformer.reflector._watch_list_memory import WatchListMemory
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Lineage",
     "LineageStatus",
     "ListingSlot",
+    "LoadRecord",
     "MassDeletePolicy",
     "Reflector",
     "ReflectorOptions",

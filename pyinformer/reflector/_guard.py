@@ -430,6 +430,10 @@ class Guard:
         """Tell whether this object is dead, as far as is remembered."""
         return self._tombstones.has(key, uid)
 
+    def burial(self, key: str) -> str:
+        """Return the version of the latest deletion under a key, as far as is remembered."""
+        return self._tombstones.died_at(key)
+
     def newest_tombstone(self) -> tuple[str, str, str] | None:
         """Return key, uid and version of the latest deletion up to there, or None.
 

@@ -7,11 +7,13 @@ and decides nothing: what follows is the machine's, what an event may do the gua
 from __future__ import annotations
 
 import logging
+from collections import deque
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Generic, Literal, cast
 
 import anyio
 
+from pyinformer._clock import wall_time
 from pyinformer.apimachinery import (
     ExponentialBackoff,
     InformerError,
@@ -45,6 +47,7 @@ from pyinformer.reflector._state import (
     Loaded,
     LoadFailed,
     LoadMode,
+    LoadRecord,
     ProofFailed,
     Prove,
     Proved,
@@ -68,6 +71,8 @@ if TYPE_CHECKING:
     from pyinformer.transport import ListWatch
 
 _log = logging.getLogger("pyinformer.reflector")
+
+_LOADS_KEPT = 32  # each explains how the objects of its versions came
 
 _CUT_OFF_ATTEMPTS = 3  # after some three seconds: a server that restarts is heard of, a blip is not
 
@@ -136,6 +141,8 @@ class Performing(Generic[V]):
         self._is_in_line = False
         self._interruptible: anyio.CancelScope | None = None
         self._generation = 0
+        self._loads: deque[LoadRecord] = deque(maxlen=_LOADS_KEPT)
+        self._load_before = self._load_reason = ""
         self._loader = Loader(
             list_watch, self._codec, guard, sink, self._options, note=self.journal.note
         )
@@ -293,12 +300,17 @@ class Performing(Generic[V]):
         self._interruptible = None
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust
+        self._load_before = self._guard.position
+        self._load_reason = self._machine.reason if self._load_before else ""
 
     def _loaded(self, mode: LoadMode) -> None:
         self._presence.loaded()
         self._liveness.last_proof_at = self._now()
         self._quarantine.sweep()
-        self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
+        position = self._guard.position
+        self.journal.note(f"loaded by {mode.value} at {position}")
+        why, before = self._load_reason, self._load_before
+        self._loads.append(LoadRecord(wall_time(), mode.value, why, before, position))
         broke = self._loader.broke
         if broke and self._generation == self._lineage.generation:
             self._lineage.broke(f"{self._codec.resource}: {broke}", by=self)

@@ -21,9 +21,7 @@ from pyinformer.reflector._guard import GuardStatistics
 from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._performing import Performing
 from pyinformer.reflector._quarantine import StaleObject
-from pyinformer.reflector._state import (
-    ReflectorState,
-)
+from pyinformer.reflector._state import LoadRecord, ReflectorState
 from pyinformer.reflector._witnesses import witnesses_of
 
 if TYPE_CHECKING:
@@ -153,6 +151,14 @@ class Reflector(Performing[V]):
         proven = (facts.last_event_at, facts.last_bookmark_at, facts.last_proof_at)
         facts.last_proof_at = max((at for at in proven if at is not None), default=None)
         return facts
+
+    def loads(self) -> tuple[LoadRecord, ...]:
+        """Return the latest loads, the oldest first; from any thread."""
+        return tuple(self._loads.copy())
+
+    def burial(self, key: str) -> str:
+        """Return the version at which a key was deleted, as far as is remembered; or nothing."""
+        return self._guard.burial(key)
 
     def demand_load(self, reason: str) -> None:
         """Load everything again as soon as possible; a watch or a pause ends for it.

@@ -96,6 +96,20 @@ class Loaded(Struct, frozen=True):
 
 
 @final
+class LoadRecord(Struct, frozen=True):
+    """A load that took place, for whoever asks later how an object came."""
+
+    at: float
+    """When: seconds since 1970."""
+    mode: str
+    reason: str
+    """Why everything was loaded; empty for the first load."""
+    before: str
+    """The position before; empty for the first load."""
+    position: str
+
+
+@final
 class LoadFailed(Struct, frozen=True):
     """Input: a load ended before it was complete."""
 

@@ -74,6 +74,11 @@ class Tombstones:
         _, died, (key, uid) = max(passed)
         return key, uid, died
 
+    def died_at(self, key: str) -> str:
+        """Return the version of the latest death under a key, or nothing; slow."""
+        deaths = [died for (name, _), died in self._dead.items() if name == key]
+        return max(deaths, key=lambda died: (len(died), died), default="")
+
     def clear(self) -> None:
         """Forget everything: the dead may live in another history."""
         self._dead.clear()
