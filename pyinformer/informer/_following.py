@@ -27,7 +27,7 @@ from pyinformer.informer._sharing import Sharing
 from pyinformer.informer._state_changes import StateChange, StateChanges
 from pyinformer.informer._status import InformerStatus
 from pyinformer.metrics import Metrics
-from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState
+from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState, StaleObject
 from pyinformer.store import Indexer, IndexFunction, Lister
 
 if TYPE_CHECKING:
@@ -232,6 +232,19 @@ class Following(Generic[V]):
             InvalidPathError: the path cannot be read.
         """
         self._indexer.add_index(name, by)
+
+    def last_good(self, key: str) -> StaleObject[V] | None:
+        """Return the last state of an object that could be read, if the cached one cannot.
+
+        Such an object is cached with a `problem`; this is its state before, marked as stale.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Returns:
+            None if what is cached is good, or gone, or was never good as far as is remembered.
+        """
+        return self._reflector.last_good(key)
 
     def attach_receiver(self, receiver: Receiver[V]) -> None:
         """Tell a receiver of what exists and of every change, in the step of the event itself.
