@@ -201,6 +201,9 @@ async def test_an_object_over_the_limit_is_one_bad_key_that_heals(server: Server
         server.api.update(sized(3 * LIMIT))
         await until(lambda: "over the limit" in one.informer.lister[f"{namespace}/grows"].problem)
         assert not one.informer.lister[f"{namespace}/other"].problem
+        stale = one.informer.last_good(f"{namespace}/grows")
+        assert stale is not None
+        assert stale.object.at("data.text") == "x" * 10
         server.api.update(sized(20))
         await one.settle(server)
         assert one.informer.lister[f"{namespace}/grows"].at("data.text") == "x" * 20
