@@ -189,7 +189,7 @@ class CheckingSink:
     def _tell(self, key: str, new: KubeObject[None]) -> None:
         version = int(new.metadata.resource_version)
         before = self.newest.get(key, 0)
-        assert version > before or self.may_go_back, f"{new!r} was told after version {before}"
+        assert version > before, f"{new!r} was told after version {before}"
         self.newest[key] = version
         self.objects[key] = new
 
@@ -198,6 +198,8 @@ class CheckingSink:
     ) -> Iterator[None]:
         """Take a complete list, and tell the differences."""
         assert resource_version
+        if self.may_go_back:
+            self.newest.clear()
         for key, old in list(self.objects.items()):
             if key not in objects:
                 self.apply_nowait(Deleted(old, final_state_unknown=True))
@@ -240,6 +242,7 @@ class World:
         self.requests = 0
         self.is_rewound = False
         """The history was replaced, and the client has not had the chance to find out."""
+        self.is_quiet = False
         self.restores = 0
         self.may_differ = False
         """A rewind was healed without a proof: one version may stand for two contents."""
@@ -280,15 +283,20 @@ class World:
         self.server.compacted = max(self.server.compacted, self.server.revision - number % 20)
 
     def restore(self, number: int) -> None:
-        """Restore a backup, write more or less of a new history, and restart the server."""
+        """Restore a backup, write more or less of a new history, and restart the server.
+
+        One out of five times so that the connection seems to end properly: nobody asks for proof.
+        """
         server = self.server
+        self.is_quiet = number % 5 == 0
+        self.may_differ = self.may_differ or self.is_quiet
         server.restore(max(1, server.revision - 1 - number % 40), bump=number % 4 == 0)
         for step in range(number // 40 % 60):
             self.write(number // 7 + step * 3)
         self.sink.newest.clear()
         self.is_rewound = True
         self.restores += 1
-        self.cut(0)
+        self.cut(int(self.is_quiet))
 
     # What the adversary lets through.
 
@@ -305,6 +313,11 @@ class World:
         if self.cursor:
             at = max(0, self.cursor - 1 - number % 3)
             self._feed(self.server.log[at].line(old_version=number % 2 == 0))
+
+    def haunt(self, number: int) -> None:
+        """Let any earlier event arrive once more: of an object whose end a list has told, say."""
+        if self.cursor:
+            self._feed(self.server.log[number % self.cursor].line())
 
     def replay(self, number: int) -> None:
         """Go on from any earlier place, on the same connection."""
@@ -345,6 +358,7 @@ class World:
         del number
         self._lag = -1
         self.requests = 0
+        self.is_quiet = False
         self.connect()
         while self.cursor < len(self.server.log):
             self._deliver(len(self.server.log))
@@ -406,7 +420,7 @@ class World:
     def connect(self) -> None:
         """Open a watch where the guard says; there may be nothing left of that."""
         self.requests += 1
-        if self.is_rewound:
+        if self.is_rewound and not self.is_quiet:
             self.is_rewound = False
             self.prove()
             self._audit()
@@ -454,6 +468,7 @@ class World:
         """List everything, as the reflector does; what contradicts itself is listed again."""
         self.requests += 1
         self._suspect = 0
+        self._lag = -1 if broken else self._lag  # nobody proves a break by a peer that lags
         read_at = self._answering()
         snapshot = Snapshot(self.codec, self.sink, self.guard, distrust=broken)
         for name, state in self.server.selected(read_at).items():
@@ -510,6 +525,7 @@ _ACTIONS: tuple[Callable[[World, int], None], ...] = (
     World.deliver,
     World.deliver_old_deletes,
     World.duplicate,
+    World.haunt,
     World.replay,
     World.replay_lately,
     World.bookmark,

@@ -24,7 +24,16 @@ _EVENTS = int(os.environ.get("PYINFORMER_ADVERSARY_EVENTS", "1000000"))
 _SEED = int(os.environ.get("PYINFORMER_ADVERSARY_SEED", "1"))
 _LENGTH = 400
 _WEIGHTS = {"write": 30, "delete": 6, "recreate": 4, "deliver": 30, "deliver_old_deletes": 8}
-_WEIGHTS |= {"duplicate": 8, "replay": 2, "replay_lately": 6, "bookmark": 6, "cut": 4}
+_WEIGHTS |= {
+    "duplicate": 6,
+    "haunt": 8,
+    "expired": 3,
+    "lag": 5,
+    "replay": 2,
+    "replay_lately": 6,
+    "bookmark": 6,
+    "cut": 4,
+}
 _HONEST = [action for action in ACTIONS if action != "restore"]
 
 

@@ -8,6 +8,7 @@ from pyinformer.apimachinery import (
     APIStatusError,
     Event,
     ForbiddenError,
+    KubeObject,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
     ServerError,
@@ -270,6 +271,64 @@ def test_an_event_that_cannot_be_proven_stale_ends_the_stream() -> None:
     broken = bench.broken(line("ADDED", "b", "95", "uid-b"))
     assert (broken.breach, broken.verify) == (Breach.SUSPECT, "b")
     assert "'b' at '95'" in str(broken)
+    assert bench.untouched()
+
+
+@pytest.mark.parametrize(
+    ("found", "history"),
+    [
+        pytest.param(pod("a", "120"), {"a": ["update 90 120"]}, id="newer"),
+        pytest.param(pod("a", "120", "uid-2"), {"a": ["delete? 90", "add 120"]}, id="other-uid"),
+        pytest.param(None, {"a": ["delete? 90"]}, id="gone"),
+        pytest.param(pod("a", "90"), {}, id="unchanged"),
+    ],
+)
+def test_a_verify_is_applied_like_an_event_and_moves_nothing(
+    found: KubeObject[None] | None, history: dict[str, list[str]]
+) -> None:
+    bench = Bench()
+    assert bench.follower.on_verified("a", found, "130")
+    assert bench.sink.history == history
+    assert bench.guard.position == "100"
+
+
+def test_a_verify_adds_what_was_not_known() -> None:
+    bench = Bench()
+    assert bench.follower.on_verified("b", pod("b", "95", "uid-b"), "130")
+    assert bench.sink.history == {"b": ["add 95"]}
+
+
+@pytest.mark.parametrize("selective", [False, True])
+def test_what_a_verify_does_not_find_may_still_exist_behind_a_selector(selective: bool) -> None:
+    seen: list[Event[None]] = []
+
+    class Listening(DictSink):
+        def apply_nowait(self, event: Event[None]) -> None:
+            seen.append(event)
+
+    bench = Bench(selective=selective, sink=Listening)
+    bench.follower.on_verified("a", None, "130")
+    assert [getattr(event, "may_still_exist", None) for event in seen] == [selective]
+
+
+@pytest.mark.parametrize(
+    ("found", "read_at"),
+    [
+        pytest.param(pod("a", "95"), "99", id="list-behind-the-position"),
+        pytest.param(pod("a", "90"), "99", id="unchanged-but-behind"),
+        pytest.param(None, "99", id="gone-but-behind"),
+        pytest.param(pod("a", "80"), "130", id="older-than-cached"),
+        pytest.param(pod("a", "80", "uid-2"), "130", id="other-uid-older-than-cached"),
+        pytest.param(pod("a", "140"), "130", id="newer-than-its-list"),
+        pytest.param(pod("a", "x"), "130", id="malformed"),
+        pytest.param(None, "", id="list-without-version"),
+    ],
+)
+def test_a_verify_that_contradicts_what_is_known_changes_nothing(
+    found: KubeObject[None] | None, read_at: str
+) -> None:
+    bench = Bench()
+    assert not bench.follower.on_verified("a", found, read_at)
     assert bench.untouched()
 
 

@@ -107,6 +107,98 @@ def test_an_older_item_of_another_uid_proves_nothing() -> None:
     assert not bench.snapshot.rewound
 
 
+def test_an_item_that_is_older_than_a_verify_showed_proves_no_rewind() -> None:
+    bench = Bench()
+    bench.guard.loaded("90")
+    follower = Follower(bench.codec, bench.guard, bench.sink)
+    assert follower.on_verified("a", pod("a", "195"), "198")
+    bench.items(pod_bytes("a", "90"), pod_bytes("old", "80"))
+    assert bench.versions("200") == {"a": "90", "old": "80"}, "the list wins"
+    assert not bench.snapshot.rewound
+
+
+def test_a_list_behind_a_verify_does_not_undo_it() -> None:
+    """A peer that lags may answer it: not behind the position, but behind what was looked at."""
+    bench = Bench()
+    bench.guard.loaded("90")
+    follower = Follower(bench.codec, bench.guard, bench.sink)
+    follower.on_verified("a", pod("a", "195"), "198")
+    follower.on_verified("old", None, "198")
+    bench.items(pod_bytes("a", "90"), pod_bytes("old", "80"))
+    assert bench.versions("100") == {"a": "195"}
+    assert not bench.snapshot.rewound
+
+
+def test_an_item_that_was_seen_to_die_at_a_later_version_proves_a_rewind() -> None:
+    bench = Bench()
+    bench.guard.loaded("90")
+    follower = Follower(bench.codec, bench.guard, bench.sink)
+    gone = line("DELETED", "old", "95")
+    follower.on_line(gone, 0, len(gone))
+    bench.items(pod_bytes("old", "80"))
+    assert bench.versions("200") == {"old": "80"}
+    assert bench.snapshot.rewound
+
+
+def test_an_item_that_came_back_after_its_deletion_proves_nothing() -> None:
+    bench = Bench()
+    bench.guard.loaded("90")
+    follower = Follower(bench.codec, bench.guard, bench.sink)
+    gone = line("DELETED", "old", "95")
+    follower.on_line(gone, 0, len(gone))
+    bench.items(pod_bytes("old", "96"))
+    assert bench.versions("200") == {"old": "96"}
+    assert not bench.snapshot.rewound
+
+
+def other(name: str, version: str) -> bytes:
+    """Return the same object at the same version with another content."""
+    return pod_bytes(name, version).replace(f'"nodeName":"{version}"'.encode(), b'"nodeName":"x"')
+
+
+def test_a_list_that_proves_a_rewind_is_read_again_comparing_contents() -> None:
+    """In another history the same version may have been given to another content."""
+    bench = Bench()
+    bench.guard.loaded("90")
+    bench.items(other("old", "80"), pod_bytes("a", "85"))
+    with pytest.raises(ListInconsistentError, match="went back in time"):
+        bench.snapshot.complete("200")
+
+    bench.snapshot = Snapshot(bench.codec, bench.sink, bench.guard)
+    bench.items(other("old", "80"), pod_bytes("a", "85"))
+    objects = bench.snapshot.complete("200")
+    assert objects["old"].at("spec.nodeName") == "x"
+    assert bench.snapshot.rewound
+    assert bench.guard.loaded("200", rewound=True)
+    assert not bench.guard.distrusts
+
+
+def test_with_distrust_a_record_stays_only_if_its_content_is_the_same() -> None:
+    bench = Bench()
+    bench.snapshot = Snapshot(bench.codec, bench.sink, bench.guard, distrust=True)
+    spaced = pod_bytes("a", "90").replace(b'"spec":', b'"spec": ')
+    bench.items(other("old", "80"), spaced)
+    objects = bench.snapshot.complete("200")
+    assert objects["a"] is bench.sink.objects["a"], "the same, differently written"
+    assert objects["old"].at("spec.nodeName") == "x"
+
+
+@pytest.mark.parametrize("version", ["", "0", "x7"])
+def test_an_opaque_list_may_have_any_version(version: str) -> None:
+    bench = Bench()
+    bench.guard.use_order("opaque")
+    bench.items(pod_bytes("a", "9x"), pod_bytes("b", None), pod_bytes("old", "70"))
+    assert bench.versions(version) == {"a": "9x", "b": "", "old": "70"}
+    assert not bench.snapshot.rewound
+
+
+def test_a_list_without_global_order_may_hold_what_is_newer_than_itself() -> None:
+    bench = Bench()
+    bench.guard.use_order("per_object")
+    bench.items(pod_bytes("a", "300"))
+    assert bench.versions("200") == {"a": "300"}
+
+
 def test_an_item_that_cannot_be_identified_raises_and_can_be_skipped() -> None:
     bench = Bench()
     with pytest.raises(InvalidObjectError):
