@@ -61,15 +61,13 @@ async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_fr
 ) -> None:
     result = await _mutated_cache.perform(stage)
 
-    assert result.plain == _mutated_cache.Working(
-        edits_refused_with=(), reader_saw_it_before=True, writes_sent=0, server_has_it=False
-    )
-    assert result.ours == _mutated_cache.Working(
-        edits_refused_with=("FrozenObjectError", "TypeError"),
-        reader_saw_it_before=False,
-        writes_sent=1,
-        server_has_it=True,
-    )
+    plain, ours = result.plain, result.ours
+    assert (plain.edits_refused_with, plain.reader_saw_it_before) == ((), True)
+    assert (plain.writes_sent, plain.server_has_it, plain.edit_undone) == (0, False, False)
+    assert ours.edits_refused_with == ("FrozenObjectError", "TypeError")
+    assert (ours.reader_saw_it_before, ours.writes_sent, ours.server_has_it) == (False, 1, True)
+    assert "managed-by']: absent became str" in ours.edit_found
+    assert ours.edit_undone
     assert result.failed == ()
 
 

@@ -12,10 +12,12 @@ from functools import partial
 from typing import Any, Protocol, final
 
 from pyinformer.apimachinery import KubeObject
+from pyinformer.audit import MutationDetector
 from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._front import Front
 from pyinformer.cli.scenes._plain import following_services, services_api
-from pyinformer.cli.scenes._stage import Stage, connected, service
+from pyinformer.cli.scenes._stage import Stage, connected, hearing, service
+from pyinformer.cluster import Cluster
 from pyinformer.informer import SharedInformerFactory
 
 _NAME = "shop"
@@ -34,6 +36,8 @@ class Working:
     reader_saw_it_before: bool = fact("a second reader saw the label before any server had it")
     writes_sent: int = fact("writes that the worker sent")
     server_has_it: bool = fact("the server has the label")
+    edit_found: str = fact("where readers share on request: the edit that a look finds")
+    edit_undone: bool = fact("where readers share on request: the next reader is not misled")
 
 
 async def perform(stage: Stage) -> SceneResult[Working]:
@@ -43,7 +47,8 @@ async def perform(stage: Stage) -> SceneResult[Working]:
         Ends it.
     """
     plain = await _play(stage, _plain)
-    ours = await _play(stage, _ours)
+    with hearing() as logged:
+        ours = await _play(stage, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -60,20 +65,31 @@ async def perform(stage: Stage) -> SceneResult[Working]:
             Claim("the second reader saw what the server had", not ours.reader_saw_it_before),
             Claim("the write was sent, once", ours.writes_sent == 1),
             Claim("the server has the label", ours.server_has_it),
+            Claim("where sharing is asked for, the edit was named", _WANTED in ours.edit_found),
+            Claim("and undone", ours.edit_undone),
         ),
+        logged=logged,
     )
+
+
+@final
+@dataclass(slots=True)
+class _Work:
+    """What a worker saw on its way."""
+
+    refused_with: tuple[str, ...]
+    """The errors that refused to edit the shared object."""
+    reader_saw_it: bool
+    """Another reader of the cache saw the label before it was sent."""
+    edit_found: str = ""
+    edit_undone: bool = False
 
 
 class Worker(Protocol):
     """Labels the Service through a front, as it was written for one of the libraries."""
 
-    async def __call__(self, front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
-        """Do the work once.
-
-        Returns:
-            The errors that refused to edit the shared object; and whether another reader of the
-            cache saw the label before it was sent.
-        """
+    async def __call__(self, front: Front, namespace: str) -> _Work:
+        """Do the work once."""
         ...
 
 
@@ -82,14 +98,16 @@ async def _play(stage: Stage, worker: Worker) -> Working:
     namespace = stage.namespace()
     stage.api.create(service(_NAME, namespace))
     async with stage.front() as front:
-        refused_with, saw = await worker(front, namespace)
+        work = await worker(front, namespace)
         writes = len(front.of("put"))
     labels = stage.api.get("v1", "services", _NAME, namespace)["metadata"]["labels"]
     return Working(
-        edits_refused_with=refused_with,
-        reader_saw_it_before=saw,
+        edits_refused_with=work.refused_with,
+        reader_saw_it_before=work.reader_saw_it,
         writes_sent=writes,
         server_has_it=_WANTED in labels,
+        edit_found=work.edit_found,
+        edit_undone=work.edit_undone,
     )
 
 
@@ -104,7 +122,7 @@ def _refusals(*edits: Callable[[], object]) -> tuple[str, ...]:
     return tuple(names)
 
 
-async def _plain(front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
+async def _plain(front: Front, namespace: str) -> _Work:
     """Do the work as the author of the outage did: label what the cache returned, and compare."""
 
     def label(obj: Any) -> None:  # noqa: ANN401 - the client ships no types
@@ -120,10 +138,11 @@ async def _plain(front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
         saw = _WANTED in services.cache[_NAME].metadata.labels  # a second reader, elsewhere
         if desired != current:
             await api.replace_namespaced_service(_NAME, namespace, desired)
-        return refused_with, saw
+        misled = _WANTED in services.cache[_NAME].metadata.labels  # and nobody looks for that
+        return _Work(refused_with, saw, edit_undone=not misled)
 
 
-async def _ours(front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
+async def _ours(front: Front, namespace: str) -> _Work:
     """Do the same work; the line that edits the shared object has to be written otherwise."""
     key = f"{namespace}/{_NAME}"
     async with connected(front) as cluster, SharedInformerFactory(cluster) as factory:
@@ -135,9 +154,23 @@ async def _ours(front: Front, namespace: str) -> tuple[tuple[str, ...], bool]:
         desired = current.to_dict()  # a private copy
         desired["metadata"]["labels"][_WANTED] = _CONTROLLER
         saw = _WANTED in services.lister[key].metadata.labels
+        work = _Work(refused_with, saw)
+        await _share(cluster, namespace, work)
         if desired != current.to_dict():
             await cluster.replace(desired)
-        return refused_with, saw
+        return work
+
+
+async def _share(cluster: Cluster, namespace: str, work: _Work) -> None:
+    """Make the same edit where readers have asked to share what is decoded."""
+    key, detector = f"{namespace}/{_NAME}", MutationDetector("sample")
+    async with SharedInformerFactory(cluster, mutation_detector=detector) as factory:
+        services = factory.informer("v1", "services", namespaces=namespace, sharing="decoded")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
+        services.lister.decoded[key]["metadata"]["labels"][_WANTED] = _CONTROLLER
+        work.edit_found = "; ".join(map(str, await detector.verify()))
+        work.edit_undone = _WANTED not in services.lister.decoded[key]["metadata"]["labels"]
 
 
 def _edit_body(obj: KubeObject) -> None:
@@ -165,7 +198,8 @@ SCENE = Scene(
     plain="labels the Service that it got from the cache, and sends it if it differs from that",
     ours=(
         "What the cache hands out is immutable, and its body is decoded for each reader into a"
-        " private copy. There is no object that two readers could share and one of them edit."
+        " private copy. Readers who ask to share decoded objects get a detector with them, which is"
+        " cheap enough for production: it keeps digests, names an edit, and undoes it."
     ),
     verdict="the edit of shared state is refused by name, and the write that was needed is sent",
     perform=perform,

@@ -18,6 +18,7 @@ from rich.text import Text
 from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, rows
 
 _WIDTH = 100  # of what goes to a file, and of paragraphs on wider terminals
+_MOST_IN_A_CELL = 24  # characters; what is longer gets lines of its own
 _MOST_LOGGED = 5  # different lines
 
 
@@ -56,12 +57,20 @@ class Stagebill:
     def report(self, scene: Scene, result: SceneResult[object], seconds: float) -> None:
         """Write what was measured, and the verdict."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("measured")
+        table.add_column("measured", min_width=_WIDTH // 2)
         table.add_column("plain", justify="right", style="yellow")
         table.add_column("ours", justify="right", style="cyan")
-        for words, plain, ours in rows(result.plain, result.ours):
-            table.add_row(words, plain, ours)
+        long = []
+        for words, *both in rows(result.plain, result.ours):
+            if max(map(len, both)) > _MOST_IN_A_CELL:
+                long.append((words, *both))
+            else:
+                table.add_row(words, *both)
         self._console.print(table)
+        for words, plain, ours in long:
+            self._console.print(words)
+            self._indented(f"plain: {plain}", "yellow")
+            self._indented(f"ours: {ours}", "cyan")
         self._logged(result)
         self._claims("the outage happens", result.outage)
         self._claims("and does not happen to ours", result.prevented)
@@ -80,10 +89,12 @@ class Stagebill:
             return
         self._console.print("ours logged")
         for line, times in lines[:_MOST_LOGGED]:
-            self._console.print(Padding(Text(_repeated(line, times), style="dim"), (0, 0, 0, 2)))
+            self._indented(_repeated(line, times), "dim")
         if len(lines) > _MOST_LOGGED:
-            more = f"and {len(lines) - _MOST_LOGGED} more"
-            self._console.print(Padding(Text(more, style="dim"), (0, 0, 0, 2)))
+            self._indented(f"and {len(lines) - _MOST_LOGGED} more", "dim")
+
+    def _indented(self, text: str, style: str) -> None:
+        self._console.print(Padding(Text(text, style=style, overflow="fold"), (0, 0, 0, 2)))
 
     def _claims(self, heading: str, claims: Iterable[Claim]) -> None:
         self._console.print(heading)
