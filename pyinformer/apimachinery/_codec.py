@@ -20,7 +20,7 @@ from pyinformer.apimachinery._identity import (
     unreadable,
 )
 from pyinformer.apimachinery._intern import InternStatistics, InternTable
-from pyinformer.apimachinery._json import DECODE_FAILURES
+from pyinformer.apimachinery._json import DECODE_FAILURES, complaint_of
 from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._object import KubeObject, V
@@ -284,7 +284,7 @@ class ObjectCodec(Generic[V]):
                 if not problem and not raw.isascii():
                     raw.decode()
             except DECODE_FAILURES as error:
-                problem = problem or f"cannot be read as asked: {error}"
+                problem = problem or f"cannot be read as asked: {complaint_of(error)}"
                 continue
             return record
         raise InvalidObjectError(str(self.resource), problem)

@@ -6,6 +6,7 @@ cannot see: numbers out of range, and text that is no UTF-8. Both become one typ
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,6 +23,24 @@ DECODE_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What the decoder raises for bytes it cannot read; the last one for absurdly deep nesting."""
 
 _decode_object = msgspec.json.Decoder(JSONObject).decode
+
+
+# What msgspec complains of where one of a few values is expected, and where the tag of a union is.
+_QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
+
+
+def complaint_of(error: Exception) -> str:
+    """Return what msgspec complains of, in one line and without the value: it can be a Secret's."""
+    words, at, place = str(error).rpartition(" - at `")  # as msgspec ends it
+    complaint = _QUOTED.sub(r"\1", words if at else place)
+    return " ".join(f"{complaint}{at}{place if at else ''}".split())
+
+
+def cause_of(error: Exception) -> Exception:
+    """Return what may stand in a traceback: the error itself, unless it quotes a value."""
+    if isinstance(error, msgspec.ValidationError) and _QUOTED.match(str(error)):
+        return type(error)(complaint_of(error))
+    return error
 
 
 def decode_object(raw: bytes, what: str) -> JSONObject:

@@ -8,7 +8,6 @@ garbage collector, so a large cache costs it nothing.
 from __future__ import annotations
 
 import importlib
-import re
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, final, overload
@@ -24,7 +23,14 @@ from pyinformer.apimachinery._errors import (
     InvalidObjectError,
     InvalidTypeError,
 )
-from pyinformer.apimachinery._json import DECODE_FAILURES, JSONObject, JSONValue, decode_object
+from pyinformer.apimachinery._json import (
+    DECODE_FAILURES,
+    JSONObject,
+    JSONValue,
+    cause_of,
+    complaint_of,
+    decode_object,
+)
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
 from pyinformer.apimachinery._paths import compile_path
@@ -154,10 +160,10 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         decode = _decoder_of(model)
         try:
             return cast("_T", decode(self.raw))
-        except Exception as error:  # validators and generated models raise what they like
+        except Exception as error:  # noqa: BLE001 - validators and generated models raise anything
             name = getattr(model, "__name__", repr(model))
             reason = f"does not fit {name}: {_reason_of(error)}"
-            raise InvalidObjectError(self._what, reason) from error
+            raise InvalidObjectError(self._what, reason) from cause_of(error)
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
         """Return whether both bodies say the same, whatever their resource versions."""
@@ -233,13 +239,7 @@ def _reason_of(error: Exception) -> str:
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)
         return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
-    words, at, place = str(error).rpartition(" - at `")  # as msgspec ends it
-    complaint = _QUOTED.sub(r"\1", words if at else place)
-    return " ".join(f"{complaint}{at}{place if at else ''}".split())
-
-
-# What msgspec complains of where one of a few values is expected, and where the tag of a union is.
-_QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
+    return complaint_of(error)
 
 
 @lru_cache(maxsize=256)  # models are classes of the program; bounded for those made on the fly

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from pyinformer.apimachinery._errors import InvalidObjectError, InvalidPathError, InvalidTypeError
-from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue
+from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue, cause_of, complaint_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,9 @@ class CompiledPath:
         try:
             value: Any = self._decode(raw)
         except DECODE_FAILURES as error:
-            raise InvalidObjectError(what, f"{self.path}: {error}") from error
+            raise InvalidObjectError(what, f"{self.path}: {complaint_of(error)}") from cause_of(
+                error
+            )
         for field in self._fields:
             value = getattr(value, field)
             if value is None or value is UNSET:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import json
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,6 +111,46 @@ def failed_index() -> str:
     return repr(indexer.indexes())
 
 
+class _Choice(enum.Enum):
+    """One of a few values, of which the Secret's is none."""
+
+    ONLY = "only"
+
+
+class _ChoiceData(pyinformer.View):
+    key: _Choice = _Choice.ONLY
+
+
+class _ChoiceView(pyinformer.View):
+    data: _ChoiceData = _ChoiceData()
+
+
+def misfit_of_a_view() -> str:
+    """Project a Secret onto a view that its value does not fit, and read it."""
+    codec: ObjectCodec[_ChoiceView] = ObjectCodec(
+        GroupVersionResource.of("v1", "secrets"), view=_ChoiceView
+    )
+    raw = json.dumps(body()).encode()
+    obj = codec.decode(raw, 0, len(raw))
+    with pytest.raises(pyinformer.InvalidObjectError) as raised:
+        _ = obj.view
+    assert "$.data.key" in obj.problem
+    return obj.problem + _traceback(raised.value)
+
+
+def misfit_of_a_read() -> str:
+    """Read a value of a Secret, and all of it, as what it is not."""
+    with pytest.raises(pyinformer.InvalidObjectError) as at:
+        cached().at("data.key", _Choice)
+    with pytest.raises(pyinformer.InvalidObjectError) as as_type:
+        cached().as_type(_ChoiceView)
+    return _traceback(at.value) + _traceback(as_type.value)
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
 def changes() -> str:
     """Print the differences between two Secrets."""
     return repr(diff(body(), body(OTHER)))
@@ -128,6 +170,8 @@ def shown() -> str:
         verdict,
         writes_of_a_world,
         failed_index,
+        misfit_of_a_view,
+        misfit_of_a_read,
         changes,
         shown,
     ],
