@@ -29,6 +29,7 @@ from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._failures import of_a_request, translated, wire_failures
 from pyinformer.transport._keepalive import keepalive_sockets
+from pyinformer.transport._names import Names
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._requests import common_headers, once
 from pyinformer.transport._status import status_error
@@ -77,6 +78,7 @@ class Connection:
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: set[WatchResponse] = set()
         self._waits = Waits()
+        self._names = Names()
         # A proxy, and a password in the URL, are left to the general HTTP library.
         parts = urlsplit(self._server)
         self._reads_watches_itself = config.proxy_url is None and "@" not in parts.netloc
@@ -323,6 +325,7 @@ class Connection:
                 context=self._ssl,
                 server_name=self._config.tls_server_name,
                 connect_timeout_seconds=self._options.connect_timeout_seconds,
+                names=self._names,
                 socket_factory=self._new_socket,
             )
         except BaseException:
@@ -366,6 +369,7 @@ class Connection:
             limit=0 if watch else options.max_request_connections,
             ssl=self._ssl if self._ssl is not None else True,
             socket_factory=self._new_socket,
+            resolver=self._names.for_aiohttp(),
         )
         timeout = aiohttp.ClientTimeout(
             total=None,

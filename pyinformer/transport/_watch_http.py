@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, final
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from httptools import HttpResponseParser
     from multidict import CIMultiDict
 
+    from pyinformer.transport._names import Names
     from pyinformer.transport._waits import Wait
 
 _PAUSE_BYTES = 1 << 20  # a reader that is so far behind stops the socket, and so the server
@@ -236,6 +237,7 @@ async def open_watch(
     context: ssl.SSLContext | None,
     server_name: str | None,
     connect_timeout_seconds: float,
+    names: Names,
     socket_factory: Callable[[AddrInfoType], socket.socket],
 ) -> None:
     """Connect, send a GET and wait for its head.
@@ -248,6 +250,7 @@ async def open_watch(
         context: the TLS settings; None for plain HTTP.
         server_name: the name that the certificate must carry; None for the URL's host.
         connect_timeout_seconds: how long TCP and TLS may take together.
+        names: looks up the host.
         socket_factory: makes the socket.
 
     Raises:
@@ -271,6 +274,7 @@ async def open_watch(
             context=context,
             server_name=server_name,
             timeout_seconds=connect_timeout_seconds,
+            names=names,
             socket_factory=socket_factory,
         )
     except TimeoutError as error:
@@ -297,6 +301,7 @@ async def _connect(
     context: ssl.SSLContext | None,
     server_name: str | None,
     timeout_seconds: float,
+    names: Names,
     socket_factory: Callable[[AddrInfoType], socket.socket],
 ) -> None:
     from aiohappyeyeballs import start_connection
@@ -304,9 +309,7 @@ async def _connect(
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_seconds):
         wait.step = f"the address of {host}"
-        addresses: Sequence[AddrInfoType] = _numeric(host, port)
-        if not addresses:
-            addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = await names.addresses(host, port)
         wait.step = f"a connection to {host}:{port}"
         sock = await start_connection(
             addresses,
@@ -325,14 +328,6 @@ async def _connect(
         except BaseException:
             sock.close()
             raise
-
-
-def _numeric(host: str, port: int) -> Sequence[AddrInfoType]:
-    """Take an address as it is, without one of the loop's few threads: all of them may be busy."""
-    try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        return []
 
 
 def _request(host: str, target: str, headers: Mapping[str, str]) -> bytes:
