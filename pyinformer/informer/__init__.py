@@ -7,11 +7,13 @@ from pyinformer.informer._expectations import (
     ExpectationState,
     PendingExpectations,
 )
+from pyinformer.informer._explain import Explanation
 from pyinformer.informer._factory import SharedInformerFactory
 from pyinformer.informer._handlers import ResourceEventHandler, in_thread
 from pyinformer.informer._listener import HandlerStatus
 from pyinformer.informer._registration import Registration
 from pyinformer.informer._shared_informer import SharedInformer
+from pyinformer.informer._state_changes import StateChange
 from pyinformer.informer._status import FactoryStatus, InformerStatus
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.tasks import WatchdogStatistics
@@ -20,6 +22,7 @@ __all__ = [
     "EventStream",
     "ExpectationState",
     "Expectations",
+    "Explanation",
     "FactoryStatus",
     "HandlerStatus",
     "InformerStatus",
@@ -29,6 +32,7 @@ __all__ = [
     "ResourceEventHandler",
     "SharedInformer",
     "SharedInformerFactory",
+    "StateChange",
     "WatchdogStatistics",
     "in_thread",
     "wait_for_cache_sync",

@@ -8,6 +8,7 @@ from pyinformer.reflector._admission import (
 )
 from pyinformer.reflector._guard import Guard, GuardStatistics
 from pyinformer.reflector._lineage import Lineage, LineageStatus
+from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.reflector._options import ReflectorOptions
 from pyinformer.reflector._presence import AbsencePolicy
@@ -29,6 +30,7 @@ __all__ = [
     "Lineage",
     "LineageStatus",
     "ListingSlot",
+    "Liveness",
     "LoadRecord",
     "MassDeletePolicy",
     "Reflector",
