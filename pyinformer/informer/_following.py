@@ -378,6 +378,7 @@ class Following(Generic[V]):
             indexes=self._indexer.indexes(),
             handlers=self._audience.status(life.now()),
             own_writes=self._freshness.overlay.statistics(),
+            lineage=self.cluster.lineage.status(),
             crash=None if life.crash is None else str(life.crash),
         )
 

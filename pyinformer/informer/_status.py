@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from pyinformer.informer._listener import HandlerStatus
-from pyinformer.reflector import ReflectorState, ReflectorStatus
+from pyinformer.reflector import LineageStatus, ReflectorState, ReflectorStatus
 from pyinformer.store import IndexStatistics, OverlayStatistics
 from pyinformer.tasks import WatchdogStatistics
 
@@ -43,6 +43,8 @@ class InformerStatus:
     handlers: tuple[HandlerStatus, ...]
     own_writes: OverlayStatistics | None = None
     """This process's writes that are read at once, though the cache has not heard of them yet."""
+    lineage: LineageStatus | None = None
+    """What is known about the history of the server, for all informers of its cluster."""
     crash: str | None = None
     """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
 

@@ -83,6 +83,10 @@ def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
         yield Finding("closed", f"closed: {', '.join(one.informer for one in informers)}")
     for informer in left:
         yield from _unready_informer(informer, options)
+        if informer.lineage is not None and informer.lineage.is_flapping:
+            reason = informer.lineage.last_reason
+            what = "the server's history changes again and again: two clusters at one address?"
+            yield Finding(f"flapping {informer.informer}", f"{informer.informer}: {what} {reason}")
     for controller in controllers_of(status):
         if not (controller.has_synced and controller.is_running):
             yield Finding(f"idle {controller.name}", f"controller {controller.name} is not running")

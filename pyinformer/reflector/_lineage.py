@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import anyio
 
 from pyinformer.apimachinery import InformerError
-from pyinformer.reflector._proof import Proof, Witnessing, prove
+from pyinformer.reflector._proof import Proof, Witnessing, cluster_uid, prove
 from pyinformer.reflector._state import Verdict
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Lineage:
         self._counts = dict.fromkeys(("proofs", "witnesses", "lagging", "undecided"), 0)
         self._last_reason = ""
         self._is_flapping = False
+        self._cluster_uid = ""
 
     def join(self, member: Member) -> Callable[[], None]:
         """Count a reflector in; what is returned counts it out."""
@@ -124,7 +125,16 @@ class Lineage:
             self._counts[proof.verdict.name.lower()] += 1
         if proof.verdict is Verdict.BROKEN and generation == self.generation:
             self.broke(proof.reason)
+            await self._tell_cluster()
         return proof
+
+    async def _tell_cluster(self) -> None:
+        """Say if it is another cluster that answers; known from the second break on."""
+        uid = await cluster_uid(self._members.values())
+        before, self._cluster_uid = self._cluster_uid, uid or self._cluster_uid
+        if uid and before and uid != before:
+            self._last_reason += f"; another cluster answers: kube-system was {before}, is {uid}"
+            _log.error("another cluster answers at this address: %s", self._last_reason)
 
     def broke(self, reason: str, *, by: object | None = None) -> None:
         """Say once that a new epoch begins, and let everybody load again.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _APART_SECONDS: Final = 1.0  # between two quorum lists: a server that lags catches up meanwhile
 _PROBERS: Final = 3  # so many resources are tried if the first may not be listed
 _REQUEST_SECONDS: Final = 10.0  # a server waits three for a version that it has not reached
+_UID_SECONDS: Final = 3.0  # it is an explanation, nothing waits for it longer than that
 _MAX_ANSWER_BYTES: Final = 64 << 20
 
 
@@ -51,6 +52,7 @@ class _List(Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(_List).decode
+_decode_item = msgspec.json.Decoder(_Item).decode
 
 
 @final
@@ -247,6 +249,24 @@ async def _contradiction(witness: Witness, list_watch: ListWatch) -> str:
         return f"{was} it is another object"
     same = found.version == witness.resource_version
     return "" if same else f"{was} it was at {found.version[:40]}"
+
+
+async def cluster_uid(members: Iterable[Witnessing]) -> str:
+    """Return the uid of the namespace kube-system, which tells clusters apart; or nothing.
+
+    Cancellation:
+        Safe.
+    """
+    for member in members:
+        connection = member.list_watch.connection
+        try:
+            answer = await connection.request(
+                "GET", "/api/v1/namespaces/kube-system", timeout_seconds=_UID_SECONDS
+            )
+            return _decode_item(answer).metadata.uid
+        except (InformerError, msgspec.DecodeError):
+            return ""  # it may not be read: then nothing is known
+    return ""
 
 
 def _rank(resource_version: str) -> tuple[int, str]:

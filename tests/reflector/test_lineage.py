@@ -204,6 +204,23 @@ async def test_three_breaks_within_minutes_are_called_flapping(
     assert "two clusters behind one address" in caplog.records[-1].getMessage()
 
 
+async def test_from_the_second_break_on_another_cluster_is_told_from_a_restore(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection, lineage = connect(server), Lineage()
+    lineage.join(member(connection, "900"))
+    clock = asyncio.get_running_loop().time
+    await lineage.prove(clock())
+    await lineage.prove(clock())
+    assert "another cluster answers" not in caplog.text
+    body = b'{"metadata":{"uid":"of-another-cluster"}}'
+    server.faults.add(Fault(verb="get", resource="namespaces", body=body))
+    await lineage.prove(clock())
+    assert "another cluster answers" in caplog.text
+    assert lineage.status().is_flapping
+    await connection.aclose()
+
+
 async def test_whoever_proved_the_break_by_its_list_need_not_load_again(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     finder, other = member(connection, "5"), member(connection, "5", "configmaps")
