@@ -115,7 +115,8 @@ class _Callers:
     """Those who ask for clusters, and what they got."""
 
     get: Get
-    waited: dict[str, list[float]] = field(default_factory=dict)
+    answered: int = 0
+    waited: list[float] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
     async def call(self, name: str) -> None:
@@ -125,11 +126,12 @@ class _Callers:
             # Who holds the lock goes last, so that nobody is let in because the scene ends.
             with anyio.fail_after(_PATIENCE_SECONDS + (name == _PAUSED)):
                 await self.get(name)
+            self.answered += name != _PAUSED
         except OSError as error:  # TimeoutError and ClusterUnavailableError are
             if name == _PAUSED:
                 self.told.append(str(error) or f"nothing: {type(error).__name__}")
-        else:
-            self.waited.setdefault(name, []).append(anyio.current_time() - began)
+        if name != _PAUSED:
+            self.waited.append(anyio.current_time() - began)
 
 
 async def _play(
@@ -143,17 +145,13 @@ async def _play(
         }
         fronts[_PAUSED].pause()
         callers = _Callers(await stack.enter_async_context(program(fronts, namespace)))
-        began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             for name in (_PAUSED, *_HEALTHY) * _CALLERS:
                 tasks.start_soon(callers.call, name)
-        spent = anyio.current_time() - began
-        answered = [seconds for name in _HEALTHY for seconds in callers.waited.get(name, [])]
-        everybody = len(answered) == _CALLERS * len(_HEALTHY)
         return Answers(
             callers=_CALLERS * len(_HEALTHY),
-            answered=len(answered),
-            slowest_seconds=max(answered) if everybody else spent,
+            answered=callers.answered,
+            slowest_seconds=max(callers.waited),
             paused_requests=len(fronts[_PAUSED].exchanges),
             paused_callers_told=callers.told[0] if callers.told else "",
         )
