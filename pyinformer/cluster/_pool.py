@@ -51,7 +51,9 @@ Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
 
 _log = logging.getLogger("pyinformer.cluster")
 
-_LAST_LOOK_SECONDS: Final = 0.1  # for saying what is missing, to somebody whose time is over
+_LAST_LOOK_SECONDS: Final = (
+    0.5  # a look takes no time, but on a loop that is busy its turn comes late
+)
 _LAST_WORDS_SECONDS: Final = 1.0  # ready() says more about its timeout than being cut off would
 _FORGET_SECONDS: Final = 600.0  # failures that nobody asked about for so long
 
