@@ -1,21 +1,18 @@
 """What verifies showed: the state of single keys, read beyond the position.
 
 What a list of one key shows enters, with the list's resource version; whether an event is from
-before that, or the list itself from before what is known, leaves. A reading is of use until the
+before that leaves. A reading is of use until the
 position reaches it: from there on the stream itself vouches for what is cached. Bounded.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from msgspec import Struct
 
 from pyinformer.apimachinery import older
-
-if TYPE_CHECKING:
-    from pyinformer.apimachinery import ObjectMeta
 
 _MAX_READINGS = 1_000  # a verify is rare; what is forgotten is verified again
 
@@ -70,16 +67,3 @@ class Readings:
     def clear(self) -> None:
         """Forget everything."""
         self._by_key.clear()
-
-
-def contradicts(found: ObjectMeta | None, cached: ObjectMeta | None, read_at: str) -> bool:
-    """Tell whether a list of one key cannot come after what is cached of it, in a global order."""
-    if found is not None and older(read_at, found.resource_version):
-        return True
-    if cached is None:
-        return False
-    if found is None:
-        return older(read_at, cached.resource_version)
-    if found.uid == cached.uid:
-        return older(found.resource_version, cached.resource_version)
-    return not older(cached.resource_version, found.resource_version)

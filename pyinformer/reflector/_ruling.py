@@ -42,7 +42,7 @@ class Suspicion(enum.Enum):
 
 
 class Passing(enum.Enum):
-    """Why an event is passed over where resource versions have no global order."""
+    """Why an event is not simply taken."""
 
     DUPLICATE = enum.auto()
     """It is what is cached."""
@@ -50,3 +50,5 @@ class Passing(enum.Enum):
     """It is older than what is cached, or of an object that is dead."""
     UNPROVEN = enum.auto()
     """Nothing proves it right or wrong."""
+    UNSEEN = enum.auto()
+    """A deletion of another object that proves the cached one dead, too."""

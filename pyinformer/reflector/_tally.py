@@ -6,14 +6,28 @@ same label names, so a label that does not apply to an occurrence is empty.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from pyinformer.reflector._ruling import ORDERS, Order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyinformer.metrics import Metrics
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GuardStatistics:
+    """Where a guard stands and what it met."""
+
+    position: str
+    epoch: int
+    tombstones: int
+    counts: Mapping[str, int]
+    """Occurrences by metric name and action, such as `rv_regressions:ignored`."""
+    order: Order = "global"
+    """What resource versions are taken to prove."""
 
 
 @final
