@@ -14,7 +14,6 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
 import anyio
@@ -28,6 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._connect import connect as connect_to
+from pyinformer.cluster._pool_options import ClusterPoolOptions
 from pyinformer.cluster._pooled import (
     Look,
     Opened,
@@ -51,42 +51,9 @@ Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
 
 _log = logging.getLogger("pyinformer.cluster")
 
-_LAST_LOOK_SECONDS: Final = (
-    0.5  # a look takes no time, but on a loop that is busy its turn comes late
-)
+_LAST_LOOK_SECONDS: Final = 0.5  # a look takes no time; on a busy loop its turn comes late
 _LAST_WORDS_SECONDS: Final = 1.0  # ready() says more about its timeout than being cut off would
 _FORGET_SECONDS: Final = 600.0  # failures that nobody asked about for so long
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPoolOptions:
-    """How patient a pool is with a cluster."""
-
-    open_timeout_seconds: float = 60.0
-    """How long opening one may take, until it is ready, however long somebody waits for it. Then
-    everything of it is closed again and the attempt has failed."""
-
-    retry_initial_seconds: float = 1.0
-    """After a first failure, the next attempt may begin after about so long; each further failure
-    in a row doubles it. Until then the pool answers at once with the cause."""
-
-    retry_max_seconds: float = 60.0
-    """The longest time between two attempts."""
-
-    close_timeout_seconds: float = 30.0
-    """How long closing one may take before it is cut off."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        for option in fields(self):
-            value = getattr(self, option.name)
-            check_seconds(option.name, value)
-            if not value:
-                raise InvalidArgumentError(option.name, f"{value} is not above 0")
-        if self.retry_max_seconds < self.retry_initial_seconds:
-            reason = f"{self.retry_max_seconds} is below retry_initial_seconds"
-            raise InvalidArgumentError("retry_max_seconds", reason)
 
 
 @final

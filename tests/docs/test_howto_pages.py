@@ -71,3 +71,19 @@ async def test_the_program_of_the_page_on_health_becomes_ready(
         await shown["main"](cluster, ended, port=0)
 
     assert "/readyz: HealthVerdict(is_ok=True, reasons=(), notes=())" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shown", ["clusters-by-name.md"], indirect=True)
+async def test_the_program_of_the_page_on_clusters_counts_and_names_the_dead(
+    shown: dict[str, Any], apiserver: APIServer
+) -> None:
+    apiserver.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}
+    )
+    servers = {"good": apiserver.url, "dead": "http://127.0.0.1:9"}
+    async with asyncio.timeout(30):
+        good, dead, again = await shown["main"](servers, "good", "dead", "good")
+
+    assert good == again == "good: 1 pods"
+    assert dead.startswith("dead: not synced")
+    assert "cannot connect to 127.0.0.1:9: Connection refused" in dead
