@@ -68,9 +68,9 @@ class Asked:
         """Return what was asked, oldest first."""
         return self._all()[self._passed_over :]
 
-    def counts(self) -> Counter[str]:
-        """Count what was asked, by purpose."""
-        return Counter(request.what for request in self.requests())
+    def counts(self, *, status: int | None = None) -> Counter[str]:
+        """Count what was asked, by purpose; perhaps only what was answered with a status."""
+        return Counter(one.what for one in self.requests() if status in {None, one.status})
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.requests()))
