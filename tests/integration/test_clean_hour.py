@@ -1,9 +1,9 @@
 """A clean hour: rolling restarts of two kube-apiservers, and not one false alarm.
 
-Six informers follow three kinds, two selectors and expiring Events through one address behind which
-two servers share an etcd, while writers write and one server after the other is killed. All
+Seven informers follow four kinds, two selectors and expiring Events through one address, behind
+which two servers share an etcd, while writers write and one server after the other is killed. All
 safeguards look on, and none has a reason to act: no regressions, no verifies, no mismatches, no
-resets, and no list but the first loads and those after a 410.
+resets, no watch taken for dead, and no list but the first loads and those after a 410.
 
 `PYINFORMER_SOAK_MINUTES=60 python -m pytest -s -m real tests/integration/test_clean_hour.py` is the
 hour; without the variable it takes two minutes.
@@ -48,7 +48,15 @@ FILL = 60
 PAUSE_SECONDS = 0.2
 EVENT_TTL_SECONDS = 60.0  # six at a time; etcd ends those of one lease in one revision
 EVENTS_PERIOD_SECONDS = 5.0
-ALARMS = ("rv_regressions", "rv_malformed", "verif", "mismatch", "lineage_resets", "mass_deletes")
+ALARMS = (
+    "rv_regressions",
+    "rv_malformed",
+    "verif",
+    "mismatch",
+    "lineage_resets",
+    "mass_deletes",
+    "watch_takeovers",
+)
 
 
 class Figures:
@@ -264,6 +272,7 @@ def _informers(factory: pyinformer.SharedInformerFactory, namespace: str) -> lis
             *scopes,
             ("v1", "configmaps", SELECTED, None),
             ("v1", "secrets", None, "type=Opaque"),
+            ("v1", "pods", None, None),  # there are none: only bookmarks say that its watch lives
             ("v1", "events", None, None),
         )
     ]
