@@ -21,8 +21,9 @@ from benchmarks._processes import cpu_seconds
 if TYPE_CHECKING:
     import pyinformer
 
-WALL, CPU, BLOCK = "audit_wall_s", "audit_cpu_s", "audit_block_ms"
-WRONG_BLOCK = "audit_of_a_wrong_cache_block_ms"
+WALL, CPU = "audit_wall_s", "audit_cpu_s"
+BLOCK, STEP = "audit_block_ms", "audit_step_ms"
+WRONG_BLOCK, WRONG_STEP = "audit_of_a_wrong_cache_block_ms", "audit_of_a_wrong_cache_step_ms"
 _TIMEOUT_SECONDS = 600.0
 
 
@@ -36,23 +37,28 @@ async def time_audits(pods: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     await pods.cluster.connection.request("GET", "/version")
     gc.collect()
     cpu, wall = cpu_seconds(), time.perf_counter()
-    report, block = await _timed(lambda: pods.audit(timeout_seconds=_TIMEOUT_SECONDS))
+    report, block, step = await _timed(lambda: pods.audit(timeout_seconds=_TIMEOUT_SECONDS))
     wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
     assert report.is_consistent, str(report)
 
     items = pods._indexer._state.items
     for key, obj in items.items():
         items[key] = structs.replace(obj, metadata=structs.replace(obj.metadata, uid="another"))
-    found, wrong_block = await _timed(lambda: pods.audit(timeout_seconds=_TIMEOUT_SECONDS))
+    found, wrong_block, wrong_step = await _timed(
+        lambda: pods.audit(timeout_seconds=_TIMEOUT_SECONDS)
+    )
     assert found.mismatches == len(items), str(found)
-    return {WALL: wall, CPU: cpu, BLOCK: block, WRONG_BLOCK: wrong_block}
+    blocks = {BLOCK: block, WRONG_BLOCK: wrong_block, STEP: step, WRONG_STEP: wrong_step}
+    return {WALL: wall, CPU: cpu, **blocks}
 
 
 async def _timed(
     audit: Callable[[], Awaitable[pyinformer.AuditReport]],
-) -> tuple[pyinformer.AuditReport, float]:
-    heartbeat = Heartbeat()
-    heartbeat.start()
+) -> tuple[pyinformer.AuditReport, float, float]:
+    beats = Heartbeat(), Heartbeat(time.thread_time)
+    for beat in beats:
+        beat.start()
     await asyncio.sleep(0.05)
     report = await audit()
-    return report, heartbeat.stop() * 1e3
+    block, step = (beat.stop() * 1e3 for beat in beats)
+    return report, block, step

@@ -181,15 +181,17 @@ def read_specs() -> tuple[Spec, ...]:
 
 def audit_specs() -> tuple[Spec, ...]:
     """List the rows of the audits."""
-    cases = {_audit.BLOCK: "nothing differs", _audit.WRONG_BLOCK: "everything differs"}
+    cases = {
+        _audit.BLOCK: "longest block of the event loop, nothing differs",
+        _audit.WRONG_BLOCK: "longest block of the event loop, everything differs",
+        _audit.STEP: "longest step by its own CPU time, nothing differs",
+        _audit.WRONG_STEP: "longest step by its own CPU time, everything differs",
+    }
     target = {"pyinformer-audit": "<= 25"}
     return (
         Spec("audit: wall time", "s", named(_audit.WALL), {}),
         Spec("audit: CPU time", "s", named(_audit.CPU), {}),
-        *(
-            Spec(f"audit: longest block of the event loop, {case}", "ms", named(name), target)
-            for name, case in cases.items()
-        ),
+        *(Spec(f"audit: {case}", "ms", named(name), target) for name, case in cases.items()),
     )
 
 
