@@ -1,0 +1,119 @@
+"""In what state an informer is: told once at each change, with the reason, and how old a cache is.
+
+What enters are a server's troubles; what leaves are callbacks, log lines and an age in seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from pyinformer import InvalidHandlerError, SharedInformer
+from pyinformer.reflector import ReflectorState
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import HURRIED, cluster_of, informer_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.informer import StateChange
+
+
+@pytest.fixture
+def apiserver() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        made.create(pod("a"))
+        yield made
+
+
+async def test_each_change_of_state_is_told_once_and_with_its_reason(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pyinformer.informer")
+    apiserver.faults.add(Fault(resource="pods", status=403, times=2))
+    told: list[StateChange] = []
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods", options=HURRIED)
+        informer.on_state_change(told.append)
+        async with informer:
+            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await until(lambda: informer.state is ReflectorState.WATCHING)
+
+    assert all(one.before is not one.now for one in told)
+    assert all(one.now is two.before for one, two in pairwise(told))
+    now = [one.now for one in told]
+    assert now[0] is ReflectorState.LOADING
+    assert now.index(ReflectorState.FORBIDDEN) < now.index(ReflectorState.WATCHING)
+    forbidden = next(one for one in told if one.now is ReflectorState.FORBIDDEN)
+    assert "403" in forbidden.reason
+    assert {one.informer for one in told} == {"pods.v1"}
+    lines = [one for one in caplog.records if ", was " in one.getMessage()]
+    assert len(lines) == len(told)
+    loud = [one.getMessage() for one in lines if one.levelno == logging.WARNING]
+    assert all("forbidden" in line and "403" in line for line in loud)
+    assert len(loud) == now.count(ReflectorState.FORBIDDEN)
+
+
+async def test_a_callback_that_raises_or_has_left_harms_nobody(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raises(change: StateChange) -> None:
+        raise ValueError(change.informer)
+
+    told: list[StateChange] = []
+    left: list[StateChange] = []
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods", options=HURRIED)
+        informer.on_state_change(raises)
+        leave = informer.on_state_change(left.append)
+        informer.on_state_change(told.append)
+        leave()
+        leave()
+        async with informer:
+            await informer.wait_for_cache_sync(timeout_seconds=10)
+            assert informer.crash is None
+
+    assert told
+    assert left == []
+    assert any("raises failed on a change of state" in one.getMessage() for one in caplog.records)
+
+
+async def test_what_cannot_be_called_is_refused(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods")
+        with pytest.raises(InvalidHandlerError):
+            informer.on_state_change("no function")  # type: ignore[arg-type] # on purpose
+
+
+async def test_the_age_counts_from_the_last_proof_and_its_reason_is_told(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster:
+        new: SharedInformer[None] = pyinformer.SharedInformer(cluster, "v1", "pods")
+        assert new.age_seconds() is None
+        assert new.state is ReflectorState.NEW
+
+    async with informer_of(apiserver) as informer:
+        await until(lambda: informer.state is ReflectorState.WATCHING)
+        young = informer.age_seconds()
+        assert young is not None
+        assert informer.staleness == ""
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        await until(lambda: informer.staleness)
+        await until(lambda: (informer.age_seconds() or 0.0) > young + 0.1)
+        old = informer.age_seconds()
+        assert old is not None
+        apiserver.accept_again()
+        apiserver.create(pod("b"))
+        await until(lambda: informer.lister.get("default/b"))
+        await until(lambda: not informer.staleness)
+        proven = informer.age_seconds()
+        assert proven is not None
+        assert proven < old

@@ -1,0 +1,92 @@
+"""Between a list and the watch after it nothing is lost, and without a version one lists again.
+
+What enters are changes that happen in the gap, and lists whose version is none; what leaves is what
+handlers hear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import json
+
+from pyinformer.testing import APIServer, Fault
+from tests.reflector.running import (
+    listed,
+    options,
+    put,
+    reflecting,
+    remove,
+    until_held,
+    verbs,
+    watches,
+)
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    """Return a server with two pods."""
+    with APIServer() as made:
+        put(made, "a", "b")
+        yield made
+
+
+async def test_what_changes_between_a_list_and_its_watch_is_told(server: APIServer) -> None:
+    """Also a deletion and a new object of the deleted one's name; by no second list."""
+    server.faults.add(Fault(verb="watch", hang=True))
+    async with reflecting(server) as running:
+        await until_held(server)
+        before = running.sink.versions()
+        at = running.reflector.position
+        remove(server, "a", "b")
+        put(server, "b", "c")
+        server.faults.release()
+        await running.until_equal()
+
+        versions = listed(server)
+        assert watches(server)[0] == at
+        assert verbs(server).count("list") == 1
+        last = running.sink.history["default/a"]
+        assert len(last) == 2
+        assert last[0] == f"add {before['default/a']}"
+        assert last[1].startswith("delete ")
+        assert running.sink.history["default/b"][-1] == f"add {versions['default/b']}"
+        assert len(running.sink.history["default/b"]) == 3
+        assert running.sink.history["default/c"] == [f"add {versions['default/c']}"]
+
+
+async def test_lists_whose_version_is_none_are_repeated_and_never_watched(
+    server: APIServer,
+) -> None:
+    """An aggregated server may give none: the cache follows at the pace of `poll_seconds`."""
+
+    def body(**versions: str) -> bytes:
+        items = [
+            {"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": v}}
+            for name, v in versions.items()
+        ]
+        listing = {"kind": "PodList", "apiVersion": "v1", "items": items}
+        return json.encode(listing | {"metadata": {"resourceVersion": "0"}})
+
+    server.faults.add(
+        Fault(verb="list", body=body(a="x", b="y")),
+        Fault(verb="list", body=body(b="z", c="x"), times=None),
+    )
+    polling = options(order="opaque", poll_seconds=0.05)
+    async with reflecting(server, with_options=polling) as running:
+        await until(lambda: running.sink.versions() == {"default/b": "z", "default/c": "x"})
+        loads = running.reflector.status().loads
+        await until(lambda: running.reflector.status().loads > loads)
+        told = running.sink.history
+        history = {key: [one.split()[0] for one in told[key]] for key in told}
+        assert history == {
+            "default/a": ["add", "delete?"],
+            "default/b": ["add", "update"],
+            "default/c": ["add"],
+        }
+    assert set(verbs(server)) == {"list"}

@@ -1,0 +1,138 @@
+"""The proof's own questions: what is asked of whom when a server seems to be behind.
+
+What enters are answers of an embedded server, some of them replaced; what leaves is a verdict. A
+server that is late is never taken for one that was restored.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import GroupVersionResource, TransportError
+from pyinformer.reflector._proof import Proof, Witness, prove
+from pyinformer.reflector._state import Verdict
+from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import ClusterConfig, Connection, ListWatch
+from tests.reflector.running import put
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+FAR_AHEAD = "999999"
+
+
+class Member:
+    """A reflector, as far as a proof needs one."""
+
+    def __init__(self, connection: Connection, position: str, seen: Sequence[Witness] = ()) -> None:
+        self.list_watch = ListWatch(connection, GroupVersionResource.of("v1", "pods"))
+        self.position = position
+        self._seen = seen
+
+    async def witnesses(self) -> Sequence[Witness]:
+        """Return what it has seen."""
+        return self._seen
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        put(made, "a")
+        yield made
+
+
+@asynccontextmanager
+async def connected(server: APIServer) -> AsyncIterator[Connection]:
+    """Connect, and close."""
+    connection = Connection(ClusterConfig(server=server.url))
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+async def proof_of(server: APIServer, position: str, *seen: Witness) -> Proof:
+    """Ask a server about a position."""
+    async with connected(server) as connection:
+        return await prove([Member(connection, position, seen)])
+
+
+async def test_a_restored_server_is_asked_twice_a_second_apart_for_the_newest_there_is(
+    server: APIServer,
+) -> None:
+    proof = await proof_of(server, FAR_AHEAD)
+
+    assert proof.verdict is Verdict.BROKEN
+    assert FAR_AHEAD in proof.reason
+    probe, first, second = server.requests
+    assert probe.query["resourceVersion"] == FAR_AHEAD
+    assert [one.query["limit"] for one in server.requests] == ["1"] * 3
+    assert not {"resourceVersion", "resourceVersionMatch"} & (first.query.keys() | second.query)
+    assert second.arrived_at - first.arrived_at >= 1.0
+
+
+@pytest.mark.parametrize("late", [1, 2], ids=["first-quorum", "second-quorum"])
+async def test_a_server_that_is_late_is_lagging_and_no_other_history(
+    server: APIServer, late: int
+) -> None:
+    """It has not reached the position when asked first, and has when asked for the newest."""
+    at = server.resource_version
+    behind = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}'
+    server.faults.add(*(Fault(verb="list", body=behind) for _ in range(late)))
+
+    proof = await proof_of(server, at)
+
+    assert proof.verdict is Verdict.LAGGING
+    assert len(server.requests) == 1 + late
+
+
+async def test_a_server_that_cannot_be_reached_is_an_error_and_no_verdict(
+    server: APIServer,
+) -> None:
+    server.faults.add(Fault(verb="list", refuse=True))
+    with pytest.raises(TransportError):
+        await proof_of(server, server.resource_version)
+
+
+async def test_what_has_no_version_that_compares_is_no_proof(server: APIServer) -> None:
+    assert (await proof_of(server, "opaque-7")).verdict is Verdict.UNDECIDED
+    assert not server.requests
+
+
+async def test_the_newest_object_and_the_newest_deletion_bear_witness_and_no_more(
+    server: APIServer,
+) -> None:
+    """Two questions at most, whatever is cached; each at exactly its version, by name."""
+    at = server.resource_version
+    (pod,) = server.list("v1", "pods")
+    uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
+    seen = [
+        Witness("default/a", uid, version, at, existed=True),
+        Witness("default/older", "u", "1", at, existed=True),
+        Witness("default/gone", "g", version, at, existed=False),
+        Witness("default/gone-before", "h", "1", at, existed=False),
+    ]
+
+    proof = await proof_of(server, at, *seen)
+
+    assert (proof.verdict, proof.witnesses) == (Verdict.INTACT, 2)
+    asked = [one.query for one in server.requests[1:]]
+    assert [one["fieldSelector"] for one in asked] == ["metadata.name=a", "metadata.name=gone"]
+    assert {one["resourceVersionMatch"] for one in asked} == {"Exact"}
+    assert {one["resourceVersion"] for one in asked} == {at}
+
+
+async def test_an_object_in_another_version_at_that_time_is_another_history(
+    server: APIServer,
+) -> None:
+    (pod,) = server.list("v1", "pods")
+    at = server.resource_version
+    proof = await proof_of(
+        server, at, Witness("default/a", pod["metadata"]["uid"], "1", at, existed=True)
+    )
+    assert proof.verdict is Verdict.BROKEN
+    assert "default/a" in proof.reason
