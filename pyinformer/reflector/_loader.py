@@ -20,7 +20,6 @@ from pyinformer.apimachinery import (
     ListInconsistentError,
     ProtocolError,
     V,
-    older,
 )
 from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._frames import ListBehindError
@@ -244,9 +243,8 @@ class Loader(Generic[V]):
 
     def _complete(self, snapshot: Snapshot[V], resource_version: str) -> None:
         snapshot.complete(resource_version)
-        before = self._guard.position
-        if before and not self.distrust and older(resource_version, before):
-            reason = f"it is at {resource_version}, behind the position {before}"
+        if not self.distrust and self._guard.is_behind(resource_version):
+            reason = f"it is at {resource_version}, behind the position {self._guard.position}"
             raise ListBehindError(f"list {self._codec.resource}", reason)
 
     async def _is_mass_delete(self, snapshot: Snapshot[V]) -> bool:

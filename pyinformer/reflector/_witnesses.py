@@ -17,12 +17,17 @@ _SLICE = 1000  # objects between two looks at the clock
 
 
 async def witnesses_of(sink: Sink[V], guard: Guard) -> Sequence[Witness]:
-    """Return the newest object and the newest deletion, as of the guard's resume position.
+    """Return the newest object and the newest deletion up to where all is applied for certain.
+
+    At the position itself more changes of the same version may be on their way: one of a batch
+    of deletions may be all that has arrived. Without a global order there are no witnesses.
 
     Cancellation:
         Safe.
     """
-    at = guard.resume_position
+    if guard.order != "global":
+        return []
+    at = guard.complete_position
     found: list[Witness] = []
     budget = TimeBudget()
     started = budget.now()

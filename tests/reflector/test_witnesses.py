@@ -1,0 +1,41 @@
+"""What a reflector bears witness of: only what is certain at the position it is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyinformer.reflector import Guard
+from pyinformer.reflector._ruling import Order
+from pyinformer.reflector._witnesses import witnesses_of
+from tests.reflector.samples import DictSink, meta, pod
+
+
+async def seen(guard: Guard, *cached: tuple[str, str]) -> list[tuple[str, str, bool]]:
+    sink = DictSink(*(pod(name, version) for name, version in cached))
+    return [(one.key, one.at, one.existed) for one in await witnesses_of(sink, guard)]
+
+
+async def test_the_newest_object_and_the_newest_deletion_are_witnesses() -> None:
+    guard = Guard()
+    guard.loaded("100")
+    guard.judge_deletion("x", meta("110"), meta("90"))
+    guard.applied("110")
+    guard.judge_bookmark("120")
+    found = await seen(guard, ("a", "80"), ("b", "95"))
+    assert found == [("b", "120", True), ("x", "120", False)]
+
+
+async def test_the_first_of_a_batch_is_no_witness_against_those_that_died_with_it() -> None:
+    """A lease ends: ten deletions share a version, and one of them arrives before the cut."""
+    guard = Guard()
+    guard.loaded("100")
+    guard.judge_deletion("x", meta("110"), meta("90"))
+    guard.applied("110")
+    assert await seen(guard, ("a", "95")) == [("a", "100", True)]
+
+
+@pytest.mark.parametrize("order", ["per_object", "opaque"])
+async def test_without_a_global_order_nothing_is_a_witness(order: Order) -> None:
+    guard = Guard(order=order)
+    guard.loaded("100")
+    assert await seen(guard, ("a", "95")) == []
