@@ -303,6 +303,55 @@ async def test_the_same_version_with_other_content_is_an_update(
         assert len(_errors(caplog)) == 1, _errors(caplog)
 
 
+async def test_deletions_that_a_restore_undid_are_proven_by_the_newest_of_them(
+    observed: Observed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing that is cached contradicts the server: only what was seen to go does."""
+    async with following(observed) as world:
+        restore = await asyncio.to_thread(world.server.save)
+        for writer in world.writers:
+            await asyncio.to_thread(writer.remove, 2)
+        await world.settle()
+
+        await world.while_nobody_looks(restore, just_past)
+        await world.heal()
+
+        asked = world.asked.counts()
+        assert (asked["probe"], asked["witness"], asked["quorum"]) == (1, 2, 0), world.asked
+        assert len(_errors(caplog)) == 1, _errors(caplog)
+        assert "was deleted before" in _errors(caplog)[0]
+
+
+async def test_each_connection_proves_for_itself(
+    observed: Observed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What one connection has learned of a server says nothing about the other's."""
+    async with (
+        following(observed) as world,
+        observed.server.connect(url=world.proxy.url, token=observed.token) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        mine = [
+            follow(factory, kind.api_version, kind.plural, namespaces=world.namespace)
+            for kind in KINDS
+        ]
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=30)
+        world.followed += mine
+        restore = await asyncio.to_thread(world.server.save)
+        await world.churn(creates=LOST_CREATES, others=LOST_CREATES)
+        await world.settle()
+
+        await world.while_nobody_looks(restore, a_little)
+        await world.heal()
+
+        assert world.asked.counts()["probe"] == 2, world.asked
+        assert world.asked.counts()["load"] == len(world.followed), world.asked
+        assert len(_errors(caplog)) == 2, _errors(caplog)
+        for connection in (world.cluster, cluster):
+            assert connection.lineage.status().resets == 1
+
+
 async def test_an_outage_without_a_restore_is_proven_harmless(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,6 +45,11 @@ class Writer:
         for _ in range(count):
             self._create_new()
 
+    def remove(self, count: int) -> None:
+        """Delete so many objects."""
+        for _ in range(count):
+            self._delete()
+
     def churn(self, *, creates: int, others: int) -> None:
         """Create so many more, and between them do as many other things at random."""
         steps: list[Callable[[], None]] = [self._create_new] * creates
