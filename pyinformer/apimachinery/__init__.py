@@ -75,7 +75,12 @@ from pyinformer.apimachinery._label_selector import LabelSelector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._paths import PathSet, parse_path
-from pyinformer.apimachinery._redact import REDACTED, redacted, redacted_change
+from pyinformer.apimachinery._redact import (
+    REDACTED,
+    redacted,
+    redacted_change,
+    redacted_words,
+)
 from pyinformer.apimachinery._resource_version import (
     compare_resource_versions,
     older,
@@ -182,6 +187,7 @@ __all__ = [
     "parse_path",
     "redacted",
     "redacted_change",
+    "redacted_words",
     "resource_version_is_well_formed",
     "status_error_class",
     "view_path",

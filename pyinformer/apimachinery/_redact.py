@@ -7,6 +7,7 @@ has is no secret. Every output that can show an object passes through here. Noth
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeAlias, overload
 
 from pyinformer.apimachinery._diff import ABSENT, Change, HasDict
@@ -22,6 +23,10 @@ _ANNOTATIONS: Final = "annotations"
 _COPIES: Final = frozenset(
     {"last-applied-configuration", "last-applied", "original", "applied", "last-applied-config"}
 )
+_COPY_QUOTED: Final = re.compile(r"last-applied|/(?:original|applied)\b")
+_STRUCTURE: Final = re.compile(
+    r"[{\[]|\b(?:data|stringData)\b"
+)  # an object, as JSON or as Go prints
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
 
 _Step: TypeAlias = "tuple[JSONValue, str | int, str, bool]"
@@ -80,6 +85,26 @@ def redacted_change(change: Change, *, kind: str = "") -> Change:
             for value in (change.old, change.new)
         ),
     )
+
+
+def redacted_words(words: str, *, kind: str = "") -> str:
+    """Return what somebody else says about objects, without what it may quote of them.
+
+    Args:
+        words: such as the message of a server's refusal.
+        kind: what the objects are: of a Secret nothing is shown that looks like a piece of one.
+
+    Returns:
+        The words up to where a hidden value may begin.
+    """
+    found = _COPY_QUOTED.search(words)
+    if hides_content(kind):
+        found = min(
+            (one for one in (found, _STRUCTURE.search(words)) if one is not None),
+            key=lambda one: one.start(),
+            default=None,
+        )
+    return words if found is None else f"{words[: found.start()]}{REDACTED}"
 
 
 def hides_content(kind: str) -> bool:

@@ -40,6 +40,13 @@ class Backlog(Generic[V]):
         """
         return self._reversed.pop() if self._by_key is None else self._by_key.popitem()[1]
 
+    def holds(self, key: str) -> bool:
+        """Tell whether an object is among what is left; slow, changes nothing, any thread."""
+        if any(obj._key == key for obj in self._reversed.copy()):
+            return True
+        by_key = self._by_key  # looked at last: what was listed a moment ago may be in it now
+        return by_key is not None and key in by_key
+
     def by_key(self) -> dict[str, KubeObject[V]]:
         """Return what is left by key, `namespace/name` or `name`; to be changed in place."""
         if self._by_key is None:

@@ -241,9 +241,9 @@ class Mailbox(Generic[V]):
         )
 
     def holds(self, key: str) -> bool:
-        """Tell whether anything of a key waits; slow, for explanations."""
+        """Tell whether anything of a key waits; slow, for explanations, from any thread."""
         waiting = (self._initial, self._resyncs)
-        if key in self._slots or any(key in one.by_key() for one in waiting if one is not None):
+        if key in self._slots or any(one.holds(key) for one in waiting if one is not None):
             return True
         return any(event.key == key for event in self._queue.copy())
 

@@ -76,7 +76,8 @@ class Tombstones:
 
     def died_at(self, key: str) -> str:
         """Return the version of the latest death under a key, or nothing; slow."""
-        deaths = [died for (name, _), died in self._dead.items() if name == key]
+        dead = list(self._dead.items())  # in one go: whoever asks may be in another thread
+        deaths = [died for (name, _), died in dead if name == key]
         return max(deaths, key=lambda died: (len(died), died), default="")
 
     def clear(self) -> None:

@@ -16,12 +16,14 @@ from typing import Final
 import msgspec
 
 from pyinformer.apimachinery import (
+    REDACTED,
     APIStatusError,
     ApplyConflictError,
     ConflictError,
     FieldConflict,
     JSONObject,
     JSONValue,
+    redacted_words,
     status_error_class,
 )
 
@@ -30,6 +32,8 @@ _MAX_RETRY_AFTER_DIGITS = 9  # three decades: more is no number of seconds
 _MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
 _STATUS_CODES = range(100, 1000)
 _INTERNAL_SERVER_ERROR = 500
+_OF_SECRETS = frozenset({"list secrets.v1", "watch secrets.v1"})
+_REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 429, 504})
 _FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
 _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*"')  # conflict with "kubectl" using apps/v1
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -62,7 +66,7 @@ def status_error(
     return found(
         status=status,
         reason=_text(fields.get("reason")),
-        message=_message(fields, body),
+        message=_sayable(_message(fields, body), status, request),
         request=request,
         causes=causes,
         retry_after_seconds=retry_after_seconds,
@@ -85,7 +89,7 @@ def status_error_from_object(status_object: JSONValue, *, request: str = "") -> 
     return status_error_class(status, causes)(
         status=status,
         reason=_text(fields.get("reason")),
-        message=_text(fields.get("message"))[:MAX_MESSAGE_CHARS],
+        message=_sayable(_text(fields.get("message"))[:MAX_MESSAGE_CHARS], status, request),
         request=request,
         causes=causes,
         retry_after_seconds=_seconds(details.get("retryAfterSeconds")),
@@ -140,6 +144,14 @@ def _message(fields: JSONObject, body: bytes) -> str:
     if not words and not fields:
         words = " ".join(body[: 4 * MAX_MESSAGE_CHARS].decode("utf-8", "replace").split())
     return words[:MAX_MESSAGE_CHARS]
+
+
+def _sayable(words: str, status: int, request: str) -> str:
+    """Return a server's words without what they may quote: they go into logs and health pages."""
+    if request not in _OF_SECRETS:
+        return redacted_words(words)
+    # A refusal speaks of the request; a failure may speak of the object at which it failed.
+    return redacted_words(words, kind="Secret") if status in _REFUSALS or not words else REDACTED
 
 
 def _mapping(value: JSONValue) -> JSONObject:

@@ -365,6 +365,7 @@ PUBLIC: dict[str, list[str]] = {
         "parse_path",
         "redacted",
         "redacted_change",
+        "redacted_words",
         "resource_version_is_well_formed",
         "status_error_class",
         "view_path",

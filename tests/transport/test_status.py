@@ -10,6 +10,7 @@ import pytest
 
 from pyinformer.apimachinery import (
     APIStatusError,
+    JSONObject,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
     ServerError,
@@ -100,3 +101,31 @@ def test_an_error_event_is_typed_by_its_code(
 def test_the_servers_words_are_cut_short() -> None:
     assert len(status_error_from_object({"message": "x" * 9_999}).message) == 500
     assert len(status_error(500, {}, b'{"message":"' + b"x" * 9_999 + b'"}').message) == 500
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "shown"),
+    [
+        pytest.param(403, "u cannot list secrets", "u cannot list secrets", id="refusal"),
+        pytest.param(410, 'gone: {"password": "hunter2"}', "gone: (redacted)", id="quoted-json"),
+        pytest.param(410, "gone: map[password:hunter2]", "gone: map(redacted)", id="quoted-go"),
+        pytest.param(500, "cannot convert hunter2", "(redacted)", id="failure"),
+        pytest.param(500, "", "", id="nothing"),
+    ],
+)
+def test_what_a_server_quotes_of_secrets_is_not_repeated(
+    status: int, words: str, shown: str
+) -> None:
+    frame: JSONObject = {"kind": "Status", "code": status, "message": words}
+    body = msgspec.json.encode(frame)
+
+    assert status_error(status, {}, body, request="list secrets.v1").message == shown
+    assert status_error_from_object(frame, request="watch secrets.v1").message == shown
+
+
+def test_what_was_applied_last_is_not_repeated_of_any_kind() -> None:
+    words = "bad: kubectl.kubernetes.io/last-applied-configuration: hunter2"
+    body = msgspec.json.encode({"message": words})
+
+    error = status_error(500, {}, body, request="list configmaps.v1")
+    assert error.message == "bad: kubectl.kubernetes.io/(redacted)"
