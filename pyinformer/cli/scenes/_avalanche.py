@@ -40,7 +40,7 @@ class Returns:
     lists_without_history: int = fact("history lost: lists")
     lists_at_once_without_history: int = fact("history lost: lists at the same time, at most")
     up_to_date_without_history: int = fact("history lost: informers that have what changed")
-    seconds_without_history: float = fact("history lost: seconds until all have")
+    without_history_seconds: float = fact("history lost: seconds until all have")
 
 
 @final
@@ -82,7 +82,7 @@ class _Program:
             lists_without_history=lost[0],
             lists_at_once_without_history=lost[1],
             up_to_date_without_history=lost[2],
-            seconds_without_history=lost[3],
+            without_history_seconds=lost[3],
         )
 
 
@@ -134,7 +134,12 @@ async def _outage(
     """Let the server die, change something meanwhile, and return."""
     for program in programs:
         await program.wait_for_watches()
-        program.front.die()
+    for program in programs:
+        if forgets:  # its restart takes seconds: what connects meanwhile is not refused, but waits
+            program.front.pause()
+            program.front.cut()
+        else:
+            program.front.die()
     stage.api.create(service(change, namespace))
     if forgets:
         await stage.forget_history()

@@ -56,8 +56,6 @@ class Exchange:
     method: str
     path: str
     query: Mapping[str, str]
-    at: float
-    """When it came, in the event loop's seconds."""
     is_loading: bool = False
     """Whether it is being answered with a complete state, as a list or at a watch's begin."""
 
@@ -90,20 +88,23 @@ class Front:
     Attributes:
         edit: changes the lines of watches; None passes them as they are.
         answers_after_seconds: how long every request waits before it is passed on.
-        exchanges: the requests since the last `forget`, oldest first.
+        arrived: how many requests have come, those that wait for an answer included.
+        exchanges: those that were passed on since the last `forget`, oldest first.
         most_loads_at_once: how many loads were being answered at the same time, since then.
     """
 
     def __init__(self, upstream: Upstream) -> None:
         self.edit: LineEditor | None = None
         self.answers_after_seconds: float = 0.0
+        self.arrived: int = 0
         self.exchanges: list[Exchange] = []
         self.most_loads_at_once: int = 0
         self.port: int = 0
         self._upstream = upstream
         self._answering: dict[anyio.CancelScope, Exchange | None] = {}
         self._is_dead = False
-        self._is_silent = False
+        self._is_answering = anyio.Event()
+        self._is_answering.set()
 
     @property
     def url(self) -> str:
@@ -127,19 +128,24 @@ class Front:
         """Return how many watches are open now."""
         return sum(one is not None and one.verb == "watch" for one in self._answering.values())
 
-    def die(self) -> None:
-        """Break every connection with RST, and every new one, until `come_back`."""
-        self._is_dead = True
+    def cut(self) -> None:
+        """Break every connection with RST."""
         for scope in tuple(self._answering):
             scope.cancel()
 
+    def die(self) -> None:
+        """Break every connection with RST, and every new one, until `come_back`."""
+        self._is_dead = True
+        self.cut()
+
     def pause(self) -> None:
-        """Accept connections from now on and never answer, as a stopped control plane does."""
-        self._is_silent = True
+        """Accept connections from now on and let requests wait until `come_back`."""
+        self._is_answering = anyio.Event()
 
     def come_back(self) -> None:
         """Answer again."""
-        self._is_dead = self._is_silent = False
+        self._is_dead = False
+        self._is_answering.set()
 
     async def serve(self, client: SocketStream) -> None:
         """Answer the one request of a connection.
@@ -155,23 +161,23 @@ class Front:
                         await self._answer_until_gone(client, scope)
                 finally:
                     del self._answering[scope]
-            if self._is_dead:
+            if scope.cancelled_caught or self._is_dead:
                 raw = client.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
 
     async def _answer_until_gone(self, client: SocketStream, scope: anyio.CancelScope) -> None:
         with contextlib.suppress(*_GONE):
-            reader = BufferedByteReceiveStream(client)
-            request = await self._read(reader, scope)
-            if self._is_silent:
-                await anyio.sleep_forever()
-            server = await self._connect()
-            async with server, anyio.create_task_group() as tasks:
+            exchange, request = await self._read(BufferedByteReceiveStream(client))
+            self.arrived += 1
+            async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at_end, client, tasks.cancel_scope)
                 with contextlib.suppress(*_GONE):
+                    await self._is_answering.wait()
+                    self._note(exchange, scope)
                     await anyio.sleep(self.answers_after_seconds)
-                    await server.send(request)
-                    await self._pass_back(server, client, self._answering[scope])
+                    async with await self._connect() as server:
+                        await server.send(request)
+                        await self._pass_back(server, client, exchange)
                 tasks.cancel_scope.cancel()
 
     async def _connect(self) -> ByteStream:
@@ -185,39 +191,35 @@ class Front:
             tls_standard_compatible=False,  # kube-apiserver closes without a farewell
         )
 
-    async def _read(self, reader: BufferedByteReceiveStream, scope: anyio.CancelScope) -> bytes:
-        """Read a request, note it, and return it as the server shall get it."""
+    async def _read(self, reader: BufferedByteReceiveStream) -> tuple[Exchange, bytes]:
+        """Read a request; return what it asks, and how the server shall get it."""
         head = (await reader.receive_until(b"\r\n\r\n", _HEAD_BYTES)).decode("latin-1")
         first, *lines = head.split("\r\n")
-        method, target, _ = first.split(" ", 2)
         headers = [line.partition(":") for line in lines]
         kept = [f"{name}:{value}" for name, _, value in headers if name.lower() not in _OWN_HEADERS]
         length = next((int(value) for name, _, value in headers if _is_length(name)), 0)
         body = await reader.receive_exactly(length) if length else b""
-        self._note(method, target, scope)
         own = [f"Host: {self._upstream.host}:{self._upstream.port}", "Connection: close"]
         if self._upstream.token:
             own.append(f"Authorization: Bearer {self._upstream.token}")
-        return "\r\n".join([first, *own, *kept, "", ""]).encode("latin-1") + body
-
-    def _note(self, method: str, target: str, scope: anyio.CancelScope) -> None:
+        request = "\r\n".join([first, *own, *kept, "", ""]).encode("latin-1") + body
+        method, target, _ = first.split(" ", 2)
         url = urlsplit(target)
-        query = dict(parse_qsl(url.query))
-        exchange = Exchange(method, url.path, query, anyio.current_time())
+        return Exchange(method, url.path, dict(parse_qsl(url.query))), request
+
+    def _note(self, exchange: Exchange, scope: anyio.CancelScope) -> None:
         self.exchanges.append(exchange)
         self._answering[scope] = exchange
         exchange.is_loading = exchange.is_load
         loading = sum(one is not None and one.is_loading for one in self._answering.values())
         self.most_loads_at_once = max(self.most_loads_at_once, loading)
 
-    async def _pass_back(
-        self, server: ByteStream, client: ByteStream, exchange: Exchange | None
-    ) -> None:
+    async def _pass_back(self, server: ByteStream, client: ByteStream, exchange: Exchange) -> None:
         reader = BufferedByteReceiveStream(server)
         head = await reader.receive_until(b"\r\n\r\n", _HEAD_BYTES)
         await client.send(head + b"\r\n\r\n")
         is_chunked = b"transfer-encoding: chunked" in head.lower()
-        if exchange is not None and exchange.verb == "watch" and is_chunked:
+        if exchange.verb == "watch" and is_chunked:
             await self._pass_lines(reader, client, exchange)
             return
         async for data in reader:

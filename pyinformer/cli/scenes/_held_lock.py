@@ -152,7 +152,7 @@ async def _play(
             callers=_CALLERS * len(_HEALTHY),
             answered=callers.answered,
             slowest_seconds=max(callers.waited),
-            paused_requests=len(fronts[_PAUSED].exchanges),
+            paused_requests=fronts[_PAUSED].arrived,
             paused_callers_told=callers.told[0] if callers.told else "",
         )
 

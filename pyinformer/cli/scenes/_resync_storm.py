@@ -47,8 +47,8 @@ class Storm:
     objects: int = fact("objects of the resync")
     unchanged: int = fact("of these nothing has changed")
     in_vain: int = fact("writes that changed nothing")
-    median: float = fact("seconds until a real change was written, median of 5")
-    slowest: float = fact("seconds until a real change was written, slowest")
+    median_seconds: float = fact("seconds until a real change was written, median of 5")
+    slowest_seconds: float = fact("seconds until a real change was written, slowest")
 
 
 @final
@@ -95,12 +95,14 @@ async def perform(stage: Stage) -> SceneResult[Storm]:
             Claim(
                 "the plain controller wrote everything in vain", plain.in_vain == plain.unchanged
             ),
-            Claim("a real change waited behind all of them", plain.median > _OUTAGE_SECONDS),
+            Claim(
+                "a real change waited behind all of them", plain.median_seconds > _OUTAGE_SECONDS
+            ),
         ),
         prevented=(
             Claim(
                 f"ours wrote a real change within {_PROMISED_SECONDS:g} s in the storm",
-                ours.median < _PROMISED_SECONDS,
+                ours.median_seconds < _PROMISED_SECONDS,
             ),
             Claim("it stopped the storm before half of it", ours.in_vain < _SERVICES / 2),
             Claim(
@@ -136,8 +138,8 @@ async def _play(stage: Stage, program: Program) -> Storm:
             objects=_SERVICES,
             unchanged=everything,
             in_vain=written.in_vain,
-            median=median(seconds),
-            slowest=max(seconds),
+            median_seconds=median(seconds),
+            slowest_seconds=max(seconds),
         )
 
 

@@ -164,5 +164,7 @@ class _Heard(logging.Handler):
         self.lines: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a line."""
+        """Count a line, but for the watchdog's: the loop is shared with the plain program."""
+        if record.name == "pyinformer.tasks":
+            return
         self.lines[f"{record.levelname} {record.getMessage()}"] += 1
