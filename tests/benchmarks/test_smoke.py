@@ -20,6 +20,7 @@ from benchmarks._report import Record
 from benchmarks._rows import Row, make_rows, update_specs
 
 _ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(240)  # a dozen processes, one after the other
 
 
 @pytest.fixture(scope="module")
