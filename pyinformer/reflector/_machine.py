@@ -155,6 +155,7 @@ class ReflectorMachine:
         self._expired_after_load = 0
         self._too_large = 0
         self._empty_watches = 0
+        self._patience.recovered()
 
     def connected(self) -> None:
         """Take note that the server accepted a watch."""
@@ -184,7 +185,7 @@ class ReflectorMachine:
         self.reason = ""
         self._watches_since_load = 0
         self._modes.loaded()
-        self._patience.loaded()
+        self._patience.recovered()
         self._malformed.loaded(now)
         self._behind = 0
         if not self._demanded:  # since this load began
@@ -347,6 +348,7 @@ class ReflectorMachine:
         self.state = ReflectorState.FAILED
         self.last_error = error
         self.reason = "resource versions cannot be compared; the cache is kept as it is"
+        self._next = self._load(now)
         return Halt(error)
 
     def _on_unreadable(self, happened: WatchBroken, now: float) -> Command:
@@ -407,5 +409,5 @@ class ReflectorMachine:
         return Sleep(self._patience.seconds(error, now, was_useful=was_useful))
 
 
-_LASTING = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT})
+_LASTING = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
 """What a retry alone does not change, so that it is told once and not at every attempt."""

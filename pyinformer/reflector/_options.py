@@ -39,6 +39,9 @@ class ReflectorOptions:
     max_object_bytes: int = MAX_LINE_BYTES
     """Of an object of more bytes, as JSON, only the metadata is kept, with a `problem`. The default
     is forty times what etcd takes by default."""
+    relist_after_outage_seconds: float = 300.0
+    """After so long without any contact everything is listed, though the watch could go on: what a
+    restore undid and no witness tells of is found then. `math.inf` never does."""
     order: Literal["auto", "global", "per_object", "opaque"] = "auto"
     """How resource versions compare. `auto` takes them as numbers with one order for the whole
     resource, as all built-in and custom resources have it, and less only if an API server behind an
@@ -69,6 +72,7 @@ class ReflectorOptions:
             "initial_events_total_seconds",
             "silence_seconds",
             "poll_seconds",
+            "relist_after_outage_seconds",
         ):
             if not getattr(self, name) > 0:
                 raise InvalidArgumentError(name, f"{getattr(self, name)} is not positive")

@@ -24,8 +24,8 @@ class Patience:
         self._backoff = backoff
         self._forbidden = 0
 
-    def loaded(self) -> None:
-        """Take note of a complete load."""
+    def recovered(self) -> None:
+        """Take note that what is asked for is granted."""
         self._forbidden = 0
 
     def seconds(self, error: InformerError | None, now: float, *, was_useful: bool) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from contextlib import AsyncExitStack
+from copy import copy
 from typing import TYPE_CHECKING, Generic, Literal, cast
 
 import anyio
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pyinformer.reflector")
 
+_GIVEN_UP_SECONDS = 600.0  # a cache that is stuck is loud, and looks for a way out now and then
 _LOADS_KEPT = 32  # each explains how the objects of its versions came
 
 _CUT_OFF_ATTEMPTS = 3  # after some three seconds: a server that restarts is heard of, a blip is not
@@ -182,6 +184,14 @@ class Performing(Generic[V]):
         self._machine.progressed()
         self._changed()
 
+    def liveness(self) -> Liveness:
+        """Return what it heard last, and when; a copy."""
+        facts = copy(self._liveness)
+        facts.observed_resource_version = self._guard.position
+        proven = (facts.last_event_at, facts.last_bookmark_at, facts.last_proof_at)
+        facts.last_proof_at = max((at for at in proven if at is not None), default=None)
+        return facts
+
     def _changed(self) -> None:
         self._tell_if_cut_off()
         machine = self._machine
@@ -220,9 +230,7 @@ class Performing(Generic[V]):
             case Watch():
                 return await self._watch()
             case Sleep(seconds):
-                with anyio.CancelScope() as self._interruptible:
-                    await anyio.sleep(seconds)
-                return Woke()
+                return await self._sleep(seconds)
             case Prove():
                 return await self._prove()
             case Verify(key):
@@ -231,9 +239,15 @@ class Performing(Generic[V]):
                 return await self._discover()
             case Halt(error):
                 facts = self._facts(error)
-                _log.error("the reflector of %(resource)s gave up: %(error)s", facts, extra=facts)
-                await anyio.sleep_forever()
+                text = "the reflector of %(resource)s gave up for ten minutes: %(error)s"
+                _log.error(text, facts, extra=facts)
+                return await self._sleep(_GIVEN_UP_SECONDS)
         raise InternalError(f"a reflector cannot perform {command!r}")
+
+    async def _sleep(self, seconds: float) -> Input:
+        with anyio.CancelScope() as self._interruptible:
+            await anyio.sleep(seconds)
+        return Woke()
 
     async def _list(self, mode: LoadMode) -> Input:
         self._is_in_line = True
@@ -324,9 +338,19 @@ class Performing(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self._named(error)
             return Proved(Verdict.UNDECIDED)
-        if proof.verdict is not Verdict.INTACT:
+        if proof.verdict is Verdict.INTACT:
+            self._look_at_outage()
+        else:
             self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
         return Proved(proof.verdict)
+
+    def _look_at_outage(self) -> None:
+        """Take note that the history is intact, or load if the contact was lost for long."""
+        now, proven_at = self._now(), self.liveness().last_proof_at
+        away_seconds = 0.0 if proven_at is None else now - proven_at
+        if away_seconds > self._options.relist_after_outage_seconds:
+            self._machine.demand_load(f"there was no contact for {away_seconds:.0f} s")
+        self._liveness.last_proof_at = now
 
     async def _verify(self, key: str) -> Input:
         try:
@@ -345,10 +369,14 @@ class Performing(Generic[V]):
             if finding is Finding.EMPTY:
                 self.journal.note("discovery lacks the resource: what was cached is let go")
                 await self._loader.take_absence()
-            return Discovered(finding is Finding.SERVED, presence.ask_again_seconds)
+            return Discovered(finding is Finding.SERVED, self._ask_again_seconds())
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self.journal.note(f"discovery would not tell: {self._named(error)}")
-            return Discovered(is_served=False, ask_again_seconds=presence.ask_again_seconds)
+            return Discovered(is_served=False, ask_again_seconds=self._ask_again_seconds())
+
+    def _ask_again_seconds(self) -> float:
+        spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition
+        return self._presence.ask_again_seconds * spread
 
     def _named(self, error: Exception) -> InformerError:
         """Return an error of ours as it is, and anything else as the bug that it is."""

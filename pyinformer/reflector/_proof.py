@@ -136,6 +136,11 @@ class Witnessing(Protocol):
         """Up to where."""
         ...
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its resource versions have one order, so that a position proves something."""
+        ...
+
     async def witnesses(self) -> Sequence[Witness]:
         """Return the newest object and the newest deletion that it knows of.
 
@@ -167,7 +172,9 @@ async def prove(members: Iterable[Witnessing]) -> Proof:
     Cancellation:
         Safe; nothing is decided.
     """
-    known = [one for one in members if resource_version_is_well_formed(one.position)]
+    known = [
+        one for one in members if one.is_ordered and resource_version_is_well_formed(one.position)
+    ]
     known.sort(key=lambda one: _rank(one.position), reverse=True)
     proof = Proof(Verdict.UNDECIDED, "no resource that is followed can be listed")
     for member in known[:_PROBERS]:

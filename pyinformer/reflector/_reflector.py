@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -18,7 +17,6 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.reflector._guard import GuardStatistics
-from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._performing import Performing
 from pyinformer.reflector._quarantine import StaleObject
 from pyinformer.reflector._state import LoadRecord, ReflectorState
@@ -91,6 +89,11 @@ class Reflector(Performing[V]):
         return self._guard.position
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether the resource versions have one order, so that the position proves something."""
+        return self._guard.order == "global"
+
+    @property
     def epoch(self) -> int:
         """How often the server's history turned out not to be the one that was followed."""
         return self._guard.epoch
@@ -143,14 +146,6 @@ class Reflector(Performing[V]):
         """Return why it is in its state, and what it waits for in there."""
         waits = "waiting for its turn to list" if self._is_in_line else self.list_watch.waits_for()
         return "; ".join(part for part in (self._machine.reason, waits) if part)
-
-    def liveness(self) -> Liveness:
-        """Return what it heard last, and when; a copy."""
-        facts = copy(self._liveness)
-        facts.observed_resource_version = self._guard.position
-        proven = (facts.last_event_at, facts.last_bookmark_at, facts.last_proof_at)
-        facts.last_proof_at = max((at for at in proven if at is not None), default=None)
-        return facts
 
     def loads(self) -> tuple[LoadRecord, ...]:
         """Return the latest loads, the oldest first; from any thread."""

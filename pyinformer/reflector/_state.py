@@ -25,7 +25,7 @@ class ReflectorState(enum.StrEnum):
     ABSENT = "absent"
     """The resource is not served at this moment. It is asked again; the cache is kept."""
     FAILED = "failed"
-    """It has given up; what was cached stays."""
+    """It has given up, and looks seldom whether there is a way out; what was cached stays."""
     STOPPED = "stopped"
 
 
@@ -63,7 +63,7 @@ class Sleep(Struct, frozen=True):
 
 @final
 class Halt(Struct, frozen=True):
-    """Command: give up; the cache is kept."""
+    """Command: give up for long, then call `woke`; the cache is kept."""
 
     error: InformerError
 

@@ -25,7 +25,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # Floats that are no durations: an instant, a ratio, a rate, whatever a metric measures.
 _OTHER_FLOAT = re.compile(
-    r"^(now|deadline|factor|jitter|probability|share|until|value)$|_(at|deadline|factor|ratio|per_second)$"
+    r"^(at|now|deadline|factor|jitter|probability|share|until|value)$|_(at|deadline|factor|ratio|per_second)$"
 )
 _SECONDS = re.compile(r"(^|_)seconds$")
 

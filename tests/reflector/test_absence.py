@@ -145,12 +145,12 @@ async def _goes_and_comes_back(policy: AbsencePolicy) -> None:
             await until(lambda: discoveries(server) == 1)
             await until_absent(running)
             assert running.sink.versions() == everything
-            await until(lambda: discoveries(server) == 2, timeout_seconds=20)
+            await until(lambda: discoveries(server) == 2, timeout_seconds=30)
             await _check_second_answer(server, running, policy)
             connections = tap.that_asked(f"/apis/{GROUP}/v1")
             assert [len(asked) for asked in connections] == [1, 1]
             serve(server)
-            await until(lambda: running.reflector.status().loads == 2, timeout_seconds=20)
+            await until(lambda: running.reflector.status().loads == 2, timeout_seconds=30)
             assert running.sink.versions() == everything
             lives = {len(history) for history in running.sink.history.values()}
             assert lives == ({1} if policy == "require" else {3})  # add, delete, add
@@ -195,7 +195,7 @@ async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -
         server.unregister(f"{GROUP}/v1", "widgets")
         await until_absent(running)
         serve(server)
-        await until(lambda: running.reflector.status().loads == 2, timeout_seconds=20)
+        await until(lambda: running.reflector.status().loads == 2, timeout_seconds=30)
         make(server, "b")
         await running.until_equal(f"{GROUP}/v1", "widgets")
         assert {len(history) for history in running.sink.history.values()} == {1}

@@ -28,6 +28,7 @@ class Member:
     position: str
     seen: list[Witness] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    is_ordered: bool = True
 
     async def witnesses(self) -> Sequence[Witness]:
         """Return what it has seen."""
@@ -85,6 +86,17 @@ async def test_the_furthest_position_is_probed(server: APIServer) -> None:
     proof = await lineage.prove(asyncio.get_running_loop().time())
     assert proof.verdict is Verdict.BROKEN
     assert {request.resource for request in lists(server)} == {"pods"}
+    await connection.aclose()
+
+
+async def test_a_resource_whose_versions_have_no_order_proves_nothing(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    aggregated = member(connection, "999999")
+    aggregated.is_ordered = False
+    lineage.join(aggregated)
+    proof = await lineage.prove(asyncio.get_running_loop().time())
+    assert proof.verdict is Verdict.UNDECIDED
+    assert lists(server) == []
     await connection.aclose()
 
 

@@ -30,6 +30,7 @@ class Member:
     def __init__(self, connection: Connection, position: str, seen: Sequence[Witness] = ()) -> None:
         self.list_watch = ListWatch(connection, GroupVersionResource.of("v1", "pods"))
         self.position = position
+        self.is_ordered = True
         self._seen = seen
 
     async def witnesses(self) -> Sequence[Witness]:

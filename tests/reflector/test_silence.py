@@ -102,3 +102,25 @@ async def test_a_future_position_is_healed_though_the_watch_is_accepted(server: 
         put(server, "e")
         await running.until_equal()
         assert running.reflector.epoch == 1
+
+
+async def test_after_a_long_time_without_contact_everything_is_listed(server: APIServer) -> None:
+    patient = options(relist_after_outage_seconds=0.05)
+    async with reflecting(server, with_options=patient) as running:
+        await running.until_watching()
+        server.stop_accepting()
+        server.drop_connections()
+        await until(lambda: running.reflector.status().attempts >= 2)
+        server.accept_again()
+        await running.until_watching(loads=2)
+        assert any("no contact" in entry.what for entry in running.reflector.journal.entries())
+
+
+async def test_after_a_short_time_without_contact_nothing_is_listed(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.drop_connections()
+        await until(lambda: verbs(server).count("watch") == 2)
+        put(server, "b")
+        await running.until_equal()
+        assert verbs(server).count("list") == 1
