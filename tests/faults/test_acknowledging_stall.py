@@ -1,0 +1,46 @@
+"""A peer that acknowledges every packet and delivers nothing: noticed by its silence, in time.
+
+No option about time is changed here: the seconds are those that everybody has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import pyinformer
+from pyinformer import ReflectorOptions
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import cluster_of, pod
+from tests.reflector.running import until_held
+from tests.waiting import until
+
+
+@pytest.mark.real  # its seconds are real ones; it needs no kube-apiserver
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+async def test_a_peer_that_only_acknowledges_is_noticed_within_80_seconds() -> None:
+    """A second watch takes over at the same position: no list, and what was held back is told."""
+    with APIServer() as server:
+        server.create(pod("a"))
+        server.faults.add(Fault(verb="watch", stall_after_bytes=1))
+        async with (
+            cluster_of(server) as cluster,
+            pyinformer.SharedInformer(
+                cluster, "v1", "pods", options=ReflectorOptions(use_watch_list=False)
+            ) as informer,
+        ):
+            await informer.wait_for_cache_sync(timeout_seconds=10)
+            began = asyncio.get_running_loop().time()
+            await asyncio.to_thread(server.create, pod("b"))
+            await until_held(server)
+            assert "default/b" not in informer.lister
+
+            await until(lambda: "default/b" in informer.lister, timeout_seconds=100)
+
+            assert 70 < asyncio.get_running_loop().time() - began < 80
+            assert informer.status().reflector.takeovers == 1
+            assert [one.verb for one in server.requests] == ["list", "watch", "watch"]
+            first, second = (one for one in server.requests if one.verb == "watch")
+            assert first.query["resourceVersion"] == second.query["resourceVersion"]
