@@ -1,31 +1,36 @@
 """Why a cache shows what it shows of one key, in sentences.
 
 What enters is a key and what the stations behind an informer remember; what leaves is a list of
-sentences, from the scope to the handlers. Nothing is asked of the server, nothing is kept for this
-that is paid for by every event, and no sentence holds an object's content.
+sentences, the answer first: the object, then what is followed, how fresh that is, and the handlers.
+Nothing is asked of the server unless that is asked for, nothing is kept for this that is paid for
+by every event, and no sentence holds an object's content. From any thread.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer.apimachinery import (
     InformerError,
+    InvalidTypeError,
     NotFoundError,
     ObjectKey,
-    older,
-    resource_version_is_well_formed,
 )
-from pyinformer.reflector import look
+from pyinformer.informer._origins import Origin, origin_of, utc
+from pyinformer.reflector import ReflectorState, look
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import JournalEntry, KubeObject
     from pyinformer.informer._following import Following
     from pyinformer.informer._listener import HandlerStory
-    from pyinformer.reflector import LoadRecord, Reflector
+    from pyinformer.reflector import Fresh, Reflector
     from pyinformer.store import Indexer
+
+_LATEST: Final = 4  # of what happened: more would hide what is said before
+_AROUND_SECONDS: Final = 60.0  # before a load: what led to it
+_NAMED: Final = 3  # keys that may have been meant
 
 
 @final
@@ -68,17 +73,20 @@ class Explainer:
         self._stories = stories
 
     def explain(self, key: str) -> Explanation:
-        """Say why the cache shows what it shows of a key."""
-        sentences = (
-            *self._on_scope(ObjectKey(key).namespace),
-            *self._on_state(),
-            *self._on_object(key),
-            *_on_handlers(self._stories(key)),
-        )
-        return Explanation(str(self._informer.scope), key, sentences)
+        """Say why the cache shows what it shows of a key.
+
+        Raises:
+            InvalidTypeError: the key is no text.
+        """
+        if not isinstance(key, str):
+            raise InvalidTypeError("key", f"is 'namespace/name' or 'name', not {key!r}")
+        return Explanation(str(self._informer.scope), key, tuple(self._sentences(key)))
 
     async def explain_live(self, key: str) -> Explanation:
         """Say the same, and what the server has of the key now.
+
+        Raises:
+            InvalidTypeError: the key is no text.
 
         Cancellation:
             Safe.
@@ -87,33 +95,69 @@ class Explainer:
         asked = tuple([sentence async for sentence in self._on_server(key)])
         return Explanation(known.informer, known.key, known.sentences + asked)
 
-    async def _on_server(self, key: str) -> AsyncIterator[str]:
-        scope = self._informer.scope
-        try:
-            found = await look(self._reflector.list_watch.only(key))
-            yield f"The server is at {found.resource_version}, the cache at {self._position}."
-            if found.uid:
-                yield f"The server has it in this scope, at {found.version}."
-                return
-            resource = scope.resource
-            live = await self._informer.cluster.get(resource.api_version, resource.resource, key)
-        except NotFoundError:
-            yield "The server does not have it."
-        except InformerError as error:
-            yield f"The server would not tell: {error}."
+    def _sentences(self, key: str) -> Iterator[str]:
+        outside = self._outside(key)
+        if outside:
+            yield outside
+            return
+        found = self._indexer.get(key)
+        origin = None
+        if found is None:
+            yield from self._on_absence(key)
         else:
-            version = live.metadata.resource_version
-            yield f"The server has it at {version}, and it is outside of this scope."
+            version = found.metadata.resource_version
+            origin = origin_of(version, self._reflector.loads())
+            yield f"It is cached at {version}, brought by {origin}."
+            yield from self._on_problem(key, found)
+        yield from self._on_own_write(key, found)
+        yield from self._on_selection()
+        yield from self._on_state()
+        yield from _on_handlers(self._stories(key), is_cached=found is not None)
+        yield from self._on_journal(key, origin)
 
-    @property
-    def _position(self) -> str:
-        return self._reflector.position or "nothing yet"
+    def _outside(self, key: str) -> str:
+        followed, namespace = self._informer.scope.namespace, ObjectKey(key).namespace
+        if followed is None or namespace == followed:
+            return ""
+        where = f"in namespace {namespace}" if namespace else "in no namespace"
+        return f"It cannot be cached: it is {where}, and only namespace {followed} is followed."
 
-    def _on_scope(self, namespace: str) -> Iterator[str]:
+    def _on_absence(self, key: str) -> Iterator[str]:
+        informer, gone = self._informer, self._reflector.burial(key)
+        if gone and informer.scope.is_selective:
+            yield f"It is not cached: it was deleted, or stopped matching the selectors, at {gone}."
+        elif gone:
+            yield f"It is not cached: it was deleted at {gone}."
+        elif informer.has_synced:
+            yield "It is not cached, and no deletion of it is remembered."
+        else:
+            yield "It is not cached: nothing is, before the first load is complete."
+        name, keys = ObjectKey(key).name, self._indexer.keys()
+        alike = [one for one in keys if one == name or one.endswith(f"/{name}")]
+        if alike:
+            more = ", ..." if len(alike) > _NAMED else ""
+            yield f"Cached under that name: {', '.join(sorted(alike)[:_NAMED])}{more}."
+
+    def _on_problem(self, key: str, found: KubeObject[Any]) -> Iterator[str]:
+        if found.problem:
+            yield f"It cannot be read as asked: {found.problem}."
+            good = self._reflector.last_good(key)
+            if good is not None:
+                state = good.object.metadata.resource_version
+                yield f"Its last state that could be read is {state}; last_good() returns it."
+
+    def _on_own_write(self, key: str, found: KubeObject[Any] | None) -> Iterator[str]:
+        written = self._informer.lister.get(key, allow_unsynced=True)
+        if written is found:
+            return
+        if written is None:
+            yield "This process has deleted it: reads say so already, the watch does not yet."
+        else:
+            version = written.metadata.resource_version
+            yield f"This process has written {version}: reads show it, the watch does not yet."
+
+    def _on_selection(self) -> Iterator[str]:
         scope = self._informer.scope
-        if scope.namespace is not None and namespace != scope.namespace:
-            where = f"namespace {namespace}" if namespace else "no namespace"
-            yield f"It is in {where}, and only namespace {scope.namespace} is followed."
         for name, selector in (("label", scope.label_selector), ("field", scope.field_selector)):
             if not selector.is_empty:
                 yield f"Only objects that match the {name} selector {selector} are followed."
@@ -121,72 +165,107 @@ class Explainer:
             yield "A transform of the program changes objects before they are cached."
 
     def _on_state(self) -> Iterator[str]:
-        if not self._informer.has_synced:
-            yield f"The cache has never held everything: {self._informer.staleness}."
-        elif self._informer.staleness:
-            yield f"The cache may be behind the server: {self._informer.staleness}."
+        informer, position = self._informer, self._reflector.position or "nothing"
+        if informer.crash is not None:
+            yield f"The informer has crashed, and its cache stays at {position}: {informer.crash}"
+        elif informer.state is ReflectorState.NEW:
+            yield "The informer has not been started."
+        elif informer.state is ReflectorState.STOPPED:
+            yield f"The informer is closed: its cache stays at {position}."
+        elif not informer.has_synced:
+            yield f"The cache has never held everything: {informer.staleness}."
+        elif informer.staleness:
+            yield f"The cache is at {position} and may be behind: {informer.staleness}."
         else:
-            yield f"The cache is followed; every change up to {self._reflector.position} is in it."
+            age = informer.age_seconds()
+            proven = "" if age is None else f", last proven {age:.0f} s ago"
+            yield f"The cache follows the server: it has every change up to {position}{proven}."
+        if self._reflector.status().breaks_order:
+            yield "The server breaks the order of resource versions: changes may be late."
 
-    def _on_object(self, key: str) -> Iterator[str]:
-        found = self._indexer.get(key)
+    def _on_journal(self, key: str, origin: Origin | None) -> Iterator[str]:
+        """Tell what happened about the key, before the load that brought it, and in trouble."""
+        entries = self._informer.journal.entries()
+        told = {entry for entry in entries if key in entry.what.split()}
+        if origin is not None and origin.is_relist:
+            before = [one for one in entries if -_AROUND_SECONDS < one.at - origin.at <= 0]
+            told.update(before[-_LATEST:])
+        if self._informer.staleness:
+            told.update(entries[-_LATEST:])
+        yield from (f"At {_told(entry)}." for entry in entries if entry in told)
+
+    async def _on_server(self, key: str) -> AsyncIterator[str]:
+        scope = self._informer.scope
+        try:
+            if not self._outside(key):
+                fresh = await look(self._reflector.list_watch.only(key))
+                position = self._reflector.position or "nothing"
+                at = fresh.resource_version
+                yield f"The server is at {at} now, and the cache had reached {position}."
+                if fresh.uid:
+                    yield self._on_fresh(key, fresh)
+                    return
+            resource = scope.resource
+            live = await self._informer.cluster.get(resource.api_version, resource.resource, key)
+        except NotFoundError:
+            still = ", and the watch has not brought that yet" if key in self._indexer else ""
+            yield f"The server does not have it{still}."
+        except InformerError as error:
+            yield f"The server would not tell: {error}."
+        else:
+            version = live.metadata.resource_version
+            yield f"The server has it at {version}, and it is not followed: {self._why_not(live)}."
+
+    def _on_fresh(self, key: str, fresh: Fresh) -> str:
+        """Compare what the server has with what is cached by now."""
+        found, version = self._indexer.get(key), fresh.version
         if found is None:
-            yield from self._on_absence(key)
-        else:
-            version = found.metadata.resource_version
-            way = _way_of(version, self._reflector.loads())
-            yield f"It is cached at {version}, which came {way}."
-            if found.problem:
-                yield f"It cannot be read as asked: {found.problem}."
-            good = self._reflector.last_good(key)
-            if good is not None:
-                state = good.object.metadata.resource_version
-                yield f"Its last state that could be read is {state}; last_good() returns it."
-        written = self._informer.lister.get(key, allow_unsynced=True)
-        if written is not None and written is not found:
-            version = written.metadata.resource_version
-            yield f"This process wrote {version}, which is read already and not heard of yet."
+            return f"The server has it at {version}, and the cache has not heard of it yet."
+        if found.metadata.uid != fresh.uid:
+            return f"The server has another object of that name, at {version}."
+        cached = found.metadata.resource_version
+        if cached == version:
+            return f"The server has it at {version}, as the cache has."
+        return f"The server has it at {version}, and the cache at {cached}: it is behind."
 
-    def _on_absence(self, key: str) -> Iterator[str]:
-        gone = self._reflector.burial(key)
-        if gone:
-            yield f"It is not cached: it was deleted, or left the selection, at {gone}."
-        elif self._informer.has_synced:
-            yield "It is not cached, and no deletion is remembered: it never was in the scope."
-        else:
-            yield "It is not cached."
+    def _why_not(self, live: KubeObject[Any]) -> str:
+        scope, key = self._informer.scope, str(live.key)
+        if self._outside(key):
+            return f"only namespace {scope.namespace} is"
+        if not scope.label_selector.matches(live.metadata.labels):
+            return f"its labels do not match {scope.label_selector}"
+        if not scope.field_selector.is_empty:
+            return f"its fields do not match {scope.field_selector}"
+        return "it came a moment ago"
 
 
-def _way_of(version: str, loads: Sequence[LoadRecord]) -> str:
-    if not resource_version_is_well_formed(version):
-        return "by a list or a watch"
-    for number, load in enumerate(loads):
-        # Behind the position of then and not ahead of the list: the list brought it.
-        newer = not load.before or older(load.before, version)
-        if newer and load.position and not older(load.position, version):
-            why = f" ({load.reason})" if load.reason and number else ""
-            kind = "with the first load" if not load.before else "by a relist"
-            return f"{kind}, a {load.mode} at {_clock(load.at)}{why}"
-    return "by the watch"
-
-
-def _on_handlers(stories: Sequence[HandlerStory]) -> Iterator[str]:
+def _on_handlers(stories: Sequence[HandlerStory], *, is_cached: bool) -> Iterator[str]:
     for story in stories:
-        parts = [f"Handler {story.name}"]
-        if story.is_in_flight:
-            parts.append(f"is busy with it, for {story.in_flight_seconds:.3f} s")
-        elif story.waits:
-            parts.append(f"has not heard of its latest state: it waits behind {story.ahead} others")
-        elif not story.has_synced:
-            parts.append("has not heard of everything that existed at first")
-        else:
-            parts.append("has heard of its latest state")
-        sentence = " ".join(parts)
         extras = [*story.notes]
         if story.coalesced:
             extras.insert(0, f"{story.coalesced} of its events were merged into others")
-        yield f"{sentence}{'; ' if extras else ''}{'; '.join(extras)}."
+        if story.is_in_flight:
+            what = f"is in a call for it, since {_duration(story.in_flight_seconds)}"
+        elif story.waits:
+            what = f"has not heard of its latest state: {_waiting(story.ahead)} in its mailbox"
+        elif not story.has_synced:
+            what = "has not heard of everything yet that existed at its start"
+        elif is_cached:
+            what = "has heard of its latest state"
+        elif extras:
+            what = "has nothing left to hear of it"
+        else:
+            continue  # nothing is there, and nothing was: not worth a line
+        yield f"Handler {story.name} {'; '.join((what, *extras))}."
 
 
-def _clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.gmtime(at)) + " UTC"
+def _told(entry: JournalEntry) -> str:
+    return f"{utc(entry.at)}: {entry.what}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def _waiting(number: int) -> str:
+    return "1 event waits" if number == 1 else f"{number} events wait"

@@ -115,7 +115,7 @@ class Follower(Generic[V]):
         elif kind == BOOKMARK:
             self._bookmark(body, first, last)
         elif kind == ERROR:
-            raise read_error(body, first, last, request="watch")
+            raise read_error(body, first, last, request=f"watch {self._codec.resource}")
         else:
             what = f"an event of the unknown type {kind[:40]!r}"
             raise self._unreadable(ProtocolError("watch", what), line)

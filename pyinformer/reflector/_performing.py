@@ -139,6 +139,7 @@ class Performing(Generic[V]):
         self._admission = admission or Admission()
         self._liveness = Liveness()
         self._noted = ReflectorState.NEW
+        self._noted_reason = ""
         self._is_cut_off = False
         self._is_in_line = False
         self._interruptible: anyio.CancelScope | None = None
@@ -197,7 +198,9 @@ class Performing(Generic[V]):
         machine = self._machine
         if machine.state is not self._noted:
             self._noted = machine.state
-            why = f": {machine.reason}" if machine.reason else ""
+            is_news = machine.reason and machine.reason != self._noted_reason
+            why = f": {machine.reason}" if is_news else ""
+            self._noted_reason = machine.reason
             self.journal.note(f"{machine.state.value} at {self._guard.position or 'nothing'}{why}")
         if self._on_change is not None:
             self._on_change()

@@ -158,7 +158,7 @@ class Snapshot(Generic[V]):
             if bookmark.ends_initial_events:
                 self.resource_version = bookmark.resource_version
         elif kind == ERROR:
-            raise read_error(body, first, last, request="watch-list")
+            raise read_error(body, first, last, request=f"watch-list {self._codec.resource}")
         else:
             raise ProtocolError("watch-list", f"an event of the unknown type {kind[:40]!r}")
 

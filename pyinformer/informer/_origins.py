@@ -1,0 +1,79 @@
+"""Which load or watch brought an object of some version into a cache.
+
+What enters is a version and the loads that are remembered; what leaves is how it came, for people.
+A load brought what is newer than the position before it and not newer than its own; a load that
+went back, after a restore of the server, brought everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct
+
+from pyinformer.apimachinery import older, resource_version_is_well_formed
+
+if TYPE_CHECKING:
+    from pyinformer.reflector import LoadRecord
+
+
+@final
+class Origin(Struct, frozen=True):
+    """How an object came."""
+
+    what: str
+    at: float = 0.0
+    """When, in seconds since 1970; 0 if that is not known."""
+    is_relist: bool = False
+
+    def __str__(self) -> str:
+        return self.what
+
+
+_UNKNOWN: Final = Origin("a list or a watch")
+_WATCH: Final = Origin("the watch")
+
+
+def origin_of(version: str, loads: Sequence[LoadRecord]) -> Origin:
+    """Return how an object of this version came.
+
+    Args:
+        version: the object's resource version.
+        loads: what is remembered, the oldest first.
+    """
+    known = _since_the_last_reset(loads)
+    versions = (version, *(load.position for load in known))
+    if not known or not all(map(resource_version_is_well_formed, versions)):
+        return _UNKNOWN
+    for number, load in enumerate(known):
+        is_all = not load.before or (number == 0 and _went_back(load))
+        if (is_all or older(load.before, version)) and not older(load.position, version):
+            return _of(load)
+        if number == 0 and not is_all and not older(load.before, version):
+            return _UNKNOWN  # before anything that is remembered
+    return _WATCH
+
+
+def _since_the_last_reset(loads: Sequence[LoadRecord]) -> Sequence[LoadRecord]:
+    resets = [number for number, load in enumerate(loads) if _went_back(load)]
+    return loads[resets[-1] :] if resets else loads
+
+
+def _went_back(load: LoadRecord) -> bool:
+    both = (load.before, load.position)
+    return all(map(resource_version_is_well_formed, both)) and older(load.position, load.before)
+
+
+def _of(load: LoadRecord) -> Origin:
+    if not load.before:
+        return Origin(f"the first load, a {load.mode} at {utc(load.at)}", load.at)
+    why = f" ({load.reason})" if load.reason else ""
+    what = f"a relist, a {load.mode} at {utc(load.at)}{why}"
+    return Origin(what, load.at, is_relist=True)
+
+
+def utc(at: float) -> str:
+    """Return an instant as people write it, such as `2026-07-01 10:03:11 UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

@@ -1,0 +1,511 @@
+"""Why a cache shows what it shows: each cause has its sentence, and no sentence shows an object.
+
+What enters are a server's objects and troubles; what leaves are sentences, read word by word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer import Event, InvalidTypeError, SharedInformer, View
+from pyinformer.informer._origins import origin_of
+from pyinformer.reflector import LoadRecord
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from pyinformer import Explanation
+    from pyinformer.apimachinery import JSONObject
+
+HIDDEN = "aHVudGVyMg=="
+
+
+class Spec(View):
+    """Wants a number where some pods have text."""
+
+    priority: int | None = None
+
+
+class Numbered(View):
+    """A pod's priority."""
+
+    spec: Spec | None = None
+
+
+@pytest.fixture
+def apiserver() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        made.create(pod("a"))
+        yield made
+
+
+@asynccontextmanager
+async def following(
+    server: APIServer, plural: str = "pods", **arguments: Any
+) -> AsyncIterator[SharedInformer[Any]]:
+    """Run an informer, synced and watching."""
+    async with cluster_of(server) as cluster:
+        informer: SharedInformer[Any] = SharedInformer(
+            cluster, "v1", plural, options=HURRIED, **arguments
+        )
+        async with informer:
+            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await until(lambda: informer.state == "watching")
+            yield informer
+
+
+def version_of(server: APIServer, name: str = "a") -> str:
+    """Return the version at which the server has a pod."""
+    return str(server.get("v1", "pods", name)["metadata"]["resourceVersion"])
+
+
+def patched(server: APIServer, name: str = "a", **labels: str) -> str:
+    """Change a pod's labels; return its new version."""
+    server.patch("v1", "pods", name, {"metadata": {"labels": labels}})
+    return version_of(server, name)
+
+
+async def until_cached(informer: SharedInformer[Any], version: str, key: str = "default/a") -> None:
+    """Wait until the cache has a version."""
+
+    def has_it() -> bool:
+        found = informer.lister.get(key)
+        return found is not None and found.metadata.resource_version == version
+
+    await until(has_it)
+
+
+def has(explanation: Explanation, pattern: str) -> bool:
+    """Tell whether one sentence is this one, as a whole."""
+    return any(re.fullmatch(pattern, sentence) for sentence in explanation.sentences)
+
+
+async def test_what_the_first_load_brought_and_what_the_watch_did(apiserver: APIServer) -> None:
+    first = version_of(apiserver)
+    async with following(apiserver) as informer:
+        informer.add_event_handler(notes := Notes(), name="audit")
+        await notes.until_heard("add default/a")
+        at_first = informer.explain("default/a")
+        second = patched(apiserver, x="y")
+        await notes.until_heard("update default/a")
+        later = informer.explain("default/a")
+
+    load = r"a watch-list at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+    assert at_first.sentences[0].startswith(f"It is cached at {first}, brought by the first load")
+    assert has(at_first, rf"It is cached at {first}, brought by the first load, {load}\.")
+    assert later.sentences[0] == f"It is cached at {second}, brought by the watch."
+    assert has(
+        later,
+        rf"The cache follows the server: it has every change up to {second}, last proven 0 s ago\.",
+    )
+    assert later.sentences[-1] == "Handler audit has heard of its latest state."
+    assert str(later).startswith("default/a in the cache of pods.v1:\nIt is cached at")
+
+
+async def test_outside_of_the_namespace_is_all_there_is_to_say(apiserver: APIServer) -> None:
+    async with following(apiserver, namespaces="default") as informer:
+        elsewhere = informer.explain("kube-system/a")
+        nowhere = informer.explain("a")
+
+    only = "and only namespace default is followed."
+    assert elsewhere.sentences == (f"It cannot be cached: it is in namespace kube-system, {only}",)
+    assert nowhere.sentences == (f"It cannot be cached: it is in no namespace, {only}",)
+
+
+async def test_a_name_without_its_namespace_is_told_what_is_cached(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        explanation = informer.explain("a")
+
+    assert "Cached under that name: default/a." in explanation.sentences
+
+
+async def test_selectors_and_transforms_are_named(apiserver: APIServer) -> None:
+    def shrink(obj: JSONObject) -> JSONObject:
+        return obj
+
+    async with following(
+        apiserver, label_selector="app=web", field_selector="spec.nodeName=n1", transform=shrink
+    ) as informer:
+        explanation = informer.explain("default/a")
+        live = await informer.explain_live("default/a")
+
+    assert explanation.sentences[0] == "It is not cached, and no deletion of it is remembered."
+    assert has(explanation, "Only objects that match the label selector app=web are followed.")
+    assert has(explanation, r"Only objects that match the field selector spec\.nodeName=n1 are .*")
+    assert has(explanation, "A transform of the program changes objects before they are cached.")
+    assert live.sentences[-1].endswith("not followed: its labels do not match app=web.")
+
+
+async def test_what_left_the_selection_says_so(apiserver: APIServer) -> None:
+    apiserver.create(pod("b", app="web"))
+    async with following(apiserver, label_selector="app=web") as informer:
+        gone = patched(apiserver, "b", app="db")
+        await until(lambda: informer.lister.get("default/b") is None)
+        explanation = informer.explain("default/b")
+
+    reason = f"it was deleted, or stopped matching the selectors, at {gone}."
+    assert explanation.sentences[0] == f"It is not cached: {reason}"
+
+
+async def test_a_field_selector_that_does_not_match_is_found_live(apiserver: APIServer) -> None:
+    async with following(apiserver, field_selector="spec.nodeName=n1") as informer:
+        live = await informer.explain_live("default/a")
+
+    assert live.sentences[-1] == (
+        f"The server has it at {version_of(apiserver)}, and it is not followed:"
+        " its fields do not match spec.nodeName=n1."
+    )
+
+
+async def test_live_another_namespace_is_looked_at_too(apiserver: APIServer) -> None:
+    version = str(apiserver.create(pod("b", namespace="other"))["metadata"]["resourceVersion"])
+    async with following(apiserver, namespaces="default") as informer:
+        live = await informer.explain_live("other/b")
+
+    reason = "and it is not followed: only namespace default is."
+    assert live.sentences[-1] == f"The server has it at {version}, {reason}"
+
+
+async def test_before_the_start_nothing_is_known(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        informer: SharedInformer[None] = SharedInformer(cluster, "v1", "pods")
+        explanation = informer.explain("default/a")
+
+    assert explanation.sentences == (
+        "It is not cached: nothing is, before the first load is complete.",
+        "The informer has not been started.",
+    )
+
+
+async def test_what_is_forbidden_says_whose_right_is_missing(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(resource="pods", status=403, times=None, message="u may not list"))
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", options=HURRIED) as informer,
+    ):
+        await until(lambda: informer.state == "forbidden")
+        explanation = informer.explain("default/a")
+        live = await informer.explain_live("default/a")
+
+    refusal = r"list pods\.v1: 403 Forbidden: u may not list"
+    assert has(
+        explanation, rf"The cache has never held everything: forbidden, never synced: {refusal}\."
+    )
+    assert has(live, rf"The server would not tell: {refusal}\.")
+
+
+async def test_what_is_not_served_says_so_and_keeps_the_cache(apiserver: APIServer) -> None:
+    apiserver.register("acme.io/v1", "Bucket", "buckets")
+    apiserver.create(
+        {
+            "apiVersion": "acme.io/v1",
+            "kind": "Bucket",
+            "metadata": {"name": "b", "namespace": "default"},
+        }
+    )
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "acme.io/v1", "buckets", options=HURRIED) as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        apiserver.unregister("acme.io/v1", "buckets")
+        apiserver.drop_connections()
+        await until(lambda: informer.state == "absent")
+        explanation = informer.explain("default/b")
+
+    assert explanation.sentences[0].startswith("It is cached at ")
+    assert has(explanation, r"The cache is at \d+ and may be behind: absent, last proven .* 404 .*")
+
+
+async def test_a_cut_off_cache_says_how_far_it_is_and_what_happened(apiserver: APIServer) -> None:
+    """The lag, and the lines of the journal that led to it."""
+    async with following(apiserver) as informer:
+        apiserver.faults.add(
+            Fault(resource="pods", verb="watch", status=500, times=None, message="no etcd")
+        )
+        apiserver.drop_connections()
+        await until(lambda: "no etcd" in informer.staleness)
+        newest = patched(apiserver, x="y")
+        live = await informer.explain_live("default/a")
+        position = informer.status().position
+
+    assert has(
+        live, rf"The cache is at {position} and may be behind: .*500 InternalError: no etcd\."
+    )
+    assert has(live, rf"The server is at \d+ now, and the cache had reached {position}\.")
+    assert live.sentences[-1] == (
+        f"The server has it at {newest}, and the cache at {position}: it is behind."
+    )
+    assert has(live, r"At 20.* UTC: waiting at \d+: .*\.")
+
+
+async def test_live_the_server_may_have_what_the_cache_has(apiserver: APIServer) -> None:
+    version = version_of(apiserver)
+    async with following(apiserver) as informer:
+        same = await informer.explain_live("default/a")
+        none = await informer.explain_live("default/b")
+
+    assert same.sentences[-1] == f"The server has it at {version}, as the cache has."
+    assert none.sentences[-1] == "The server does not have it."
+
+
+async def test_live_a_server_that_is_away_is_no_error(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        live = await informer.explain_live("default/a")
+        apiserver.accept_again()
+
+    assert live.sentences[-1].startswith("The server would not tell: ")
+
+
+async def test_an_object_that_cannot_be_read_names_the_path_and_the_last_good_state(
+    apiserver: APIServer,
+) -> None:
+    good = version_of(apiserver)
+    async with following(apiserver, projection=Numbered) as informer:
+        apiserver.patch("v1", "pods", "a", {"spec": {"priority": HIDDEN}})
+        bad = version_of(apiserver)
+        await until_cached(informer, bad)
+        explanation = informer.explain("default/a")
+
+    assert explanation.sentences[0] == f"It is cached at {bad}, brought by the watch."
+    assert has(explanation, r"It cannot be read as asked: .*int.*str.*priority.*\.")
+    assert f"Its last state that could be read is {good}; last_good() returns it." in (
+        explanation.sentences
+    )
+    assert HIDDEN not in str(explanation)
+
+
+async def test_a_relist_is_named_with_its_reason_and_its_time(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        version = patched(apiserver, x="y")
+        apiserver.create(pod("b"))
+        apiserver.compact()
+        apiserver.accept_again()
+        await until_cached(informer, version)
+        explanation = informer.explain("default/a")
+
+    assert has(
+        explanation,
+        rf"It is cached at {version}, brought by a relist, a .*list at 20.* UTC"
+        r" \(.*410.*\)\.",
+    )
+    assert has(explanation, r"At 20.* UTC: waiting at \d+: .*410.*\.")
+
+
+async def test_a_deletion_is_remembered(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        informer.add_event_handler(notes := Notes(), name="audit")
+        apiserver.delete("v1", "pods", "a")
+        await notes.until_heard("delete default/a")
+        position = informer.status().position
+        explanation = informer.explain("default/a")
+
+    assert explanation.sentences[0] == f"It is not cached: it was deleted at {position}."
+    assert not has(explanation, "Handler .*")
+
+
+async def test_a_handler_is_in_flight_then_behind_then_slow(apiserver: APIServer) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def slow(event: Event[Any]) -> None:
+        if event.key == "default/a" and not entered.is_set():
+            entered.set()
+            await leave.wait()
+
+    async with following(apiserver) as informer:
+        informer.add_event_handler(slow, name="audit", mailbox_size=1)
+        await asyncio.wait_for(entered.wait(), 10)
+        busy = informer.explain("default/a")
+        apiserver.create(pod("b"))
+        versions = [patched(apiserver, "b", n=str(number)) for number in range(3)]
+        await until_cached(informer, versions[-1], "default/b")
+        behind = informer.explain("default/b")
+        await until(lambda: informer.status().handlers[0].in_flight_seconds > 0.02)
+        leave.set()
+        await until(lambda: not informer.status().handlers[0].depth)
+        await until(lambda: informer.status().handlers[0].in_flight_key is None)
+        after = informer.explain("default/a")
+        told = informer.explain("default/b")
+
+    first = version_of(apiserver)
+    assert has(busy, r"Handler audit is in a call for it, since \d+ ms\.")
+    assert has(
+        behind,
+        r"Handler audit has not heard of its latest state: \d events? waits? in its mailbox;"
+        r" \d of its events were merged into others\.",
+    )
+    assert has(
+        after,
+        rf"Handler audit has heard of its latest state; a call for {first} took \d+ ms\.",
+    )
+    assert has(
+        told, r"Handler audit has heard of its latest state; \d of its events were merged .*"
+    )
+
+
+async def test_a_handler_that_failed_is_named_without_what_it_said(apiserver: APIServer) -> None:
+    def failing(event: Event[Any]) -> None:
+        raise ValueError(HIDDEN)
+
+    version = version_of(apiserver)
+    async with following(apiserver) as informer:
+        informer.add_event_handler(failing, name="audit")
+        await until(lambda: informer.status().handlers[0].failed)
+        explanation = informer.explain("default/a")
+
+    failure = rf"a call for {version} failed: ValueError .*test_explain\.py.*"
+    assert has(explanation, rf"Handler audit has heard of its latest state; {failure}\.")
+    assert HIDDEN not in str(explanation)
+
+
+async def test_own_writes_that_the_watch_has_not_brought_are_told(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        apiserver.faults.add(Fault(resource="pods", verb="watch", hang=True, times=None))
+        apiserver.end_watches()
+        await until(lambda: apiserver.faults.held)
+        made = await informer.cluster.create(pod("b"))
+        await informer.cluster.delete("v1", "pods", "default/a", grace_period_seconds=0)
+        created, deleted = informer.explain("default/b"), informer.explain("default/a")
+        apiserver.faults.clear()
+        apiserver.faults.release()
+
+    version = made.metadata.resource_version
+    assert has(
+        created, rf"This process has written {version}: reads show it, the watch does not yet\."
+    )
+    assert has(
+        deleted, r"This process has deleted it: reads say so already, the watch does not yet\."
+    )
+
+
+async def test_a_closed_informer_says_so(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        pass
+
+    position = informer.status().position
+    assert has(
+        informer.explain("default/a"), rf"The informer is closed: its cache stays at {position}\."
+    )
+
+
+async def test_no_sentence_shows_a_secret_or_what_was_applied_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Not in the cache, not in the server's words, not in a handler's."""
+    body: JSONObject = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "s",
+            "namespace": "default",
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN},
+        },
+        "data": {"key": HIDDEN},
+    }
+
+    def failing(event: Event[Any]) -> None:
+        raise ValueError(str(event))
+
+    with APIServer() as server:
+        server.create(body)
+        async with following(server, "secrets", transform=lambda obj: obj) as informer:
+            informer.add_event_handler(failing, name="audit")
+            await until(lambda: informer.status().handlers[0].failed)
+            quoting = f'cannot convert {{"data": {{"key": "{HIDDEN}"}}}} of {HIDDEN}'
+            frame = {"type": "ERROR", "object": {"code": 500, "message": quoting}}
+            server.faults.add(
+                Fault(
+                    resource="secrets", verb="watch", frames=(json.dumps(frame).encode() + b"\n",)
+                ),
+                Fault(resource="secrets", status=500, times=None, message=quoting),
+            )
+            server.drop_connections()
+            await until(lambda: server.faults.struck > 1)
+            await until(lambda: "500" in informer.staleness)
+            explanation = await informer.explain_live("default/s")
+            status = informer.status()
+            journal = informer.journal.entries()
+
+    assert has(explanation, r"The server would not tell: list secrets\.v1: 500 .*\(redacted\)\.")
+    assert HIDDEN not in f"{explanation} {explanation!r} {status!r} {journal!r} {caplog.text}"
+
+
+async def test_it_is_told_from_any_thread_while_everything_changes(apiserver: APIServer) -> None:
+    """Nothing that the loop changes is iterated or changed by who asks."""
+    told: list[Explanation] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    async with following(apiserver) as informer:
+        informer.add_event_handler(Notes(), name="audit", mailbox_size=2)
+
+        def ask() -> None:
+            try:
+                while not done.is_set():
+                    told.append(informer.explain("default/a"))
+            except BaseException as error:
+                errors.append(error)
+
+        asking = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in asking:
+            thread.start()
+        for number in range(100):
+            await asyncio.to_thread(apiserver.create, pod(f"p{number}"))
+            await asyncio.to_thread(apiserver.delete, "v1", "pods", f"p{number}")
+            last = await asyncio.to_thread(patched, apiserver, n=str(number))
+        await until_cached(informer, last)
+        done.set()
+        await until(lambda: not any(thread.is_alive() for thread in asking))
+
+    assert errors == []
+    assert told
+
+
+async def test_a_key_that_is_no_text_is_refused(apiserver: APIServer) -> None:
+    async with following(apiserver) as informer:
+        with pytest.raises(InvalidTypeError, match="'namespace/name'"):
+            informer.explain(7)  # type: ignore[arg-type] # on purpose
+        with pytest.raises(InvalidTypeError, match="'namespace/name'"):
+            await informer.explain_live(None)  # type: ignore[arg-type] # on purpose
+
+
+FIRST = LoadRecord(0.0, "watch-list", "", "", "100")
+SECOND = LoadRecord(60.0, "paged list", "410", "120", "200")
+RESET = LoadRecord(90.0, "paged list", "another history", "900", "150")
+
+
+@pytest.mark.parametrize(
+    ("version", "loads", "words"),
+    [
+        pytest.param("90", (FIRST,), "the first load", id="first"),
+        pytest.param("110", (FIRST,), "the watch", id="watch"),
+        pytest.param("110", (FIRST, SECOND), "the watch", id="between"),
+        pytest.param("150", (FIRST, SECOND), "a relist", id="relist"),
+        pytest.param("90", (FIRST, SECOND), "the first load", id="first-of-two"),
+        pytest.param("90", (SECOND,), "a list or a watch", id="forgotten"),
+        pytest.param("90", (FIRST, RESET), "a relist", id="after-a-reset"),
+        pytest.param("160", (FIRST, RESET), "the watch", id="watch-after-a-reset"),
+        pytest.param("abc", (FIRST,), "a list or a watch", id="opaque"),
+        pytest.param("9", (), "a list or a watch", id="nothing-known"),
+        pytest.param(
+            "9", (LoadRecord(0.0, "paged list", "", "", "x"),), "a list or a watch", id="no-order"
+        ),
+    ],
+)
+def test_what_brought_a_version(version: str, loads: tuple[LoadRecord, ...], words: str) -> None:
+    assert str(origin_of(version, loads)).startswith(words)
