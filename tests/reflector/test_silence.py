@@ -105,7 +105,7 @@ async def test_a_future_position_is_healed_though_the_watch_is_accepted(server: 
 
 
 async def test_after_a_long_time_without_contact_everything_is_listed(server: APIServer) -> None:
-    patient = options(relist_after_outage_seconds=0.05)
+    patient = options(relist_after_outage_seconds=0.001)
     async with reflecting(server, with_options=patient) as running:
         await running.until_watching()
         server.stop_accepting()
