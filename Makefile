@@ -34,11 +34,11 @@ BENCH_ARGS ?=
 
 MINUTES ?= 60
 
-.PHONY: help demo test test-real soak lint check-tests coverage format bench constraints clean
+.PHONY: help demo test test-real soak lint check-tests coverage format bench bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
-	  awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	  awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 demo: $(READY_TO_RUN)  ## watch informers follow a small living cluster for about 20 s
 	@$(BIN)/pyinformer demo
@@ -91,6 +91,9 @@ format: $(READY_TO_TEST)  ## let ruff rewrite what it can
 
 bench: $(READY_TO_TEST)  ## figures beside kubernetes_asyncio and the bare loop (BENCH_ARGS="--help")
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+bench-compare: $(READY_TO_TEST)  ## CPU per update beside that of an earlier commit: REF=v0.1.0
+	@$(BIN)/python -m benchmarks --against $(or $(REF),HEAD) $(BENCH_ARGS)
 
 constraints:  ## write constraints.txt anew from the newest versions that pyproject.toml allows
 	rm -rf build/constraints && mkdir -p build

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks._against import PEERS as OWN_PEERS
+from benchmarks._against import ROOT, NoSuchTreeError, against_specs, measure_both, names, trees
 from benchmarks._controllers import (
     CONTROLLER_RUNTIME,
     ControllerWorkload,
@@ -42,6 +44,8 @@ _SYNC_PEERS = ("bare", "pyinformer", "pyinformer-raw")
 _READ_PEERS = ("pyinformer-reads",)
 _AUDIT_PEERS = ("pyinformer-audit",)
 _READ_OBJECTS = 500
+_ROUNDS = 5
+_ROUNDS_AGAINST = 15  # a few percent are looked for, and a neighbour's noise is more than that
 _SMOKE_OBJECTS = 40
 _SMOKE_UPDATES = 120
 
@@ -60,8 +64,14 @@ class Plan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; return the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     sections = [_run(plan, seed=options.seed) for plan in _plans(options)]
+    if options.smoke or options.against is not None:
+        try:
+            sections.append(_run_against(options))
+        except NoSuchTreeError as error:
+            parser.error(f"--against {options.against}: {error}")
     if options.smoke or options.queue is not None:
         sections.append(_run_queue(options))
     if options.smoke or options.controllers is not None:
@@ -81,11 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _plans(options: argparse.Namespace) -> list[Plan]:
-    rounds = 1 if options.smoke else options.rounds
+    rounds = _rounds(options)
     objects = _SMOKE_OBJECTS if options.smoke else options.objects
     chosen = options.peers or (*_UPDATE_PEERS, *_SYNC_PEERS, *_READ_PEERS)
     plans: list[Plan] = []
-    if (options.queue or options.controllers) and not options.smoke:
+    if (options.queue or options.controllers or options.against) and not options.smoke:
         return plans
     if options.smoke or options.sync is None:
         plans.append(
@@ -132,6 +142,10 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
     return [plan for plan in plans if plan.peers]
 
 
+def _rounds(options: argparse.Namespace, default: int = _ROUNDS) -> int:
+    return 1 if options.smoke else options.rounds or default
+
+
 def _without_reads(peers: Sequence[str]) -> list[str]:
     return [peer for peer in peers if peer not in (*_READ_PEERS, *_AUDIT_PEERS)]
 
@@ -164,6 +178,33 @@ def _run(plan: Plan, *, seed: int) -> Section:
     return Section(plan.title, workload, make_rows(plan.specs(sizes), plan.peers, rounds), rounds)
 
 
+def _run_against(options: argparse.Namespace) -> Section:
+    client_cpu, server_cpu = pick_cpus()
+    peers = [peer for peer in options.peers or OWN_PEERS[:1] if peer in OWN_PEERS]
+    objects = _SMOKE_OBJECTS if options.smoke else options.objects
+    updates = _SMOKE_UPDATES if options.smoke else options.updates
+    rounds: list[dict[str, Measurement]] = []
+    with (
+        trees(options.against or str(ROOT)) as places,
+        running_server(
+            objects=objects, updates=updates, seed=options.seed, cpu=server_cpu
+        ) as server,
+    ):
+        for number in range(_rounds(options, _ROUNDS_AGAINST)):
+            print(f"Against an earlier self: round {number + 1}", file=sys.stderr)
+            found = measure_both(peers, server.workload, places, cpu=client_cpu, number=number)
+            rounds.append(found)
+    known: dict[str, float | int | str] = {
+        "objects": objects,
+        "updates": updates,
+        "rounds": len(rounds),
+        "compared": " and ".join(places),
+        "client and server CPU": f"{client_cpu}, {server_cpu}",
+    }
+    rows = make_rows(against_specs(peers, places), names(peers, places), rounds)
+    return Section("Against an earlier self", known, rows, rounds)
+
+
 def _run_queue(options: argparse.Namespace) -> Section:
     cpu, _ = pick_cpus()
     peers = [peer for peer in QUEUE_PEERS if not (options.smoke and peer == CLIENT_GO)]
@@ -172,7 +213,7 @@ def _run_queue(options: argparse.Namespace) -> Section:
         workload = QueueWorkload(_SMOKE_OBJECTS, _SMOKE_OBJECTS, _SMOKE_UPDATES, repeats=1)
     rounds: list[dict[str, Measurement]] = []
     with client_go_program(wanted=CLIENT_GO in peers) as program:
-        for number in range(1 if options.smoke else options.rounds):
+        for number in range(_rounds(options)):
             print(f"Work queue: round {number + 1}", file=sys.stderr)
             found = measure_round(_rotated(peers, number), workload, program, cpu=cpu)
             rounds.append({peer: found[peer] for peer in peers})
@@ -197,7 +238,7 @@ def _run_controllers(options: argparse.Namespace) -> list[Section]:
         workload = ControllerWorkload(*sizes, period_seconds=0.5, noops=_SMOKE_UPDATES, repeats=1)
     rounds: list[dict[str, Measurement]] = []
     with controller_runtime_program(wanted=CONTROLLER_RUNTIME in peers) as program:
-        for number in range(1 if options.smoke else options.rounds):
+        for number in range(_rounds(options)):
             print(f"Controllers: round {number + 1}", file=sys.stderr)
             order = _rotated(peers, number)
             found = measure_controllers(order, workload, program, cpu=cpu, server_cpu=server_cpu)
@@ -233,7 +274,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--objects", type=_positive, default=5_000, help="pods in the cluster")
     parser.add_argument("--updates", type=_positive, default=20_000, help="changes after the sync")
-    parser.add_argument("--rounds", type=_positive, default=5, help="interleaved repetitions")
+    parser.add_argument(
+        "--rounds",
+        type=_positive,
+        help=f"interleaved repetitions ({_ROUNDS}; against an earlier self {_ROUNDS_AGAINST})",
+    )
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other pods")
     parser.add_argument(
         "--sync", type=_positive, metavar="N", help="measure a sync of N pods instead (100000)"
@@ -253,6 +298,11 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const=10_000,
         help="measure controllers of N objects beside controller-runtime instead; needs Go (10000)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="REV",
+        help="measure updates beside an earlier self instead: a commit, or another checkout",
     )
     parser.add_argument(
         "--peers", nargs="+", choices=PEERS, metavar="PEER", help="only these, in this order"

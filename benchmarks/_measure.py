@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -100,14 +101,28 @@ def running_server(
             process.communicate()  # closes its standard input, which ends it
 
 
-def measure(peer: str, workload: Workload, *, cpu: int | None) -> Measurement:
-    """Run `peer` once, in a fresh process pinned to `cpu`."""
+def measure(
+    peer: str, workload: Workload, *, cpu: int | None, folder: Path | None = None
+) -> Measurement:
+    """Run `peer` once, in a fresh process pinned to `cpu`.
+
+    Args:
+        peer: its name.
+        workload: what the server holds.
+        cpu: where to run; None for anywhere.
+        folder: where the packages are imported from; None for here.
+    """
     command = [sys.executable, "-m", "benchmarks._measure", f"--peer={peer}"]
     command += ["--workload", msgspec.json.encode(workload).decode()]
     command += [] if cpu is None else [f"--cpu={cpu}"]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PEER_TIMEOUT_SECONDS, check=False
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_PEER_TIMEOUT_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return Measurement(peer=peer, error=f"not done after {_PEER_TIMEOUT_SECONDS:.0f} s")

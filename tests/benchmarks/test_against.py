@@ -1,0 +1,96 @@
+"""An earlier self is found where it is, and each process measures the tree that it is meant to.
+
+Enters: repositories and folders made for the test. Leaves: nothing.
+Invariant: nothing is measured here; the smoke does that.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchmarks._against import NOW, NoSuchTreeError, against_specs, named, names, trees
+from benchmarks._phases import Measurement
+from benchmarks._rows import make_rows
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Make a repository whose package was committed as 1 and was made 2 since then."""
+    root = tmp_path / "repository"
+    package = root / "pyinformer" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    (root / "benchmarks").mkdir()
+    package.write_text("VALUE = 1")
+    _git(root, "init", "--quiet")
+    _git(root, "add", ".")
+    identity = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
+    _git(root, *identity, "commit", "--quiet", "--message=first")
+    package.write_text("VALUE = 2")
+    return root
+
+
+def test_a_commit_is_compared_with_what_is_not_committed_yet(repository: Path) -> None:
+    with trees("HEAD", repository) as places:
+        contents = [(place / "pyinformer" / "__init__.py").read_text() for place in places.values()]
+    assert contents == ["VALUE = 2", "VALUE = 1"]
+    assert list(places) == [NOW, _git(repository, "rev-parse", "--short", "HEAD")]
+
+
+def test_another_checkout_is_compared_with(repository: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "pyinformer" / "__init__.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("VALUE = 3")
+    with trees(str(tmp_path / "other"), repository) as places:
+        assert list(places) == [NOW, "then"]
+        assert (places["then"] / "pyinformer" / "__init__.py").read_text() == "VALUE = 3"
+
+
+def test_nothing_of_the_trees_is_left_and_the_repository_is_as_it_was(repository: Path) -> None:
+    before = _git(repository, "status", "--porcelain")
+    with trees("HEAD", repository) as places:
+        pass
+    assert not any(place.exists() for place in places.values())
+    assert _git(repository, "status", "--porcelain") == before
+    assert _git(repository, "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize("against", ["no-such-commit", "--help", ""])
+def test_what_is_neither_a_commit_nor_a_checkout_is_refused(
+    repository: Path, against: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository.parent)
+    with pytest.raises(NoSuchTreeError), trees(against, repository):
+        pass
+
+
+def test_a_tree_whose_package_is_not_the_one_imported_is_refused(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    refused = pytest.raises(NoSuchTreeError, match="another package is imported")
+    with refused, trees("HEAD", repository):
+        pass
+
+
+def test_each_row_has_its_ratio_of_now_to_then() -> None:
+    places = {NOW: Path(), "1234567": Path()}
+    then, now = (
+        Measurement("pyinformer", updates=1, update_cpu_seconds=seconds) for seconds in (2.0, 3.0)
+    )
+    found = {named("pyinformer", NOW): now, named("pyinformer", "1234567"): then}
+    specs = against_specs(["pyinformer"], places)
+    rows = make_rows(specs, names(["pyinformer"], places), [found])
+    ratios = {row.measures: row for row in rows if row.unit == "x"}
+    assert ratios["CPU per update, ratio"].median == 1.5
+    assert ratios["CPU per update, ratio"].target == "<= 1.05"
+    assert len(ratios) == len(specs)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
