@@ -1,8 +1,9 @@
 """An adversary on the wire between a server and a reflector's deciders, without any waiting.
 
-The adversary decides what of the server's history arrives and when. The client is the guard, the follower and the snapshot, driven
-as the reflector drives them, with a proof of the server's history after each unclean end. A script
-of actions, each with one number, says what happens, so that any run can be repeated and shrunk.
+The adversary decides what of the server's history arrives and when. The client is the guard, the
+follower and the snapshot, driven as the reflector drives them, with a proof of the server's history
+after each unclean end. A script of actions, each with one number, says what happens, so that any
+run can be repeated and shrunk.
 """
 
 from __future__ import annotations
