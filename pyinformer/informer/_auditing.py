@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
     ExponentialBackoff,
     InformerError,
     ResourceExpiredError,
+    ResourceVersionTooLargeError,
 )
 from pyinformer.audit import AuditReport, Comparison, Difference
 from pyinformer.informer._identities import Identities
@@ -67,6 +68,10 @@ class Audited(Protocol):
 
     def demand_load(self, reason: str) -> None:
         """List everything again as soon as possible."""
+        ...
+
+    def demand_proof(self, reason: str) -> None:
+        """Ask as soon as possible whether the server's history is the one that was followed."""
         ...
 
 
@@ -209,6 +214,9 @@ class Auditor:
         except ResourceExpiredError as error:
             return self._repaired(self._inconclusive(cause, str(error), position), "expired")
         except InformerError as error:
+            if isinstance(error, ResourceVersionTooLargeError):
+                # The server is behind what the cache has seen: it lags, or its history is another.
+                self._reflector.demand_proof(f"an audit was told: {error}")
             return self._inconclusive(cause, str(error), position)
         if comparison.found_any:
             await self._settle(comparison, position)

@@ -275,6 +275,29 @@ async def test_a_server_without_such_an_answer_makes_no_verdict_and_no_list(
         assert followed.informer.has_synced
 
 
+async def test_an_audit_that_is_told_of_a_position_in_the_future_asks_for_a_proof(
+    apiserver: APIServer,
+) -> None:
+    """The watch that was resumed at such a position is silent: the audit is the first to know."""
+    fill(apiserver)
+    async with following(apiserver) as followed:
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "code": 504,
+            "reason": "Timeout",
+            "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "too large"}]},
+        }
+        body = json.dumps(status).encode()
+        apiserver.faults.add(Fault(match=is_audit, status=504, body=body))
+        loads = followed.loads
+        report = await followed.informer.audit(timeout_seconds=10)
+
+        assert (report.verdict, report.repair) == ("inconclusive", "none")
+        await until(lambda: followed.informer.cluster.lineage.status().proofs == 1)
+        assert followed.loads == loads
+
+
 async def test_differences_that_no_list_cures_are_told_and_not_repaired_again(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
