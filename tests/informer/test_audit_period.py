@@ -1,0 +1,78 @@
+"""When audits that nobody asks for are due: spread about their period, and soon after suspicion."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.informer._auditing import Auditor
+from pyinformer.reflector import Admission, ReflectorOptions, ReflectorState
+from pyinformer.store import Indexer
+from pyinformer.transport import ClusterConfig, Connection, ListWatch
+
+if TYPE_CHECKING:
+    from pyinformer.reflector import ReflectorStatus
+
+pytestmark = pytest.mark.virtual_time
+PERIOD_SECONDS = 1800.0
+
+
+class NeverAsked:
+    """A reflector that no audit gets to ask."""
+
+    state = ReflectorState.LOADING
+    position = ""
+
+    def status(self) -> ReflectorStatus:
+        """Fail."""
+        raise AssertionError
+
+    def demand_load(self, reason: str) -> None:
+        """Fail."""
+        raise AssertionError(reason)
+
+    def demand_proof(self, reason: str) -> None:
+        """Fail."""
+        raise AssertionError(reason)
+
+
+def auditor(seed: int, period_seconds: float) -> Auditor:
+    """Return one that has begun nothing; its connection leads nowhere, and is never opened."""
+    connection = Connection(ClusterConfig(server="http://nowhere.invalid"))
+    return Auditor(
+        "pods",
+        ListWatch(connection, GroupVersionResource.of("v1", "pods")),
+        Indexer(),
+        reflector=NeverAsked(),
+        admission=Admission(),
+        options=ReflectorOptions(rng=random.Random(seed)),
+        period_seconds=period_seconds,
+    )
+
+
+async def test_audits_are_due_after_half_a_period_to_one_and_a_half() -> None:
+    """So that those of many informers, started together, do not come together."""
+    now = asyncio.get_running_loop().time
+    waited = []
+    for seed in range(200):
+        began = now()
+        assert not await auditor(seed, PERIOD_SECONDS)._wait_due()
+        waited.append(now() - began)
+
+    assert PERIOD_SECONDS * 0.5 <= min(waited) < PERIOD_SECONDS * 0.55
+    assert PERIOD_SECONDS * 1.45 < max(waited) <= PERIOD_SECONDS * 1.5
+
+
+@pytest.mark.parametrize("period_seconds", [0.0, PERIOD_SECONDS], ids=["no-period", "period"])
+async def test_after_a_suspicion_one_is_due_within_seconds(period_seconds: float) -> None:
+    now = asyncio.get_running_loop().time
+    began = now()
+    suspicious = auditor(1, period_seconds)
+    suspicious.suspect_nowait("an event older than the position")
+
+    assert await suspicious._wait_due() == "an event older than the position"
+    assert 1.0 <= now() - began <= 3.0
