@@ -27,13 +27,13 @@ from pyinformer.controller import Controller, ControllerOptions
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.sources import Request
 
-_SERVICES = 200
+_SERVICES = 150
 _CHANGES = 5
 _HEADLESS = "service.kubernetes.io/headless"  # the label that the controller adds by itself
 _RELEASE = "release"  # the label whose change is real
-_DISTANCE_SECONDS = 0.005  # of the server, for every request
+_DISTANCE_SECONDS = 0.01  # of the server, for every request
 _RESYNC_SECONDS = 3.0  # ours is paced over it; the plain one's comes at once, as the original's
-_BEFORE_CHANGE_SECONDS = 0.2
+_BEFORE_CHANGE_SECONDS = 0.05
 _PATIENCE_SECONDS = 12.0
 _PROMISED_SECONDS = 0.1
 _OUTAGE_SECONDS = 0.5
@@ -85,9 +85,9 @@ async def perform(stage: Stage) -> SceneResult[Storm]:
     Cancellation:
         Ends it.
     """
-    plain = await _play(stage, _plain)
+    plain = await _play(stage, _plain, storm_seconds=_PATIENCE_SECONDS)
     with hearing() as logged:
-        ours = await _play(stage, _ours)
+        ours = await _play(stage, _ours, storm_seconds=_RESYNC_SECONDS)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -114,7 +114,8 @@ async def perform(stage: Stage) -> SceneResult[Storm]:
     )
 
 
-async def _play(stage: Stage, program: Program) -> Storm:
+async def _play(stage: Stage, program: Program, *, storm_seconds: float) -> Storm:
+    """Begin a resync, change something real in it, and wait so long for the storm's end."""
     namespace, written = stage.namespace(), Written()
     for number in range(_SERVICES):
         stage.api.create(service(f"service-{number}", namespace))
@@ -132,7 +133,7 @@ async def _play(stage: Stage, program: Program) -> Storm:
         await until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
         ended = anyio.current_time()
         everything = _SERVICES - _CHANGES  # a change makes the write of its object a real one
-        await until(lambda: written.in_vain >= everything, timeout_seconds=_RESYNC_SECONDS)
+        await until(lambda: written.in_vain >= everything, timeout_seconds=storm_seconds)
         seconds = [written.at.get(name, ended) - at for name, at in began.items()]
         return Storm(
             objects=_SERVICES,
