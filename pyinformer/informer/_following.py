@@ -357,8 +357,12 @@ class Following(Generic[V]):
             self, self._indexer, self._reflector, lambda key: self._audience.stories(key, now)
         )
 
-    def status(self) -> InformerStatus:
-        """Return how it is doing: a frozen record without object content; from any thread."""
+    def status(self, *, with_journal: bool = False) -> InformerStatus:
+        """Return how it is doing: a frozen record without object content; from any thread.
+
+        Args:
+            with_journal: add what happened to it lately.
+        """
         life, facts = self._lifetime, self._reflector.liveness()
         ages = [
             None if at is None else life.now() - at
@@ -379,6 +383,7 @@ class Following(Generic[V]):
             handlers=self._audience.status(life.now()),
             own_writes=self._freshness.overlay.statistics(),
             lineage=self.cluster.lineage.status(),
+            journal=self.journal.entries() if with_journal else (),
             crash=None if life.crash is None else str(life.crash),
         )
 
@@ -439,7 +444,8 @@ class Following(Generic[V]):
     def _reflector_changed(self) -> None:
         self._freshness.check_epoch()
         self._auditor.changed_nowait()
-        self._states.tell(self._reflector.state, self._reflector.status().reason)
+        status = self._reflector.status()
+        self._states.tell(status.state, status.reason, attempts=status.attempts)
         if self._reflector.state is ReflectorState.FAILED or self._reflector.fails_sync:
             self.settled.set()
 

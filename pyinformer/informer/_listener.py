@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, final
@@ -40,6 +40,7 @@ _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", defaul
 _BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
 _NOTABLE_SECONDS = 0.01  # a call this slow is remembered for whoever asks why
 _NOTABLE_CALLS = 64
+_LONG_CALL_SECONDS = 1.0  # worth a word in an overview
 _CALLS_PER_LOOK = 16  # at the clock, which costs a third of a call
 _SLOW_CALL_SECONDS = _BUDGET_SECONDS / _CALLS_PER_LOOK  # slower ones are looked at one by one
 
@@ -73,6 +74,18 @@ class HandlerStatus:
     """The type of the last error and where it was raised; None if there was none."""
     is_removed: bool
     """It is told of nothing any more."""
+
+    def troubles(self) -> Iterator[str]:
+        """Say what is wrong with it, if anything is, and how far it is behind."""
+        if self.depth:
+            oldest = f"the oldest for {self.oldest_seconds:.1f} s"
+            events = "1 event" if self.depth == 1 else f"{self.depth} events"
+            yield f"handler {self.name} is {events} behind, {oldest}"
+        if self.in_flight_key is not None and self.in_flight_seconds > _LONG_CALL_SECONDS:
+            took = f"{self.in_flight_seconds:.1f} s"
+            yield f"handler {self.name} is busy with {self.in_flight_key} for {took}"
+        if self.failed:
+            yield f"handler {self.name} failed {self.failed} times, last: {self.last_error}"
 
 
 @final

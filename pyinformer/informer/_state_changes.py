@@ -1,7 +1,9 @@
 """In what state an informer is: said once at each change, in the log and to whoever asked for it.
 
-What enters is the reflector's state; what leaves is one log line for each change, a journal entry,
-and a call of every callback, each behind a fence.
+What enters is the reflector's state at each of its steps; what leaves is a call of every callback
+for each change, behind a fence, and one log line. A line that somebody should read is at INFO or
+WARNING: a cache that follows, is loaded again, or is in trouble that lasts. What is over at the
+next attempt, a reconnect for one, is at DEBUG: a thousand informers have one every second.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pyinformer.informer")
 
 _LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
+_LASTING_ATTEMPTS = 2  # one that fails is a reconnect; from the second on it is an outage
 
 
 @final
@@ -45,6 +48,7 @@ class StateChanges:
     def __init__(self, informer: str) -> None:
         self._informer = informer
         self._state = ReflectorState.NEW
+        self._said = ReflectorState.NEW
         self._callbacks: tuple[Callable[[StateChange], object], ...] = ()
 
     def add(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
@@ -60,17 +64,43 @@ class StateChanges:
     def _remove(self, callback: Callable[[StateChange], object]) -> None:
         self._callbacks = tuple(one for one in self._callbacks if one is not callback)
 
-    def tell(self, state: ReflectorState, reason: str) -> None:
-        """Take note of the state, and say so if it is another one."""
+    def tell(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
+        """Take note of the state, and say so if it is another one.
+
+        Args:
+            state: what the reflector does now.
+            reason: why; a watch that has one was not accepted yet.
+            attempts: how many have failed since the last success.
+        """
         before, self._state = self._state, state
+        self._say(before, reason, attempts)
         if state is before:
             return
         change = StateChange(self._informer, before, state, reason)
-        level = logging.WARNING if state in _LOUD else logging.INFO
-        why = f": {reason}" if reason else ""
-        _log.log(level, "%s: %s, was %s%s", self._informer, state.value, before.value, why)
         for callback in self._callbacks:
             try:
                 callback(change)
             except Exception:  # noqa: BLE001 - the user's code
                 _log.exception("%s failed on a change of state", name_of(callback))
+
+    def _say(self, before: ReflectorState, reason: str, attempts: int) -> None:
+        state, level = self._state, logging.DEBUG
+        if state is not self._said and self._lasts(reason, attempts):
+            level = logging.WARNING if state in _LOUD else logging.INFO
+            before, self._said = self._said, state
+        elif state is before:
+            return
+        why = f": {reason}" if reason else ""
+        _log.log(level, "%s: %s, was %s%s", self._informer, state.value, before.value, why)
+
+    def _lasts(self, reason: str, attempts: int) -> bool:
+        match self._state:
+            case ReflectorState.WATCHING:
+                return not reason
+            case ReflectorState.WAITING:
+                return attempts >= _LASTING_ATTEMPTS
+            case ReflectorState.LOADING:
+                return self._said is ReflectorState.WATCHING  # it had everything
+            case ReflectorState.PROVING:
+                return False
+        return True

@@ -1,14 +1,17 @@
 """How informers are doing, as frozen records that a health endpoint can serve.
 
 They are made of plain dataclasses, texts and numbers all the way down, so that `dataclasses.asdict`
-and `json.dumps` suffice. No record holds the content of an object, only its key.
+and `json.dumps` suffice. No record holds the content of an object, only its key. As text each
+informer is one line, with what is wrong in it, and behind them what concerns all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+from pyinformer.apimachinery import JournalEntry
 from pyinformer.informer._listener import HandlerStatus
 from pyinformer.reflector import LineageStatus, ReflectorState, ReflectorStatus
 from pyinformer.store import IndexStatistics, OverlayStatistics
@@ -45,6 +48,8 @@ class InformerStatus:
     """This process's writes that are read at once, though the cache has not heard of them yet."""
     lineage: LineageStatus | None = None
     """What is known about the history of the server, for all informers of its cluster."""
+    journal: tuple[JournalEntry, ...] = ()
+    """What happened to it lately; only if it was asked for."""
     crash: str | None = None
     """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
 
@@ -57,6 +62,26 @@ class InformerStatus:
             f"{self.informer}: {self.reflector.state.value}{reason},"
             f" {self.reflector.attempts} failed attempts{error}, for {self.running_seconds:.1f} s"
         )
+
+    def line(self) -> str:
+        """Return all that an overview needs to say, in one line; `str()` says why it waits."""
+        return "; ".join((f"{self.informer}: {self._how()}", *self._troubles()))
+
+    def _how(self) -> str:
+        if self.crash is not None:
+            return f"crashed after {self.running_seconds:.1f} s: {self.crash}"
+        age = "never proven" if self.age_seconds is None else f"proven {self.age_seconds:.0f} s ago"
+        synced = "" if self.has_synced else ", not synced"
+        where = f"{self.objects} objects at {self.position}" if self.position else "nothing cached"
+        attempts = f", {self.reflector.attempts} failed attempts" if self.reflector.attempts else ""
+        reason = self.reflector.reason and f": {self.reflector.reason}"
+        return f"{self.state.value}{synced}, {where}, {age}{attempts}{reason}"
+
+    def _troubles(self) -> Iterator[str]:
+        if self.reflector.breaks_order:
+            yield "the server breaks the order of resource versions"
+        for handler in self.handlers:
+            yield from handler.troubles()
 
 
 @final
@@ -73,3 +98,18 @@ class FactoryStatus:
     def has_synced(self) -> bool:
         """Whether every cache has held everything at least once."""
         return all(informer.has_synced for informer in self.informers)
+
+    def __str__(self) -> str:
+        return "\n".join((*(informer.line() for informer in self.informers), *self._on_all()))
+
+    def _on_all(self) -> Iterator[str]:
+        lineages = dict.fromkeys(informer.lineage for informer in self.informers)
+        for lineage in lineages:
+            if lineage is not None and lineage.resets:
+                again = ", again and again" if lineage.is_flapping else ""
+                times = "once" if lineage.resets == 1 else f"{lineage.resets} times"
+                yield f"the server's history was another {times}{again}: {lineage.last_reason}"
+        yield str(self.watchdog)
+        if self.abandoned_handlers:
+            names = ", ".join(self.abandoned_handlers)
+            yield f"handlers that were left behind and still run: {names}"

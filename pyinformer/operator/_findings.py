@@ -113,6 +113,8 @@ def notes_of(status: Status) -> Iterator[str]:
     for informer in informers_of(status):
         if informer.state is ReflectorState.ABSENT:
             yield f"{informer.informer}: is not served at present"
+        if informer.reflector.breaks_order:
+            yield f"{informer.informer}: the server breaks the order of resource versions"
     for controller in controllers_of(status):
         noops = controller.noop_writes
         if noops.is_storm:

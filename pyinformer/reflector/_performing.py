@@ -170,6 +170,15 @@ class Performing(Generic[V]):
         if allowed:
             self.journal.note(f"resource versions are compared by the order {order} from now on")
             self._guard.use_order(order)
+        elif order == "per_object" and not self._machine.breaks_order:  # it will be, from now on
+            self.journal.note("the server breaks the order of resource versions")
+            _log.error(
+                "%s: the server breaks the order of resource versions, even after a complete list."
+                " What is cached is served on and compared with the server now and then; changes"
+                " may come late. Is an aggregated API server or a proxy at fault? If its versions"
+                " cannot be ordered, say so by ReflectorOptions(order=...)",
+                self._codec.resource,
+            )
         return allowed
 
     def _suspect(self, reason: str) -> None:

@@ -40,6 +40,15 @@ class WatchdogStatistics:
     blocked_seconds: float = 0.0
     """How long the block has lasted that is going on at this moment; 0 if the loop turns."""
 
+    def __str__(self) -> str:
+        if not self.blocked:
+            return "the event loop was never blocked"
+        times = "once" if self.blocked == 1 else f"{self.blocked} times"
+        now = f", and is for {self.blocked_seconds:.1f} s now" if self.blocked_seconds else ""
+        longest = max(self.longest_seconds, self.blocked_seconds)
+        worst = f"{longest:.1f} s at most, last by {self.last_culprit}"
+        return f"the event loop was blocked {times}{now}: {worst}"
+
 
 @final
 class Watchdog:

@@ -35,7 +35,7 @@ def apiserver() -> Iterator[APIServer]:
 async def test_each_change_of_state_is_told_once_and_with_its_reason(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "pyinformer.informer")
+    caplog.set_level(logging.DEBUG, "pyinformer.informer")
     apiserver.faults.add(Fault(resource="pods", status=403, times=2))
     told: list[StateChange] = []
     async with cluster_of(apiserver) as cluster:

@@ -1,0 +1,205 @@
+"""How much an informer says in the log: nothing about what is normal, a few lines about trouble.
+
+What enters are watches that time out, reconnects, outages and refusals; what leaves are the lines
+that somebody reads at the usual level, counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer import Health, SharedInformer, SharedInformerFactory
+from pyinformer.informer._state_changes import StateChanges
+from pyinformer.reflector._state import Proved, Verdict, WatchEnded
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import HURRIED, cluster_of, pod
+from tests.reflector.machine_bench import Bench
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from pyinformer.apimachinery import JSONObject
+
+DAY_SECONDS = 24 * 3600.0
+
+
+@pytest.fixture
+def apiserver() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        made.create(pod("a"))
+        yield made
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Take down what is logged at INFO and above."""
+    caplog.set_level(logging.INFO, "pyinformer")
+    return caplog
+
+
+def said(lines: pytest.LogCaptureFixture, logger: str = "pyinformer.informer") -> list[str]:
+    """Return the lines of informers, with their level."""
+    found = [one for one in lines.records if one.name == logger]
+    return [f"{one.levelname} {one.getMessage()}" for one in found]
+
+
+@asynccontextmanager
+async def following(server: APIServer) -> AsyncIterator[SharedInformer[None]]:
+    """Run an informer, synced and watching."""
+    async with (
+        cluster_of(server) as cluster,
+        SharedInformer(cluster, "v1", "pods", options=HURRIED) as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await until(lambda: informer.state == "watching")
+        yield informer
+
+
+def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFixture) -> None:
+    bench = Bench().watching()
+    states = StateChanges("pods.v1")
+    watches = 0
+    while bench.now < DAY_SECONDS:
+        bench.now += 200.0
+        watches += 1
+        bench.step(WatchEnded(events=watches % 3, seconds=200.0))
+        states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+
+    assert watches > 400
+    assert said(lines) == ["INFO pods.v1: watching, was new"]
+
+
+def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureFixture) -> None:
+    """Each ends its watches early, and its history is asked for."""
+    bench = Bench().watching()
+    states = StateChanges("pods.v1")
+    for _ in range(24):
+        bench.now += 3600.0
+        for happened in (WatchEnded(1, 90.0, early=True), Proved(Verdict.INTACT)):
+            bench.step(happened)
+            states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+
+    assert said(lines) == ["INFO pods.v1: watching, was new"]
+
+
+async def test_a_connection_that_breaks_and_is_back_says_nothing(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    async with following(apiserver) as informer:
+        lines.clear()
+        for number in range(3):
+            asked = len(apiserver.requests)
+            apiserver.drop_connections()
+            await until(lambda asked=asked: len(apiserver.requests) > asked)
+            apiserver.create(pod(f"b{number}"))
+            await until(lambda n=number: informer.lister.get(f"default/b{n}"))
+        assert said(lines) == []
+        assert said(lines, "pyinformer.reflector._performing") == []
+
+
+async def test_an_outage_is_one_line_at_its_start_and_one_at_its_end(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    async with following(apiserver) as informer:
+        lines.clear()
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        await until(lambda: informer.status().reflector.attempts >= 6)
+        apiserver.accept_again()
+        await until(lambda: len(said(lines)) > 1)
+        told, all_lines = said(lines), len(lines.records)
+
+    start, end = told
+    assert start.startswith("INFO pods.v1: waiting, was watching: ")
+    assert end == "INFO pods.v1: watching, was waiting"
+    assert all_lines <= 4  # with that it cannot be followed, and is again
+
+
+async def test_a_server_that_refuses_every_watch_is_told_once(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    """Between two refusals the state is `watching`, which is not news."""
+    async with following(apiserver) as informer:
+        lines.clear()
+        apiserver.faults.add(Fault(verb="watch", status=500, times=8, message="no etcd"))
+        apiserver.drop_connections()
+        await until(lambda: informer.status().reflector.attempts >= 6)
+        await until(lambda: len(said(lines)) > 1)
+        told = said(lines)
+
+    assert [line.partition(":")[2].partition(":")[0] for line in told] == [
+        " waiting, was watching",
+        " watching, was waiting",
+    ]
+    assert "no etcd" in told[0]
+
+
+async def test_a_relist_is_told_with_its_reason(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    async with following(apiserver) as informer:
+        lines.clear()
+        apiserver.create(pod("b"))
+        await until(lambda: informer.lister.get("default/b"))
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        apiserver.create(pod("c"))
+        apiserver.create(pod("d"))
+        apiserver.compact()
+        apiserver.accept_again()
+        await until(lambda: informer.lister.get("default/d"))
+        await until(lambda: any("INFO pods.v1: watching" in line for line in said(lines)))
+        told = said(lines)
+
+    assert "410" in informer.journal.entries()[-3].what or any("410" in line for line in told)
+    assert told[-1].startswith("INFO pods.v1: watching, was ")
+    assert len(told) <= 3
+
+
+async def test_what_is_forbidden_is_a_warning_and_told_once_however_often_it_is_tried(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    async with following(apiserver) as informer:
+        lines.clear()
+        apiserver.faults.add(Fault(resource="pods", verb="watch", status=403, times=None))
+        apiserver.drop_connections()
+        await until(lambda: informer.status().reflector.attempts >= 3)
+        told = said(lines)
+
+    (line,) = told
+    assert line.startswith("WARNING pods.v1: forbidden, was watching: watch pods.v1: 403")
+
+
+async def test_a_server_that_breaks_the_order_is_said_once_and_shown(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    ghost: JSONObject = pod("ghost")
+    ghost["metadata"].update(uid="u", resourceVersion="2")
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+    ):
+        informer = factory.informer("v1", "pods")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+
+        def breaks_it() -> bool:
+            apiserver.emit("v1", "pods", "DELETED", ghost)
+            return informer.status().reflector.breaks_order
+
+        await until(breaks_it)
+        health = Health(factory).ready()
+        explanation = informer.explain("default/a")
+        shown = str(factory.status())
+
+    loud = [one.getMessage() for one in lines.records if one.levelno == logging.ERROR]
+    assert [line for line in loud if "breaks the order" in line] == loud[-1:]
+    assert any("breaks the order" in note for note in health.notes)
+    assert any("breaks the order" in sentence for sentence in explanation.sentences)
+    assert "breaks the order" in shown

@@ -1,0 +1,114 @@
+"""What a status says as text: one line for each informer, what is wrong in it, then the loop.
+
+What enters are informers in trouble and slow handlers; what leaves is read line by line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer import Event, SharedInformerFactory
+from pyinformer.informer import WatchdogStatistics
+from pyinformer.testing import APIServer, Fault
+from tests.informer.clusters import HURRIED, cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def apiserver() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        made.create(pod("a"))
+        yield made
+
+
+async def test_each_informer_is_one_line_with_its_troubles(apiserver: APIServer) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def slow(event: Event[Any]) -> None:
+        entered.set()
+        await leave.wait()
+
+    def failing(event: Event[Any]) -> None:
+        raise ValueError(event.key)
+
+    apiserver.faults.add(Fault(resource="secrets", status=403, times=None, message="u may not"))
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+    ):
+        pods = factory.informer("v1", "pods", namespaces="default")
+        factory.informer("v1", "secrets")
+        pods.add_event_handler(slow, name="audit")
+        pods.add_event_handler(failing, name="copy")
+        await factory.start()
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await asyncio.wait_for(entered.wait(), 10)
+        apiserver.create(pod("b"))
+        await until(lambda: pods.status().handlers[0].depth)
+        await until(lambda: pods.status().handlers[1].failed == 2)
+        await until(lambda: "forbidden" in str(factory.status()))
+        first, second, third = str(factory.status()).splitlines()
+        position = pods.status().position
+        leave.set()
+
+    state, behind, failed = first.split("; ")
+    assert state == f"pods.v1 in default: watching, 2 objects at {position}, proven 0 s ago"
+    assert behind.startswith("handler audit is 1 event behind, the oldest for 0.")
+    assert failed.startswith("handler copy failed 2 times, last: ValueError ")
+    assert second.startswith("secrets.v1: forbidden, not synced, nothing cached, never proven, ")
+    assert second.endswith("failed attempts: list secrets.v1: 403 Forbidden: u may not")
+    assert third == "the event loop was never blocked"
+
+
+async def test_the_journal_is_in_the_status_of_one_informer_if_asked_for(
+    apiserver: APIServer,
+) -> None:
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+    ):
+        pods = factory.informer("v1", "pods")
+        await factory.start()
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        status = pods.status(with_journal=True)
+        without = pods.status()
+
+    assert any("loaded by watch-list" in entry.what for entry in status.journal)
+    assert without.journal == ()
+    assert json.loads(json.dumps(dataclasses.asdict(status)))["journal"][0]["at"] > 0
+
+
+@pytest.mark.parametrize(
+    ("statistics", "text"),
+    [
+        pytest.param(
+            WatchdogStatistics(blocked=0, longest_seconds=0.0, last_culprit=None),
+            "the event loop was never blocked",
+            id="never",
+        ),
+        pytest.param(
+            WatchdogStatistics(blocked=1, longest_seconds=4.25, last_culprit="handler audit"),
+            "the event loop was blocked once: 4.2 s at most, last by handler audit",
+            id="once",
+        ),
+        pytest.param(
+            WatchdogStatistics(
+                blocked=3, longest_seconds=4.0, last_culprit="handler audit", blocked_seconds=9.0
+            ),
+            "the event loop was blocked 3 times, and is for 9.0 s now: 9.0 s at most,"
+            " last by handler audit",
+            id="now",
+        ),
+    ],
+)
+def test_the_watchdog_says_how_long_and_by_whom(statistics: WatchdogStatistics, text: str) -> None:
+    assert str(statistics) == text
