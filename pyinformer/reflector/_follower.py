@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _CLOSING_BRACE = b"}"[0]
 _PREFIX_LENGTH = len(MODIFIED_PREFIX)
+_UPDATE, _SKIP = Verdict.UPDATE, Verdict.SKIP  # read off the class, each costs 0.05 us on 3.11
 _BREACHES = {Suspicion.MALFORMED: Breach.MALFORMED, Suspicion.BOOKMARK: Breach.BOOKMARK}
 
 
@@ -158,9 +159,9 @@ class Follower(Generic[V]):
         key, meta = new._key, new.metadata
         old = self._get(key)
         verdict = self._judge_change(key, meta, None if old is None else old.metadata)
-        if verdict is Verdict.UPDATE and old is not None:
+        if verdict is _UPDATE and old is not None:
             self._apply(Updated(old, new))
-        elif verdict is Verdict.SKIP:
+        elif verdict is _SKIP:
             self._check_suspicion(new)
             return
         else:

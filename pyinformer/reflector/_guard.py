@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _REGRESSIONS_PER_CONNECTION = 3  # two can be a replay's edge; three mean the stream is not ordered
 _UNORDERED_CONNECTIONS = 3  # one can be a lagging server, two a coincidence
+_UPDATE = Verdict.UPDATE  # of nearly every event; read off the class, it costs 0.05 us on 3.11
 _NOT_RESUMABLE = frozenset({"", "0"})  # "0" asks for any state at all
 
 
@@ -160,7 +161,7 @@ class Guard:
             and version.isascii()
             and newer(version, cached.resource_version)
         ):
-            return Verdict.UPDATE  # in any order: it is newer, and it is not what is cached
+            return _UPDATE  # in any order: it is newer, and it is not what is cached
         return self._judge_change_slowly(key, new, cached)
 
     def _judge_change_slowly(self, key: str, new: ObjectMeta, cached: ObjectMeta | None) -> Verdict:
