@@ -17,17 +17,19 @@ _SLICE = 1000  # objects between two looks at the clock
 
 
 async def witnesses_of(sink: Sink[V], guard: Guard) -> Sequence[Witness]:
-    """Return the newest object and the newest deletion up to where all is applied for certain.
+    """Return the newest object and the newest deletion, each with where it is certain.
 
     At the position itself more changes of the same version may be on their way: one of a batch
-    of deletions may be all that has arrived. Without a global order there are no witnesses.
+    of deletions may be all that has arrived. So what is older is asked for where all is applied
+    for certain, and an object that came with the position itself, at that: no other change of it
+    has the same version. Without a global order there are no witnesses.
 
     Cancellation:
         Safe.
     """
     if guard.order != "global":
         return []
-    at = guard.complete_position
+    at, position = guard.complete_position, guard.position
     found: list[Witness] = []
     budget = TimeBudget()
     started = budget.now()
@@ -36,14 +38,15 @@ async def witnesses_of(sink: Sink[V], guard: Guard) -> Sequence[Witness]:
         obj = sink.get(key)
         if obj is not None:
             version = obj.metadata.resource_version
-            if older(newest, version) and not older(at, version):
+            if older(newest, version) and not older(position, version):
                 newest, newest_key, newest_uid = version, key, obj.metadata.uid
         if number % _SLICE == 0:
             if budget.spend_since(started):
                 await budget.yield_now()
             started = budget.now()
     if newest_key:
-        found.append(Witness(newest_key, newest_uid, newest, at, existed=True))
+        seen_at = newest if older(at, newest) else at
+        found.append(Witness(newest_key, newest_uid, newest, seen_at, existed=True))
     gone = guard.newest_tombstone()
     if gone is not None and sink.get(gone[0]) is None and not older(at, gone[2]):
         found.append(Witness(gone[0], gone[1], gone[2], at, existed=False))

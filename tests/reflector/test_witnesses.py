@@ -34,6 +34,21 @@ async def test_the_first_of_a_batch_is_no_witness_against_those_that_died_with_i
     assert await seen(guard, ("a", "95")) == [("a", "100", True)]
 
 
+async def test_an_object_that_came_with_the_position_is_a_witness_at_it() -> None:
+    """Nothing else was seen since the last position: whatever died there, this was not it."""
+    guard = Guard()
+    guard.loaded("100")
+    guard.applied("110")
+    assert await seen(guard, ("a", "95"), ("b", "110")) == [("b", "110", True)]
+
+
+async def test_an_object_from_beyond_the_position_is_no_witness() -> None:
+    """A verify has brought it: what else was so by then is not known."""
+    guard = Guard()
+    guard.loaded("100")
+    assert await seen(guard, ("a", "95"), ("b", "110")) == [("a", "100", True)]
+
+
 @pytest.mark.parametrize("order", ["per_object", "opaque"])
 async def test_without_a_global_order_nothing_is_a_witness(order: Order) -> None:
     guard = Guard(order=order)
