@@ -94,7 +94,7 @@ async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
 
     plain, ours = result.plain, result.ours
     assert (plain.lists, plain.lists_without_history) == (plain.informers, plain.informers)
-    assert plain.lists_at_once > plain.informers / 2
+    assert plain.lists_at_once > 8  # all of them, on a calm machine
     assert (ours.lists, ours.up_to_date) == (0, ours.informers)
     assert 1 <= ours.lists_at_once_without_history <= 4
     assert ours.up_to_date_without_history == ours.informers
