@@ -7,6 +7,7 @@ both places. All of them end within one grace when the factory is closed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
@@ -39,13 +40,15 @@ from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Closable, Host, Watchdog
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Closable, Host, SignalListener, Watchdog
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from pyinformer.cluster import Cluster
     from pyinformer.reflector import AbsencePolicy, ReflectorOptions
+
+_log = logging.getLogger("pyinformer.informer")
 
 VW = TypeVar("VW", bound=View)
 
@@ -99,6 +102,7 @@ class SharedInformerFactory(Closable):
         self._informers: list[SharedInformer[Any]] = []
         self._removed: list[SharedInformer[Any]] = []  # whose abandoned handlers still run
         self._watchdog = Watchdog()
+        self._listeners: list[SignalListener] = []
         self._ended = anyio.Event()
         self._host = Host(
             "informer factory",
@@ -342,6 +346,32 @@ class SharedInformerFactory(Closable):
             abandoned_handlers=tuple(name for names in abandoned for name in names),
         )
 
+    def tell_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
+        """Log `status()` as one block of text whenever the process gets a signal: `kill -USR1`.
+
+        It is answered from a thread, also while the event loop is blocked. Call it in the main
+        thread. Whoever listened to the signal before still hears it.
+
+        Args:
+            signal_name: the signal's name.
+
+        Returns:
+            A function that ends it; closing the factory does, too.
+
+        Raises:
+            LifecycleError: this system has no such signal, this is not the main thread, or the
+                factory is closed.
+        """
+        self._refuse_if_closed()
+        listener = SignalListener(signal_name, self._tell)
+        self._listeners.append(listener)
+        return listener.close
+
+    def _tell(self) -> None:
+        # Whoever asks wants to see it, also where nobody has set up logging.
+        level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
+        _log.log(level, "status: %d informers\n%s", len(self._informers), self.status())
+
     async def aclose(self) -> None:
         """Stop every informer: watches first, then handlers, all of them at the same time.
 
@@ -355,6 +385,8 @@ class SharedInformerFactory(Closable):
         """
         self._is_closed = True
         self._ended.set()
+        while self._listeners:
+            self._listeners.pop().close()
         self._watchdog.stop_nowait()
         for informer in self._informers:
             await informer.step_out()  # in this task: else the host would wait for a handler

@@ -2,6 +2,7 @@
 
 from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
+from pyinformer.tasks._signals import SignalListener
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
@@ -15,6 +16,7 @@ __all__ = [
     "DEFAULT_GRACE_SECONDS",
     "Closable",
     "Host",
+    "SignalListener",
     "Startable",
     "UserTask",
     "UserTasks",

@@ -466,6 +466,7 @@ PUBLIC: dict[str, list[str]] = {
         "Closable",
         "DEFAULT_GRACE_SECONDS",
         "Host",
+        "SignalListener",
         "Startable",
         "UserTask",
         "UserTasks",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +48,11 @@ def said(lines: pytest.LogCaptureFixture, logger: str = "pyinformer.informer") -
     """Return the lines of informers, with their level."""
     found = [one for one in lines.records if one.name == logger]
     return [f"{one.levelname} {one.getMessage()}" for one in found]
+
+
+def has_been_asked(server: APIServer, before: int) -> bool:
+    """Tell whether there were more requests than that."""
+    return len(server.requests) > before
 
 
 @asynccontextmanager
@@ -93,12 +99,12 @@ async def test_a_connection_that_breaks_and_is_back_says_nothing(
 ) -> None:
     async with following(apiserver) as informer:
         lines.clear()
-        for number in range(3):
+        for name in ("b", "c", "d"):
             asked = len(apiserver.requests)
             apiserver.drop_connections()
-            await until(lambda asked=asked: len(apiserver.requests) > asked)
-            apiserver.create(pod(f"b{number}"))
-            await until(lambda n=number: informer.lister.get(f"default/b{n}"))
+            await until(partial(has_been_asked, apiserver, asked))
+            apiserver.create(pod(name))
+            await until(partial(informer.lister.get, f"default/{name}"))
         assert said(lines) == []
         assert said(lines, "pyinformer.reflector._performing") == []
 

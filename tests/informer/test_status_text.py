@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import logging
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer import Event, SharedInformerFactory
+from pyinformer import Event, LifecycleError, SharedInformerFactory
 from pyinformer.informer import WatchdogStatistics
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
@@ -112,3 +114,52 @@ async def test_the_journal_is_in_the_status_of_one_informer_if_asked_for(
 )
 def test_the_watchdog_says_how_long_and_by_whom(statistics: WatchdogStatistics, text: str) -> None:
     assert str(statistics) == text
+
+
+needs_signals = pytest.mark.skipif(
+    not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1"
+)
+
+
+@needs_signals
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
+async def test_a_signal_has_the_status_logged_as_one_block(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture, level: int
+) -> None:
+    """Also where only warnings are logged: somebody has asked."""
+    caplog.set_level(level, "pyinformer")
+    before = signal.getsignal(signal.SIGUSR1)
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+    ):
+        factory.informer("v1", "pods")
+        factory.tell_on_signal()
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        caplog.clear()
+        signal.raise_signal(signal.SIGUSR1)
+        await until(lambda: caplog.records)
+        (told,) = [one for one in caplog.records if one.name == "pyinformer.informer"]
+
+    assert told.levelno == level
+    lines = told.getMessage().splitlines()
+    assert lines[0] == "status: 1 informers"
+    assert lines[1].startswith("pods.v1: ")
+    assert lines[-1] == "the event loop was never blocked"
+    assert signal.getsignal(signal.SIGUSR1) == before  # closing the factory ends it
+
+
+@needs_signals
+async def test_a_closed_factory_does_not_listen(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        async with SharedInformerFactory(cluster) as factory:
+            factory.tell_on_signal()()
+        with pytest.raises(LifecycleError):
+            factory.tell_on_signal()
+
+
+async def test_what_the_system_does_not_have_is_a_typed_error(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        with pytest.raises(LifecycleError, match="this system has no signal SIGNONE"):
+            factory.tell_on_signal("SIGNONE")

@@ -1,0 +1,129 @@
+"""A signal that asks for something: answered from a thread, and put back in the end."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import LifecycleError
+from pyinformer.tasks import SignalListener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
+
+
+class Said:
+    """Takes down which threads were asked."""
+
+    def __init__(self) -> None:
+        self.threads: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def __call__(self) -> None:
+        self.threads.put(threading.current_thread().name)
+
+
+@pytest.fixture(autouse=True)
+def before() -> Iterator[list[int]]:
+    """Listen before anybody else does, and check that it is put back."""
+    heard: list[int] = []
+
+    def listen(number: int, _: object) -> None:
+        heard.append(number)
+
+    first = signal.signal(signal.SIGUSR1, listen)
+    yield heard
+    assert signal.getsignal(signal.SIGUSR1) is listen
+    signal.signal(signal.SIGUSR1, first)
+
+
+def test_each_signal_is_answered_in_a_thread_while_the_main_one_is_blocked() -> None:
+    said = Said()
+    listener = SignalListener("SIGUSR1", said)
+    for _ in range(2):
+        signal.raise_signal(signal.SIGUSR1)
+        assert said.threads.get(timeout=10) == "pyinformer SIGUSR1"  # blocks the main thread
+    listener.close()
+    listener.close()
+
+
+def test_who_listened_before_still_hears_it(before: list[int]) -> None:
+    listener = SignalListener("SIGUSR1", Said())
+    signal.raise_signal(signal.SIGUSR1)
+    listener.close()
+    signal.raise_signal(signal.SIGUSR1)
+
+    assert before == [signal.SIGUSR1, signal.SIGUSR1]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_two_are_both_asked_and_end_in_any_order(before: list[int], *, is_reversed: bool) -> None:
+    first, second = Said(), Said()
+    one, two = SignalListener("SIGUSR1", first), SignalListener("SIGUSR1", second)
+    signal.raise_signal(signal.SIGUSR1)
+    assert first.threads.get(timeout=10)
+    assert second.threads.get(timeout=10)
+    for listener in (two, one) if is_reversed else (one, two):
+        listener.close()
+    signal.raise_signal(signal.SIGUSR1)
+
+    assert first.threads.empty()
+    assert second.threads.empty()
+    assert len(before) == 2
+
+
+def test_one_that_fails_is_logged_and_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def fails() -> None:
+        asked.put(1)
+        raise ValueError
+
+    listener = SignalListener("SIGUSR1", fails)
+    for _ in range(2):
+        signal.raise_signal(signal.SIGUSR1)
+        assert asked.get(timeout=10)
+    listener.close()
+
+    lines = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert len(lines) == 2
+
+
+def test_another_thread_is_told_where_to_listen() -> None:
+    errors: list[BaseException] = []
+
+    def listen() -> None:
+        try:
+            SignalListener("SIGUSR1", Said())
+        except LifecycleError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+
+    assert str(errors[0]) == "SIGUSR1 is heard in the main thread only, and this is another one"
+
+
+def test_a_signal_that_the_system_lacks_is_refused() -> None:
+    with pytest.raises(LifecycleError, match="this system has no signal SIGNONE"):
+        SignalListener("SIGNONE", Said())
+
+
+def test_closed_in_another_thread_it_is_deaf() -> None:
+    said = Said()
+    installed = signal.getsignal(signal.SIGUSR1)
+    listener = SignalListener("SIGUSR1", said)
+    thread = threading.Thread(target=listener.close)
+    thread.start()
+    thread.join()
+    signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, installed)
+
+    assert said.threads.empty()
