@@ -192,6 +192,18 @@ def audit_specs() -> tuple[Spec, ...]:
         Spec("audit: wall time", "s", named(_audit.WALL), {}),
         Spec("audit: CPU time", "s", named(_audit.CPU), {}),
         *(Spec(f"audit: {case}", "ms", named(name), target) for name, case in cases.items()),
+        Spec(
+            "proof of the history: longest block of the event loop",
+            "ms",
+            named(_audit.PROOF_BLOCK),
+            target,
+        ),
+        Spec(
+            "proof of the history: longest step by its own CPU time",
+            "ms",
+            named(_audit.PROOF_STEP),
+            target,
+        ),
     )
 
 
