@@ -311,7 +311,9 @@ class ReflectorMachine:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
         again = self._expired_after_load >= _EXPIRED_AFTER_LOAD
         self._modes.prefers_whole = self._modes.prefers_whole or again
-        command = self._retry_load(error, now)
+        # An answer proves that the server is back: what an outage has made of the backoff is over.
+        was_useful = self._expired_after_load == 0
+        command = self._wait(error, now, self._load(now), was_useful=was_useful)
         if again:
             self.reason += "; the list takes longer than the server's watch history, so the next"
             self.reason += " load is a watch-list or one unpaged list"

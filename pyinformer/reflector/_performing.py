@@ -223,7 +223,7 @@ class Performing(Generic[V]):
                 "%s cannot be followed, %d attempts failed: %s; it goes on trying",
                 resource,
                 machine.attempts,
-                machine.last_error,
+                machine.last_error or machine.reason,
             )
         elif self._is_cut_off and not machine.attempts:
             self._is_cut_off = False

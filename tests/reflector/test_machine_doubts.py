@@ -72,6 +72,16 @@ def test_a_watch_that_ends_at_its_time_needs_no_proof() -> None:
     assert bench.step(WatchEnded(3, 200.0)) == Watch()
 
 
+def test_a_410_after_an_outage_does_not_wait_as_long_as_the_outage_has_made_it() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    bench.step(WatchEnded(3, 200.0))
+    for _ in range(12):
+        bench.after_delay(WatchFailed(LOST, established=False))
+    command = bench.step(WatchFailed(status(410), established=False))
+    assert isinstance(command, Sleep)
+    assert command.seconds < 1.0
+
+
 def test_a_lagging_server_is_no_other_history() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
