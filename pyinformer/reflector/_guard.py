@@ -367,11 +367,12 @@ class Guard:
         return self._memory.dead.died_at(key)
 
     def newest_tombstone(self) -> tuple[str, str, str] | None:
-        """Return key, uid and version of the latest deletion up to there, or None.
+        """Return key, uid and version of the latest deletion, or None.
 
-        A witness of the history that was followed: it does not exist at `complete_position`.
+        A witness of the history that was followed: it does not exist at the later of that version
+        and `complete_position`.
         """
-        return self._memory.dead.newest(self._previous) if self._order == "global" else None
+        return self._memory.dead.newest(self.position) if self._order == "global" else None
 
     def proves_rewind(self, key: str, listed: ObjectMeta, cached: ObjectMeta | None) -> bool:
         """Judge an item of a list: it may only come from a history that went back in time.

@@ -21,8 +21,8 @@ async def witnesses_of(sink: Sink[V], guard: Guard) -> Sequence[Witness]:
 
     At the position itself more changes of the same version may be on their way: one of a batch
     of deletions may be all that has arrived. So what is older is asked for where all is applied
-    for certain, and an object that came with the position itself, at that: no other change of it
-    has the same version. Without a global order there are no witnesses.
+    for certain, and what came with the position itself, at that: no other change of the same
+    object has the same version. Without a global order there are no witnesses.
 
     Cancellation:
         Safe.
@@ -45,9 +45,14 @@ async def witnesses_of(sink: Sink[V], guard: Guard) -> Sequence[Witness]:
                 await budget.yield_now()
             started = budget.now()
     if newest_key:
-        seen_at = newest if older(at, newest) else at
+        seen_at = _later(newest, at)
         found.append(Witness(newest_key, newest_uid, newest, seen_at, existed=True))
     gone = guard.newest_tombstone()
-    if gone is not None and sink.get(gone[0]) is None and not older(at, gone[2]):
-        found.append(Witness(gone[0], gone[1], gone[2], at, existed=False))
+    if gone is not None and sink.get(gone[0]) is None:
+        key, uid, died = gone
+        found.append(Witness(key, uid, died, _later(died, at), existed=False))
     return found
+
+
+def _later(version: str, at: str) -> str:
+    return version if older(at, version) else at

@@ -317,6 +317,22 @@ async def test_deletions_that_a_restore_undid_are_proven_by_the_newest_of_them(
         assert "was deleted before" in _errors(caplog)[0]
 
 
+async def test_one_deletion_that_a_restore_undid_is_proven(
+    observed: Observed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is all that was lost, and it came with the position itself."""
+    async with following(observed) as world:
+        restore = await asyncio.to_thread(world.server.save)
+        await asyncio.to_thread(world.writers[0].remove, 1)
+        await world.settle()
+
+        await world.while_nobody_looks(restore, just_past)
+        await world.heal()
+
+        assert world.asked.counts()["quorum"] == 0, str(world.asked)
+        assert len(_errors(caplog)) == 1, _errors(caplog)
+
+
 async def test_each_connection_proves_for_itself(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -322,15 +322,16 @@ class World:
         if complete < self.server.compacted:
             return True  # it cannot be asked
         cached = [(v, key, uid) for key, (uid, v) in self.sink.identities().items()]
-        version, key, uid = max((one for one in cached if one[0] <= complete), default=(0, "", ""))
+        position = int(self.guard.position)
+        version, key, uid = max((one for one in cached if one[0] <= position), default=(0, "", ""))
         if key:
-            state = self.server.at(key, complete)
+            state = self.server.at(key, max(complete, version))
             if (state.uid, state.revision, state.is_selected) != (uid, version, True):
                 return False
         buried = self.guard.newest_tombstone()
         if buried is None:
             return True
-        state = self.server.at(buried[0], complete)
+        state = self.server.at(buried[0], max(complete, int(buried[2])))
         return not (state.is_selected and state.uid == buried[1])
 
     def _audit(self) -> None:

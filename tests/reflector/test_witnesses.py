@@ -31,7 +31,7 @@ async def test_the_first_of_a_batch_is_no_witness_against_those_that_died_with_i
     guard.loaded("100")
     guard.judge_deletion("x", meta("110"), meta("90"))
     guard.applied("110")
-    assert await seen(guard, ("a", "95")) == [("a", "100", True)]
+    assert await seen(guard, ("a", "95")) == [("a", "100", True), ("x", "110", False)]
 
 
 async def test_an_object_that_came_with_the_position_is_a_witness_at_it() -> None:
