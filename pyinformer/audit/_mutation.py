@@ -7,6 +7,7 @@ is all that is kept of a value, since a second copy would cost as much as the fi
 
 from __future__ import annotations
 
+import marshal
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
@@ -18,9 +19,7 @@ MutationMode: TypeAlias = Literal["off", "sample", "debug"]
 """Look at nothing; look at what a small share of the time allows; or look at every step."""
 
 _MAX_PATHS = 20
-_NOT_ENCODABLE = (TypeError, ValueError, OverflowError, RuntimeError, AttributeError)
-# msgspec's own errors are ValueErrors; a loop within a value ends in a RecursionError, and a value
-# that another thread changes meanwhile in a RuntimeError.
+_PLAIN = 2  # the last format of marshal that does not depend on how often a value is referred to
 
 
 @final
@@ -70,11 +69,17 @@ def digest_of(value: object) -> int | None:
     """Return what changes when a value does, or None if it is nothing that can be written down.
 
     The order of fields counts; whoever finds that the digests of two values differ has to look
-    whether anything else does.
+    whether anything else does. Types count, too: text that somebody has decoded or parsed in place
+    may be the same text again as JSON, and is none to the next reader.
     """
+    if type(value) is dict:
+        try:
+            return hash(marshal.dumps(value, _PLAIN))
+        except ValueError:  # it holds what JSON does not, or itself
+            pass
     try:
         return hash(_encode(value))
-    except _NOT_ENCODABLE:
+    except Exception:  # noqa: BLE001 - whatever was put in there has its own way to be written
         return None
 
 

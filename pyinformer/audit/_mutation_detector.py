@@ -7,6 +7,7 @@ reports. In `sample` mode a sweep looks at as many values as its share of the ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -33,6 +34,7 @@ _MODES = ("off", "sample", "debug")
 _STEP_SECONDS = 0.004  # a sweep shares the loop with watches that must not fall behind
 _DEBUG_PERIOD_SECONDS = 0.25
 _HURRIED_PERIOD_SECONDS = 0.05  # after a relist: a tenth of the time until everything was seen
+_RESTS = 30  # times as long as that: however often lists come, it stays below a hundredth
 
 
 @final
@@ -201,14 +203,19 @@ class MutationDetector:
         period = self._period_seconds
         if self.mode == "debug":
             period = min(period, _DEBUG_PERIOD_SECONDS)
-        pause = period
+        pause, began_at, rests_until = period, -math.inf, -math.inf
         while True:
             await anyio.sleep(pause)
-            if relists() is not seen:
+            now = anyio.current_time()
+            # One round after a list ends before the next begins: else the last were never seen.
+            if now >= rests_until and relists() is not seen:
                 seen, work = relists(), self._round((source, self._watched))
-                pause = min(period, _HURRIED_PERIOD_SECONDS)
+                pause, began_at = min(period, _HURRIED_PERIOD_SECONDS), now
+                rests_until = math.inf
             if self._advance(work):
                 work, pause = self._round((source, self._watched)), period
+                if rests_until == math.inf:
+                    rests_until = now + _RESTS * (now - began_at)
 
     def _advance(self, work: Iterator[CacheMutation | None]) -> bool:
         """Look at what the budget allows; return whether that was all."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import (
@@ -99,12 +99,16 @@ class DecodedObjects(Generic[V]):
             self.on_read(decoded)
         return decoded.current()
 
-    def values(self) -> builtins.list[DecodedObject[V]]:
-        """Return those that are shared, and forget those whose object was replaced."""
-        for decoded in list(self._decoded.values()):
-            if self._shown(decoded.record._key) is not decoded.record:
-                self._end(decoded.record._key, decoded)
-        return list(self._decoded.values())
+    def values(self) -> Iterator[DecodedObject[V]]:
+        """Return those that are shared, and forget those whose object was replaced.
+
+        One at each step: whoever has little time at once may come back for the next.
+        """
+        for key, decoded in list(self._decoded.items()):
+            if self._shown(key) is not decoded.record:
+                self._end(key, decoded)
+            elif self.is_shared(decoded):
+                yield decoded
 
     def is_shared(self, decoded: DecodedObject[V]) -> bool:
         """Tell whether readers to come would get this one."""

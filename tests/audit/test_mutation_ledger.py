@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 import pydantic
@@ -23,6 +26,17 @@ if TYPE_CHECKING:
 
 _CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "secrets"))
 
+_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+_UID = UUID("6a1cbd3f-8d3c-4b46-8b7e-4f5f0a9a1e11")
+_DECODED = "data.password: str became bytes"
+
+
+class Unwritable:
+    """What a model's own way to write itself may do."""
+
+    def to_dict(self) -> dict[str, object]:
+        raise KeyError("to_dict")
+
 
 def secret(name: str = "s", version: int = 1) -> KubeObject[None]:
     """Return an object whose values must never be told."""
@@ -30,7 +44,15 @@ def secret(name: str = "s", version: int = 1) -> KubeObject[None]:
         {
             "kind": "Secret",
             "apiVersion": "v1",
-            "metadata": {"name": name, "namespace": "ns", "resourceVersion": str(version)},
+            "metadata": {
+                "name": name,
+                "namespace": "ns",
+                "resourceVersion": str(version),
+                "uid": str(_UID),
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "cpu": "100",
+            "null": None,
             "data": {"password": "aHVudGVyMg=="},
             "list": [{"a": 1}, {"b": True}],
         }
@@ -84,7 +106,18 @@ CHANGES: dict[str, tuple[Callable[[Any], object], str]] = {
     "bool-for-a-number": (lambda d: d["list"][0].update(a=True), "list[0].a: int became bool"),
     "no-json": (lambda d: d.update(kind=object()), "kind: str became object"),
     "a-loop": (lambda d: d.update(me=d), "me: absent became dict"),
+    "decoded-base64": (lambda d: d["data"].update(password=b"hunter2"), _DECODED),
+    "parsed-time": (
+        lambda d: d["metadata"].update(creationTimestamp=_TIME),
+        "metadata.creationTimestamp: str became datetime",
+    ),
+    "parsed-number": (lambda d: d.update(cpu=Decimal(100)), "cpu: str became Decimal"),
+    "parsed-uid": (lambda d: d["metadata"].update(uid=_UID), "metadata.uid: str became UUID"),
+    "tuple-for-a-list": (lambda d: d.update(list=tuple(d["list"])), "list: list became tuple"),
+    "nan-for-null": (lambda d: d.update(null=float("nan")), "null: NoneType became float"),
+    "cannot-be-written": (lambda d: d.update(kind=Unwritable()), "kind: str became Unwritable"),
 }
+"""Also what reads the same as JSON: to the next reader it is another type."""
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
