@@ -159,6 +159,7 @@ class ReflectorMachine:
 
     def connected(self) -> None:
         """Take note that the server accepted a watch."""
+        self.state = ReflectorState.WATCHING
         self.reason = ""
         if self.lost_at is not None:  # it would not tell whether its history is the same
             self._on_suspicion("the connection was lost, and the server's history is unproven")
@@ -190,8 +191,8 @@ class ReflectorMachine:
         self._behind = 0
         if not self._demanded:  # since this load began
             self.distrust, self.lost_at = False, None
+        self.state = ReflectorState.WATCHING  # nothing is as new as a load
         if happened.mode is LoadMode.WATCH_LIST:
-            self.state = ReflectorState.WATCHING
             return Follow()
         return self._perform(Watch())
 
@@ -375,14 +376,12 @@ class ReflectorMachine:
         return self._begin(command)
 
     def _begin(self, command: Command) -> Command:
-        match command:
-            case Load(mode):
-                self._demanded = ""
-                if self.state not in _LASTING:
-                    self.state = ReflectorState.LOADING
-                self.reason = self.reason or mode.value
-            case Watch() | Follow():
-                self.state = ReflectorState.WATCHING
+        """Begin a command; a watch counts as one when it is accepted, see `connected`."""
+        if isinstance(command, Load):
+            self._demanded = ""
+            if self.state not in _LASTING:
+                self.state = ReflectorState.LOADING
+            self.reason = self.reason or command.mode.value
         return command
 
     def _wait(

@@ -191,8 +191,10 @@ def test_a_watch_that_fails_resumes_without_a_list(
     bench = Bench().watching()
     for failure in (error, status(code), error, status(code)):
         assert bench.after_delay(WatchFailed(failure, established=established)) == Watch()
-        assert bench.state() is ReflectorState.WATCHING
+        assert bench.state() is not ReflectorState.WATCHING, "not before it is accepted"
         assert bench.machine.last_error is failure
+        bench.machine.connected()
+        assert bench.state() is ReflectorState.WATCHING
     assert bench.machine.loads == 1
 
 
