@@ -16,3 +16,12 @@ monotonic = time.monotonic
 def wall_time() -> float:
     """Return the seconds since 1970, as the system's clock has them: it may jump."""
     return time.time()
+
+
+def utc_text(at: float) -> str:
+    """Return an instant for people, such as `2026-07-01 10:03:11 UTC`.
+
+    Args:
+        at: seconds since 1970.
+    """
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

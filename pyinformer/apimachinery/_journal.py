@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from pyinformer._clock import wall_time
+from pyinformer._clock import utc_text, wall_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,9 @@ class JournalEntry:
     """When: seconds since 1970."""
     what: str
     """A sentence without object content."""
+
+    def __str__(self) -> str:
+        return f"{utc_text(self.at)}: {self.what}"
 
 
 @final

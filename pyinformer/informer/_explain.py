@@ -18,11 +18,11 @@ from pyinformer.apimachinery import (
     NotFoundError,
     ObjectKey,
 )
-from pyinformer.informer._origins import Origin, origin_of, utc
+from pyinformer.informer._origins import Origin, origin_of
 from pyinformer.reflector import ReflectorState, look
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JournalEntry, KubeObject
+    from pyinformer.apimachinery import KubeObject
     from pyinformer.informer._following import Following
     from pyinformer.informer._listener import HandlerStory
     from pyinformer.reflector import Fresh, Reflector
@@ -192,7 +192,7 @@ class Explainer:
             told.update(before[-_LATEST:])
         if self._informer.staleness:
             told.update(entries[-_LATEST:])
-        yield from (f"At {_told(entry)}." for entry in entries if entry in told)
+        yield from (f"At {entry}." for entry in entries if entry in told)
 
     async def _on_server(self, key: str) -> AsyncIterator[str]:
         scope = self._informer.scope
@@ -257,10 +257,6 @@ def _on_handlers(stories: Sequence[HandlerStory], *, is_cached: bool) -> Iterato
         else:
             continue  # nothing is there, and nothing was: not worth a line
         yield f"Handler {story.name} {'; '.join((what, *extras))}."
-
-
-def _told(entry: JournalEntry) -> str:
-    return f"{utc(entry.at)}: {entry.what}"
 
 
 def _duration(seconds: float) -> str:

@@ -7,12 +7,12 @@ went back, after a restore of the server, brought everything.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from pyinformer._clock import utc_text
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 
 if TYPE_CHECKING:
@@ -68,12 +68,7 @@ def _went_back(load: LoadRecord) -> bool:
 
 def _of(load: LoadRecord) -> Origin:
     if not load.before:
-        return Origin(f"the first load, a {load.mode} at {utc(load.at)}", load.at)
+        return Origin(f"the first load, a {load.mode} at {utc_text(load.at)}", load.at)
     why = f" ({load.reason})" if load.reason else ""
-    what = f"a relist, a {load.mode} at {utc(load.at)}{why}"
+    what = f"a relist, a {load.mode} at {utc_text(load.at)}{why}"
     return Origin(what, load.at, is_relist=True)
-
-
-def utc(at: float) -> str:
-    """Return an instant as people write it, such as `2026-07-01 10:03:11 UTC`."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

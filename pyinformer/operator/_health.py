@@ -1,29 +1,55 @@
-"""A small HTTP server that says whether a program is alive and ready.
+"""A small HTTP server that says whether a program is alive and ready, and how it is.
 
-In go requests of probes; out come 200 and `ok`, or 503 and one line for each problem. It runs in
-the program's own loop: a loop that is blocked answers nobody, which is the answer. Every connection
-is bounded in bytes, in time and in number, and costs no task.
+In go requests of probes; out come 200 and `ok`, or 503 and one line for each problem. Pages are for
+people: text or JSON, and unless told otherwise for who asks from the same host only. It runs in the
+program's own loop: a loop that is blocked answers nobody, which is the answer. Every connection is
+bounded in bytes, in time and in number, and costs no task.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from ipaddress import IPv6Address, ip_address
 from types import TracebackType
-from typing import Final, Self, TypeAlias, cast, final
+from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast, final, get_args
+from urllib.parse import parse_qsl
 
 import httptools
 
-from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import (
+    ConfigurationError,
+    InvalidArgumentError,
+    JSONObject,
+    check_seconds,
+)
+from pyinformer.tasks import place_of
 
 Check: TypeAlias = Callable[[], Sequence[str]]
 """Returns what is wrong, one line each; nothing if all is well."""
 
+_log = logging.getLogger("pyinformer.operator")
+
+_PagesFor: TypeAlias = Literal["loopback", "anybody"]
+Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]
+"""Takes the query, `{"key": "default/a"}`; returns text, or an object to be served as JSON."""
+
+_TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
 _MAX_CONNECTIONS: Final = 64  # probes are one or two at a time
 _MAX_REQUEST_BYTES: Final = 16_384
 _MAX_PORT: Final = 65_535
 _CONNECTION_SECONDS: Final = 10.0  # from accept to the last byte read by the client
+
+
+@final
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    body: str
+    content_type: str = _TEXT
 
 
 @final
@@ -33,18 +59,24 @@ class HealthServer:
     Args:
         checks: what to ask for each path, such as `/healthz`. It is called on the loop for each
             request and has to be quick. One that raises is a problem by itself.
+        pages: what to show at other paths, such as `/status`; called on the loop likewise. An
+            InvalidArgumentError is the asker's fault, and answered with its words.
+        pages_for: `loopback` shows pages only to who asks from the same host, as with
+            `kubectl port-forward`, whatever the address listened on; `anybody` to all.
         host: the address to listen on; loopback unless told otherwise.
         port: the port; 0 takes any that is free.
         connection_seconds: how long a connection may last.
 
     Raises:
-        InvalidArgumentError: the port is none.
+        InvalidArgumentError: the port is none, or a path is both a check's and a page's.
     """
 
     def __init__(
         self,
         checks: Mapping[str, Check],
         *,
+        pages: Mapping[str, Page] | None = None,
+        pages_for: _PagesFor = "loopback",
         host: str = "127.0.0.1",
         port: int = 0,
         connection_seconds: float = _CONNECTION_SECONDS,
@@ -52,7 +84,14 @@ class HealthServer:
         check_seconds("connection_seconds", connection_seconds)
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise InvalidArgumentError("port", f"is 0 to {_MAX_PORT}, not {port!r}")
+        if pages_for not in get_args(_PagesFor):
+            raise InvalidArgumentError("pages_for", f"is loopback or anybody, not {pages_for!r}")
         self._checks = dict(checks)
+        self._pages = dict(pages or {})
+        both = sorted(self._checks.keys() & self._pages.keys())
+        if both:
+            raise InvalidArgumentError("pages", f"{', '.join(both)} is a check's path, too")
+        self._pages_for = pages_for
         self._host = host
         self._port = port
         self._connection_seconds = connection_seconds
@@ -115,19 +154,60 @@ class HealthServer:
     def _connection(self) -> _Connection:
         return _Connection(self._answer, self._connections, self._connection_seconds)
 
-    def _answer(self, method: str, path: str) -> tuple[HTTPStatus, str]:
-        check = self._checks.get(path)
-        if check is None:
-            return HTTPStatus.NOT_FOUND, f"ask for {' or '.join(self._checks)}\n"
+    def _answer(self, method: str, target: str, *, is_local: bool) -> _Answer:
+        path, _, query = target.partition("?")
+        check, page = self._checks.get(path), self._pages.get(path)
+        if check is None and page is None:
+            paths = " or ".join((*self._checks, *self._pages))
+            return _Answer(HTTPStatus.NOT_FOUND, f"ask for {paths}\n")
         if method not in {"GET", "HEAD"}:
-            return HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n"
-        try:
-            problems = check()
-        except Exception as error:  # noqa: BLE001 - a fence: the check may be the program's own
-            problems = (f"the check failed with {type(error).__name__}",)
-        if problems:
-            return HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{each}\n" for each in problems)
-        return HTTPStatus.OK, "ok\n"
+            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
+        if check is not None:
+            return _checked(check)
+        if page is None or not (is_local or self._pages_for == "anybody"):
+            reason = "this page is shown to the same host only: use kubectl port-forward\n"
+            return _Answer(HTTPStatus.FORBIDDEN, reason)
+        return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _checked(check: Check) -> _Answer:
+    try:
+        problems = check()
+    except Exception as error:  # noqa: BLE001 - a fence: the check may be the program's own
+        problems = (f"the check failed with {type(error).__name__}",)
+    if problems:
+        words = "".join(f"{each}\n" for each in problems)
+        return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, words)
+    return _Answer(HTTPStatus.OK, "ok\n")
+
+
+def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
+    try:
+        found = page(query)
+        if not isinstance(found, str):
+            return _Answer(HTTPStatus.OK, f"{json.dumps(found, indent=2)}\n", _JSON)
+    except InvalidArgumentError as error:
+        return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
+    except Exception as error:  # noqa: BLE001 - a fence: the page may be the program's own
+        _log.error("a page failed with %s %s", type(error).__name__, place_of(error))
+        words = f"the page failed with {type(error).__name__}\n"
+        return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, words)
+    return _Answer(HTTPStatus.OK, found if found.endswith("\n") else f"{found}\n")
+
+
+def _is_loopback(peer: object) -> bool:
+    """Tell whether an address, as the socket names it, is this host's own."""
+    host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+class _Answering(Protocol):
+    def __call__(self, method: str, target: str, *, is_local: bool) -> _Answer: ...
 
 
 @final
@@ -136,7 +216,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        answer: Callable[[str, str], tuple[HTTPStatus, str]],
+        answer: _Answering,
         open_connections: set[_Connection],
         limit_seconds: float,
     ) -> None:
@@ -195,16 +275,22 @@ class _Connection(asyncio.Protocol):
         """Answer; a body would change nothing."""
         if self._is_answered:
             return
-        path = self._url.partition(b"?")[0].decode("latin-1")
+        target = self._url.decode("latin-1")
         method = self._parser.get_method().decode("latin-1")
-        self._reply(*self._answer(method, path), with_body=method != "HEAD")
+        transport = self._transport
+        peer = None if transport is None else transport.get_extra_info("peername")
+        answer = self._answer(method, target, is_local=_is_loopback(peer))
+        self._reply(*answer, with_body=method != "HEAD")
 
-    def _reply(self, status: HTTPStatus, body: str, *, with_body: bool = True) -> None:
+    def _reply(
+        self, status: HTTPStatus, body: str, content_type: str = _TEXT, *, with_body: bool = True
+    ) -> None:
         self._is_answered = True
         payload = body.encode()
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-            "Content-Type: text/plain; charset=utf-8\r\n"
+            f"Content-Type: {content_type}\r\n"
+            "X-Content-Type-Options: nosniff\r\n"
             f"Content-Length: {len(payload)}\r\n"
             "Cache-Control: no-store\r\n"
             "Connection: close\r\n\r\n"

@@ -30,7 +30,7 @@ from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import HealthServer
 from pyinformer.operator._verdict import Health
-from pyinformer.tasks import Closable, close_behind
+from pyinformer.tasks import Closable, SignalListener, close_behind
 
 _log = logging.getLogger("pyinformer.controller")
 
@@ -109,6 +109,7 @@ class OperatorRun(Closable):
         if health_port is not None:
             self._health = HealthServer(
                 {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
+                pages=self.health.pages(),
                 host=health_host,
                 port=health_port,
             )
@@ -126,6 +127,8 @@ class OperatorRun(Closable):
     async def run(self) -> None:
         """Start, and stay until SIGTERM or SIGINT; a second signal forces the end.
 
+        SIGUSR1 has it log how everything is.
+
         Raises:
             CacheSyncTimeoutError: a cache did not sync in time.
             ConfigurationError: the health endpoint cannot listen.
@@ -135,12 +138,35 @@ class OperatorRun(Closable):
             Stops it in order.
         """
         async with self._health or nullcontext():
-            asking = anyio.CancelScope()
-            with StopSignals(lambda _: asking.cancel()), asking:
-                group = await self._assemble()
-            if not asking.cancel_called:
-                with self._explained():
-                    await group.run()
+            with self._telling():
+                await self._run()
+
+    async def _run(self) -> None:
+        asking = anyio.CancelScope()
+        with StopSignals(lambda _: asking.cancel()), asking:
+            group = await self._assemble()
+        if not asking.cancel_called:
+            with self._explained():
+                await group.run()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Log how everything is at each SIGUSR1, where there is such a signal."""
+        listener = None
+        try:
+            listener = SignalListener("SIGUSR1", self._tell)
+        except LifecycleError as error:
+            _log.debug("the status is not told at a signal: %s", error)
+        try:
+            yield
+        finally:
+            if listener is not None:
+                listener.close()
+
+    def _tell(self) -> None:
+        # Whoever asks wants to see it, also where nobody has set up logging.
+        level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
+        _log.log(level, "status of the operator\n%s", self.health.overview())
 
     async def start(self) -> None:
         """Start the caches, wait until they have synced, and let the workers begin.

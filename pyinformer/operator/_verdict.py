@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, final
+from typing import Final, Literal, Protocol, final
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidTypeError
@@ -23,8 +23,9 @@ from pyinformer.operator._findings import (
     ready_findings,
     watchdog_of,
 )
-from pyinformer.operator._health import HealthServer
+from pyinformer.operator._health import HealthServer, Page
 from pyinformer.operator._hysteresis import Finding, Hysteresis
+from pyinformer.operator._pages import StatusPages, overview
 from pyinformer.tasks import WatchdogStatistics
 
 _MAX_SAMPLES: Final = 256  # probes come every few seconds
@@ -117,18 +118,44 @@ class Health:
                 found = [Finding("nothing", "nothing is watched over yet")]
             return self._judged(self._ready, found, statuses, now)
 
-    def server(self, *, host: str = "127.0.0.1", port: int = 0) -> HealthServer:
-        """Make a server of `/healthz`, `/livez` and `/readyz`: `async with health.server() as it`.
+    def pages(self) -> dict[str, Page]:
+        """Return what shows people how it is, by path, for a HealthServer of one's own.
+
+        `/status` is JSON, `/status?format=text` an overview, `/status?informer=pods.v1` one
+        informer with its journal; `/explain?informer=pods.v1&key=default/web-1` is text.
+        """
+        verdicts = {"live": self.live, "ready": self.ready}
+        return StatusPages(
+            lambda: self._watched, lambda: {name: ask() for name, ask in verdicts.items()}
+        ).pages()
+
+    def overview(self) -> str:
+        """Return how everything is that is watched over, one line each; from any thread."""
+        return overview(self._statuses())
+
+    def server(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        pages_for: Literal["loopback", "anybody"] = "loopback",
+    ) -> HealthServer:
+        """Make a server of `/healthz`, `/livez`, `/readyz`, and of pages for people.
+
+        Use it as `async with health.server() as server`. The pages are those of `pages()`.
 
         Args:
             host: the address; `"0.0.0.0"` in a pod, where the kubelet asks from outside.
             port: the port; 0 for any that is free.
+            pages_for: who may see the pages: who asks from the same host, or anybody.
 
         Raises:
             InvalidArgumentError: the port is none.
         """
         return HealthServer(
             {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
+            pages=self.pages(),
+            pages_for=pages_for,
             host=host,
             port=port,
         )

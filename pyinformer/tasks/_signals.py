@@ -78,8 +78,9 @@ class SignalListener:
     def _heir(self) -> Any:  # noqa: ANN401 - what signal.getsignal() returns
         """Return who listened before and still wants to."""
         owner = getattr(self._before, "__self__", None)
-        is_over = isinstance(owner, SignalListener) and owner._is_closed  # noqa: SLF001 - our own
-        return owner._heir() if is_over else self._before  # noqa: SLF001
+        if isinstance(owner, SignalListener) and owner._is_closed:  # noqa: SLF001 - our own
+            return owner._heir()  # noqa: SLF001
+        return self._before
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if not self._is_closed:

@@ -1,0 +1,155 @@
+"""What a program shows of itself to whoever asks: its status, and why a cache shows what it shows.
+
+What enters are the things that are watched over, and a query; what leaves is JSON of their frozen
+records, or text. Nothing here holds an object's content, only keys and versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast, final
+
+import msgspec
+
+from pyinformer.apimachinery import InvalidArgumentError, JSONObject
+from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
+from pyinformer.operator._findings import Status, controllers_of, informers_of, watchdog_of
+
+if TYPE_CHECKING:
+    from pyinformer.controller import ControllerStatus
+    from pyinformer.operator._health import Page
+    from pyinformer.operator._verdict import HasStatus
+
+
+@final
+class StatusPages:
+    """The pages `/status` and `/explain` of a program.
+
+    Args:
+        watched: returns the factories, informers, controllers and groups there are.
+        verdicts: returns whether the program is alive and ready.
+    """
+
+    def __init__(
+        self,
+        watched: Callable[[], Sequence[HasStatus]],
+        verdicts: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._watched = watched
+        self._verdicts = verdicts
+
+    def pages(self) -> dict[str, Page]:
+        """Return them by their paths, for a HealthServer."""
+        return {"/status": self.status, "/explain": self.explain}
+
+    def status(self, query: Mapping[str, str]) -> str | JSONObject:
+        """Show how everything is, or one informer with its journal.
+
+        Args:
+            query: `format=text` for people; `informer=pods.v1`, as the status names it, for one.
+
+        Raises:
+            InvalidArgumentError: there is no such informer, or no such format.
+        """
+        shown = query.get("format", "json")
+        if shown not in {"json", "text"}:
+            raise InvalidArgumentError("format", f"is json or text, not {shown!r}")
+        if "informer" in query:
+            found = [one.status(with_journal=True) for one in self._informers(query["informer"])]
+            return _text_of(found) if shown == "text" else {"informers": _plain(found)}
+        statuses = [one.status() for one in self._watched()]
+        return overview(statuses) if shown == "text" else self._records(statuses)
+
+    def explain(self, query: Mapping[str, str]) -> str:
+        """Say why caches show what they show of a key.
+
+        Args:
+            query: `key=namespace/name`; `informer=pods.v1` to ask one of several.
+
+        Raises:
+            InvalidArgumentError: there is no key, or no such informer.
+        """
+        key = query.get("key", "")
+        if not key:
+            raise InvalidArgumentError("key", "ask for /explain?informer=pods.v1&key=default/web-1")
+        found = self._informers(query.get("informer", ""))
+        return "\n\n".join(str(one.explain(key)) for one in found)
+
+    def _informers(self, wanted: str) -> list[SharedInformer[Any]]:
+        known = list(dict.fromkeys(_informers_of(self._watched())))
+        exact = [one for one in known if str(one.scope) == wanted]
+        found = exact or [one for one in known if wanted in _names_of(one)]
+        if not found:
+            names = ", ".join(str(one.scope) for one in known) or "nothing is followed"
+            reason = f"none is called {wanted[:80]!r}; there are: {names}"
+            raise InvalidArgumentError("informer", reason)
+        return found
+
+    def _records(self, statuses: Iterable[Status]) -> JSONObject:
+        known = list(statuses)
+        watchdogs = [one for one in map(watchdog_of, known) if one is not None]
+        return {
+            **{name: _plain(verdict) for name, verdict in self._verdicts().items()},
+            "informers": _plain([one for each in known for one in informers_of(each)]),
+            "controllers": _plain([one for each in known for one in controllers_of(each)]),
+            "watchdog": _plain(max(watchdogs, key=lambda one: one.blocked, default=None)),
+            "abandoned_handlers": [
+                name
+                for one in known
+                if isinstance(one, FactoryStatus)
+                for name in one.abandoned_handlers
+            ],
+        }
+
+
+def overview(statuses: Iterable[Status]) -> str:
+    """Return how everything is, in one line for each informer and controller."""
+    lines: list[str] = []
+    for status in statuses:
+        if isinstance(status, FactoryStatus):
+            lines.append(str(status))
+        lines += [one.line() for one in informers_of(status) if status is one]
+        lines += map(_line_of, controllers_of(status))
+    return "\n".join(lines) or "nothing is watched over"
+
+
+def _line_of(controller: ControllerStatus) -> str:
+    state = "working" if controller.is_running and controller.has_synced else "not working"
+    busy = sum(slot.request is not None for slot in controller.slots)
+    parts = [f"{controller.queue.depth} keys wait", f"{busy} are reconciled"]
+    if controller.failing:
+        parts.append(f"{controller.failing} fail, last: {controller.last_error}")
+    if controller.hot:
+        parts.append(f"hot loops of {', '.join(controller.hot)}")
+    if controller.poisoned:
+        parts.append(f"ignore their end: {', '.join(controller.poisoned)}")
+    return f"controller {controller.name}: {state}; {'; '.join(parts)}"
+
+
+def _text_of(informers: Iterable[InformerStatus]) -> str:
+    return "\n".join(
+        line for one in informers for line in (one.line(), *(f"  {entry}" for entry in one.journal))
+    )
+
+
+def _informers_of(watched: Iterable[HasStatus]) -> Iterable[SharedInformer[Any]]:
+    for one in watched:
+        if isinstance(one, SharedInformerFactory):
+            yield from one.informers
+        elif isinstance(one, SharedInformer):
+            yield one
+
+
+def _names_of(informer: SharedInformer[Any]) -> tuple[str, ...]:
+    resource = informer.scope.resource
+    return ("", resource.resource, str(resource))
+
+
+def _plain(record: object) -> JSONObject:
+    return cast("JSONObject", msgspec.to_builtins(record, str_keys=True, enc_hook=_dict_of))
+
+
+def _dict_of(value: object) -> object:
+    if isinstance(value, Mapping):  # one that cannot be changed
+        return dict(value)
+    raise NotImplementedError(f"a record holds a {type(value).__name__}")

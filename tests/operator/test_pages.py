@@ -1,0 +1,231 @@
+"""The pages of the health endpoint: what they show, to whom, and what they do with bad queries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer import Health, HealthServer, InvalidArgumentError, Operator, SharedInformerFactory
+from pyinformer.operator._health import _is_loopback
+from pyinformer.testing import APIServer
+from tests.informer.clusters import HURRIED, pod
+from tests.operator.test_health import ask, get
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyinformer.apimachinery import JSONObject
+
+
+@pytest.fixture
+def api() -> Iterator[APIServer]:
+    """Return a server with one pod."""
+    with APIServer() as made:
+        made.create(pod("a"))
+        yield made
+
+
+async def fetched(url: str, target: str) -> tuple[int, str]:
+    """Ask the endpoint for something, query included."""
+    return await ask(int(url.rpartition(":")[2]), get(target))
+
+
+async def test_a_page_is_text_or_json_and_gets_the_query() -> None:
+    seen: list[Mapping[str, str]] = []
+
+    def text(query: Mapping[str, str]) -> str:
+        seen.append(query)
+        return "fine"
+
+    def record(_: Mapping[str, str]) -> JSONObject:
+        return {"a": [1, None]}
+
+    async with HealthServer({}, pages={"/text": text, "/json": record}) as server:
+        assert await ask(server.port, get("/text?a=b%2Fc&d=&e")) == (200, "fine\n")
+        status, body = await ask(server.port, get("/json"))
+        assert (status, json.loads(body)) == (200, {"a": [1, None]})
+        assert await ask(server.port, get("/json", "HEAD")) == (200, "")
+        assert (await ask(server.port, get("/json", "POST")))[0] == 405
+        assert await ask(server.port, get("/")) == (404, "ask for /text or /json\n")
+
+    assert seen == [{"a": "b/c", "d": "", "e": ""}]
+
+
+async def test_a_page_that_fails_tells_no_content_and_a_bad_query_what_is_wrong() -> None:
+    def fails(_: Mapping[str, str]) -> str:
+        raise ValueError("a secret")
+
+    def refuses(_: Mapping[str, str]) -> str:
+        raise InvalidArgumentError("key", "is missing")
+
+    async with HealthServer({}, pages={"/fails": fails, "/refuses": refuses}) as server:
+        assert await ask(server.port, get("/fails")) == (500, "the page failed with ValueError\n")
+        assert await ask(server.port, get("/refuses")) == (400, "key: is missing\n")
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_local"),
+    [
+        pytest.param(("127.0.0.1", 1), True, id="v4"),
+        pytest.param(("127.9.9.9", 1), True, id="v4-any"),
+        pytest.param(("::1", 1, 0, 0), True, id="v6"),
+        pytest.param(("::ffff:127.0.0.1", 1, 0, 0), True, id="mapped"),
+        pytest.param(("::ffff:10.0.0.1", 1, 0, 0), False, id="mapped-foreign"),
+        pytest.param(("10.0.0.1", 1), False, id="pod"),
+        pytest.param(("fe80::1%eth0", 1, 0, 2), False, id="link-local"),
+        pytest.param("", False, id="unix"),
+        pytest.param(None, False, id="unknown"),
+    ],
+)
+def test_who_asks_from_the_same_host(peer: object, *, is_local: bool) -> None:
+    assert _is_loopback(peer) is is_local
+
+
+async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
+    """Probes come from outside of the pod; nobody else needs to know what goes on in there."""
+    server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
+
+    status, words, _ = server._answer("GET", "/status", is_local=False)
+    assert (int(status), words.partition(":")[0]) == (
+        403,
+        "this page is shown to the same host only",
+    )
+    assert server._answer("GET", "/readyz", is_local=False).status == 200
+    opened = HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="anybody")
+    assert opened._answer("GET", "/status", is_local=False).status == 200
+
+
+def test_what_cannot_work_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="/a is a check's path, too"):
+        HealthServer({"/a": lambda: ()}, pages={"/a": lambda _: ""})
+    with pytest.raises(InvalidArgumentError, match="loopback or anybody"):
+        HealthServer({}, pages_for="all")  # type: ignore[arg-type] # on purpose
+
+
+async def test_the_status_of_a_program_is_json_of_its_records(api: APIServer) -> None:
+    async with (
+        pyinformer.connect(server=api.url) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+        Health(factory).server() as server,
+    ):
+        factory.informer("v1", "pods").add_event_handler(lambda _: None, name="audit")
+        factory.informer("v1", "configmaps", namespaces="default")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        status, body = await fetched(server.url, "/status")
+        text = await fetched(server.url, "/status?format=text")
+        one = await fetched(server.url, "/status?informer=pods.v1")
+        one_text = await fetched(server.url, "/status?informer=pods&format=text")
+        unknown = await fetched(server.url, "/status?informer=nodes")
+        odd = await fetched(server.url, "/status?format=xml")
+        shown = str(factory.status())
+
+    found: Any = json.loads(body)
+    assert status == 200
+    assert found["ready"]["is_ok"] is True
+    assert found["live"] == {"is_ok": True, "reasons": [], "notes": []}
+    assert [one["informer"] for one in found["informers"]] == [
+        "pods.v1",
+        "configmaps.v1 in default",
+    ]
+    assert found["informers"][0]["handlers"][0]["name"] == "audit"
+    assert found["informers"][0]["journal"] == []
+    assert found["watchdog"]["blocked"] == 0
+    assert found["controllers"] == found["abandoned_handlers"] == []
+    assert text[0] == 200
+    assert text[1].splitlines()[0].startswith("pods.v1: ")
+    assert len(text[1].splitlines()) == len(shown.splitlines()) == 3
+    assert json.loads(one[1])["informers"][0]["journal"][0]["what"].startswith("loading at nothing")
+    assert " UTC: loaded by watch-list at " in one_text[1]
+    words = "informer: none is called 'nodes'; there are: pods.v1, configmaps.v1 in default\n"
+    assert unknown == (400, words)
+    assert odd == (400, "format: is json or text, not 'xml'\n")
+
+
+async def test_explanations_are_given_of_one_informer_or_of_all(api: APIServer) -> None:
+    async with (
+        pyinformer.connect(server=api.url) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+        pyinformer.SharedInformer(cluster, "v1", "pods", namespaces="other") as alone,
+        Health(factory, alone).server() as server,
+    ):
+        factory.informer("v1", "pods")
+        factory.informer("v1", "configmaps")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        exact = await fetched(server.url, "/explain?informer=pods.v1&key=default/a")
+        named = await fetched(server.url, "/explain?informer=pods&key=default/a")
+        of_all = await fetched(server.url, "/explain?key=default/a")
+        missing = await fetched(server.url, "/explain?informer=pods.v1")
+
+    assert exact[0] == 200
+    assert exact[1].startswith("default/a in the cache of pods.v1:\nIt is cached at ")
+    assert named[1].count("in the cache of pods.v1") == 2
+    assert "only namespace other is followed" in named[1]
+    assert of_all[1].count("in the cache of ") == 3
+    assert missing == (400, "key: ask for /explain?informer=pods.v1&key=default/web-1\n")
+
+
+async def test_an_operator_shows_its_caches_and_its_controllers(api: APIServer) -> None:
+    app = Operator("pods")
+
+    @app.reconcile("v1", "pods")
+    async def reconcile(request: Any, given: Any, cluster: Any) -> None:
+        if given is None:
+            raise ValueError
+
+    async with (
+        pyinformer.connect(server=api.url) as cluster,
+        app.running(cluster, health_port=0) as run,
+    ):
+        assert run.health_url is not None
+        status = await fetched(run.health_url, "/status")
+        text = await fetched(run.health_url, "/status?format=text")
+        explained = await fetched(run.health_url, "/explain?key=default/a")
+
+    assert json.loads(status[1])["controllers"][0]["name"] == "pods"
+    assert "controller pods: working; 0 keys wait" in text[1]
+    assert "It is cached at " in explained[1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
+async def test_an_operator_tells_its_status_at_a_signal(
+    api: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    before = signal.getsignal(signal.SIGUSR1)
+    app = Operator("pods")
+    reconciled = asyncio.Event()
+
+    @app.reconcile("v1", "pods")
+    async def reconcile(request: Any, given: Any, cluster: Any) -> None:
+        reconciled.set()
+
+    async with pyinformer.connect(server=api.url) as cluster:
+        running = asyncio.create_task(app.run_async(cluster))
+        await asyncio.wait_for(reconciled.wait(), 10)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        told: list[str] = []
+
+        def is_told() -> bool:
+            lines = [one.getMessage() for one in caplog.records]
+            told[:] = [line for line in lines if line.startswith("status of the operator")]
+            return bool(told)
+
+        await until(is_told)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 10)
+
+    lines = told[0].splitlines()
+    assert lines[1].startswith("pods.v1: ")
+    assert any(line.startswith("controller pods: working") for line in lines)
+    assert "the event loop was never blocked" in lines
+    assert signal.getsignal(signal.SIGUSR1) == before
