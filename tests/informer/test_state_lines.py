@@ -90,6 +90,8 @@ def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureF
         for happened in (WatchEnded(1, 90.0, early=True), Proved(Verdict.INTACT)):
             bench.step(happened)
             states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+        bench.machine.connected()
+        states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
 
     assert said(lines) == ["INFO pods.v1: watching, was new"]
 
