@@ -139,6 +139,10 @@ class Alarms:
         if storm is not None:
             self._storm_ended(storm)
 
+    def postponed(self, request: Request) -> None:
+        """Take note that a request waits in the queue for a reason of its own."""
+        self._breaker.postponed(request)
+
     def next_probe(self, now: float) -> Probe | None:
         """Return a held request that has to be put into the queue, if there is one."""
         return self._breaker.next_probe(now) if self.held else None

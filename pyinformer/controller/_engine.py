@@ -281,12 +281,15 @@ class Engine(Generic[V]):
         wait_seconds = max(
             self._hot.wait_seconds(request, now), self._limit.wait_seconds(request, now)
         )
-        if is_storm and alarms.holds(request, priority, now):
-            self._move_held(now)
-            return None
         if wait_seconds > 0:
             self._postponed += 1
             queue.add_after_nowait(request, wait_seconds, priority=priority)
+            if self._held:
+                alarms.postponed(request)
+                self._move_held(now)
+            return None
+        if is_storm and alarms.holds(request, priority, now):
+            self._move_held(now)
             return None
         self._limit.started(request, now)
         prepared = self.intake.with_reasons(request)

@@ -121,6 +121,12 @@ class StormBreaker:
         self._probe_at = max(now, self._tried_at + self._probe_seconds)
         return Probe(request, priority, self._probe_at - now)
 
+    def postponed(self, request: Request) -> None:
+        """Take note that a request waits elsewhere: whoever is next in line may try meanwhile."""
+        if request == self._probe:
+            self._probe = None
+        self.held.pop(request, None)
+
     def started(self, request: Request, now: float, *, is_storm: bool) -> None:
         """Take note that a request starts, as a try or for a reason of its own.
 

@@ -319,3 +319,19 @@ async def test_writes_outside_of_a_reconcile_are_nobodys() -> None:
 def test_a_setting_that_cannot_work_is_refused_by_name(setting: str, value: float) -> None:
     with pytest.raises(InvalidArgumentError, match=setting):
         options(**{setting: value})
+
+
+async def test_a_held_request_that_has_to_wait_for_its_rate_lets_the_next_one_try() -> None:
+    """Else one key's limit would hold up all the others for an hour."""
+    buggy = Buggy()
+    limits = {"rate_limit": 1, "rate_limit_period_seconds": 3600.0}
+    async with running(buggy, noop_breaker=True, **limits) as (controller, said):
+        storm(said, 40)
+        await elapse(50.0)
+        assert len(buggy.seen) == 40
+        storm(said, 45)
+        await elapse(10.0)
+        assert {f"default/{n}" for n in range(40, 45)} <= set(buggy.seen)
+        await elapse(3700.0)
+        assert held(controller) == 0
+        assert buggy.seen["default/0"] == 2
