@@ -183,9 +183,14 @@ class Snapshot(Generic[V]):
         if self._was_seen_later(key, version):
             return
         cached = self._sink.get(key)
-        if cached is not None and _is_same_state(cached, obj):
-            obj = self._reuse(cached, obj)
-        elif self._guard.proves_rewind(key, meta, None if cached is None else cached.metadata):
+        if cached is None:
+            # Where nothing was ever loaded, nothing is remembered either: most of a large sync.
+            rewound = self._guard.position != "" and self._guard.proves_rewind(key, meta, None)
+        elif _is_same_state(cached, obj):
+            obj, rewound = self._reuse(cached, obj), False
+        else:
+            rewound = self._guard.proves_rewind(key, meta, cached.metadata)
+        if rewound:
             self._rewound.add(key)
             self.objects[key] = obj
             return
