@@ -2,8 +2,8 @@
 
 Enters: the calls of a peer (begin, synced, release_updates, updated, finished). Leaves: one
 Measurement.
-Invariant: garbage is collected and memory read outside the timed spans; the heartbeat that
-finds the longest block of the loop runs during the sync only, so that updates do not pay for it.
+Invariant: garbage is collected and memory read outside the timed spans; the heartbeats that
+find the longest block of the loop run during the sync only, so that updates do not pay for it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Measurement(msgspec.Struct):
     sync_wall_seconds: float | None = None
     sync_cpu_seconds: float | None = None
     longest_block_seconds: float | None = None
+    longest_step_seconds: float | None = None
+    """The same in CPU time of the loop's own thread."""
     rss_before_bytes: int | None = None
     rss_after_bytes: int | None = None
     peak_rss_bytes: int | None = None
@@ -72,6 +74,7 @@ class Phases:
         self.workload = workload
         self.result = Measurement(peer=peer)
         self._heartbeat = Heartbeat()
+        self._own_heartbeat = Heartbeat(time.thread_time)
         self._wall = self._cpu = 0.0
 
     def begin(self) -> None:
@@ -80,12 +83,14 @@ class Phases:
         self.result.rss_before_bytes = rss_bytes()
         self.result.tracked_before = len(gc.get_objects())
         self._heartbeat.start()
+        self._own_heartbeat.start()
         self._start_clocks()
 
     def synced(self, objects: int) -> None:
         """Stop the sync's clock and weigh the cache, which now holds `objects`."""
         self.result.sync_wall_seconds, self.result.sync_cpu_seconds = self._read_clocks()
         self.result.longest_block_seconds = self._heartbeat.stop()
+        self.result.longest_step_seconds = self._own_heartbeat.stop()
         self.result.objects = objects
         gc.collect()
         self.result.rss_after_bytes = rss_bytes()

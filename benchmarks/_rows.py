@@ -137,6 +137,12 @@ def sync_specs(mean_object_bytes: float) -> tuple[Spec, ...]:
             {"pyinformer": "<= 25", "pyinformer-raw": "<= 25"},
         ),
         Spec(
+            "large sync: longest step by its own CPU time",
+            "ms",
+            lambda found: _scaled(found.longest_step_seconds, _MILLI),
+            {"pyinformer": "<= 25", "pyinformer-raw": "<= 25"},
+        ),
+        Spec(
             "large sync: memory (RSS) per object",
             "bytes",
             _rss_per_object,
