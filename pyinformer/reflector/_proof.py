@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
     ProtocolError,
     RequestTimeoutError,
     ResourceVersionTooLargeError,
+    object_key,
     older,
     resource_version_is_well_formed,
 )
@@ -38,6 +39,8 @@ _MAX_ANSWER_BYTES: Final = 64 << 20
 
 
 class _Meta(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
     uid: str = ""
     resource_version: str = ""
 
@@ -107,7 +110,27 @@ async def look(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(what, f"it is no list: {error}") from error
     item = found.items[0].metadata if found.items else _Meta()
+    if list_watch.key and found.items:
+        check_is_asked_for(list_watch, (object_key(item.namespace, item.name),))
     return Fresh(found.metadata.resource_version, item.uid, item.resource_version)
+
+
+def check_is_asked_for(list_watch: ListWatch, found: Iterable[str]) -> None:
+    """Refuse an answer that shows other objects than the one that was asked for.
+
+    An API server behind an aggregator may ignore field selectors, and show all it has.
+
+    Args:
+        list_watch: what `ListWatch.only` has returned.
+        found: the keys in the answer.
+
+    Raises:
+        ProtocolError: it shows others, and so says nothing about that one.
+    """
+    others = [key for key in found if key != list_watch.key]
+    if others:
+        reason = f"it shows {others[0][:300]!r}: does the server ignore field selectors?"
+        raise ProtocolError(f"list {list_watch.resource} {list_watch.key}", reason)
 
 
 @final

@@ -23,6 +23,7 @@ from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._follower import Follower
 from pyinformer.reflector._frames import StreamBroken
 from pyinformer.reflector._idle import IdleTimer
+from pyinformer.reflector._proof import check_is_asked_for
 from pyinformer.reflector._state import (
     Input,
     WatchBroken,
@@ -243,10 +244,12 @@ class Watching(Generic[V]):
             max_item_bytes=self._options.max_object_bytes,
             on_oversized=on_oversized,
         )
-        async with self._list_watch.only(key).list() as body:
+        only = self._list_watch.only(key)
+        async with only.list() as body:
             while chunk := await body.read():
                 splitter.feed(chunk)
         version = splitter.finish().resource_version
+        check_is_asked_for(only, (obj.key for obj in found))
         self.follower().on_verified(key, found[0] if found else None, version)
         self._journal.note(f"{key} was looked at afresh, at {version}")
 

@@ -55,6 +55,8 @@ class ListWatch:
         self.namespace: str | None = namespace or None
         scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         self.path: str = f"{resource.path}{scope}/{resource.resource}"
+        self.key: str = ""
+        """The one object that is listed; empty for all. Some servers ignore that and send others."""
         self._selectors = tuple(_selectors(label_selector, field_selector))
 
     @property
@@ -131,7 +133,7 @@ class ListWatch:
         """
         wanted = ObjectKey(key)
         fields = [value for name, value in self._selectors if name == "fieldSelector"]
-        return ListWatch(
+        one = ListWatch(
             self.connection,
             self.resource,
             namespace=wanted.namespace or self.namespace,
@@ -140,6 +142,8 @@ class ListWatch:
             ),
             field_selector=",".join((*fields, f"metadata.name={wanted.name}")),
         )
+        one.key = key
+        return one
 
     def watch(
         self,

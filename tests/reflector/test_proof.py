@@ -137,3 +137,22 @@ async def test_an_object_in_another_version_at_that_time_is_another_history(
     )
     assert proof.verdict is Verdict.BROKEN
     assert "default/a" in proof.reason
+
+
+async def test_a_server_that_ignores_field_selectors_is_no_witness(server: APIServer) -> None:
+    """It answers with whatever it has; as an aggregated API server may."""
+    (pod,) = server.list("v1", "pods")
+    at, uid = server.resource_version, pod["metadata"]["uid"]
+    other = (
+        b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%s"},"items":['
+        b'{"metadata":{"name":"other","namespace":"default","uid":"u","resourceVersion":"1"}}]}'
+    ) % at.encode()
+    server.faults.add(
+        Fault(match=lambda one: "metadata.name" in str(one.query), body=other, times=None)
+    )
+    seen = [
+        Witness("default/a", uid, at, at, existed=True),
+        Witness("default/gone", "u", at, at, existed=False),
+    ]
+    proof = await proof_of(server, at, *seen)
+    assert (proof.verdict, proof.witnesses) == (Verdict.INTACT, 2)

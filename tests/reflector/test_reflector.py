@@ -495,6 +495,27 @@ async def test_an_event_that_cannot_be_proven_stale_is_looked_at_and_no_list_fol
     assert len(suspicions) == 1
 
 
+async def test_a_look_that_shows_other_objects_changes_nothing(server: APIServer) -> None:
+    """An aggregated API server may ignore field selectors, and answer with all it has."""
+    put(server, "a", "b", value="1")
+    (first, second) = server.list("v1", "pods")
+    items = [{**first, "metadata": {**first["metadata"], "resourceVersion": "999"}}, second]
+    body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "999"}}
+    everything = json.encode({**body, "items": items})
+    is_look = "metadata.name=x"
+    server.faults.add(
+        Fault(match=lambda one: one.query.get("fieldSelector") == is_look, body=everything)
+    )
+    suspicions: list[str] = []
+    async with reflecting(server, on_suspicion=suspicions.append) as running:
+        await running.until_watching()
+        server.emit("v1", "pods", "ADDED", behind())
+        await until(lambda: verbs(server).count("watch") == 2)
+        put(server, "c")
+        await running.until_equal()
+    assert any("could not be looked at" in reason for reason in suspicions)
+
+
 async def test_a_second_suspect_stream_is_listed_once(server: APIServer) -> None:
     async with reflecting(server) as running:
         await running.until_watching()
