@@ -87,3 +87,36 @@ async def test_the_program_of_the_page_on_clusters_counts_and_names_the_dead(
     assert good == again == "good: 1 pods"
     assert dead.startswith("dead: not synced")
     assert "cannot connect to 127.0.0.1:9: Connection refused" in dead
+
+
+def pod(namespace: str, name: str, **labels: str) -> dict[str, Any]:
+    """Return a pod to create."""
+    metadata = {"namespace": namespace, "name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+
+
+def without_instants(text: str) -> str:
+    """Return a text whose times and ages are all the same."""
+    return re.sub(r"\d+ s ago", "0 s ago", re.sub(r"20[-0-9]+ [:0-9]+ UTC", "then", text))
+
+
+_WHY = "why-is-it-not-in-my-cache.md"
+
+
+@pytest.mark.parametrize("shown", [_WHY], indirect=True)
+@pytest.mark.parametrize(
+    ("number", "key"), [(0, "shop/web-1"), (1, "shop/db-1"), (2, "bank/web-1")]
+)
+async def test_the_answers_of_the_page_on_explanations_are_those_that_are_given(
+    shown: dict[str, Any], number: int, key: str
+) -> None:
+    text = (_PAGES / _WHY).read_text(encoding="utf-8")
+    printed = re.findall(r"^```text\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[number]
+    with APIServer() as server:
+        server.create(pod("shop", "web-1", app="web"))
+        server.create(pod("shop", "db-1", app="db"))
+        server.create(pod("bank", "web-1", app="web"))
+        async with pyinformer.connect(server=server.url) as cluster, asyncio.timeout(30):
+            said = await shown["explain"](cluster, key)
+
+    assert without_instants(said) == without_instants(printed)
