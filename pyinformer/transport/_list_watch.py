@@ -56,7 +56,7 @@ class ListWatch:
         scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         self.path: str = f"{resource.path}{scope}/{resource.resource}"
         self.key: str = ""
-        """The one object that is listed; empty for all. Some servers ignore that and send others."""
+        """The one object that is listed; empty for all. A server may ignore it and send others."""
         self._selectors = tuple(_selectors(label_selector, field_selector))
 
     @property
