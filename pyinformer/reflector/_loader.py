@@ -26,7 +26,7 @@ from pyinformer.reflector._frames import ListBehindError
 from pyinformer.reflector._mass_delete import is_mass_delete
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
-from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
+from pyinformer.transport import HEAD_BYTES, LineSplitter, ListMetadata, ListSplitter
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, ObjectCodec
@@ -135,6 +135,7 @@ class Loader(Generic[V]):
             verify=False,  # the codec decodes every item to its end
             on_invalid=snapshot.on_invalid_item,
             max_item_bytes=self._options.max_object_bytes,
+            head_bytes=HEAD_BYTES,  # metadata may be longer than the limit
             on_oversized=on_oversized,
         )
         anything = self._options.consistency == "any" and not self._guard.position and not token
@@ -183,6 +184,7 @@ class Loader(Generic[V]):
         splitter = LineSplitter(
             snapshot.on_line,
             max_line_bytes=self._options.max_object_bytes,
+            head_bytes=HEAD_BYTES,
             what=f"watch-list {self._codec.resource}",
             on_oversized=snapshot.on_oversized_line,
         )

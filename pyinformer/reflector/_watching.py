@@ -31,7 +31,7 @@ from pyinformer.reflector._state import (
     WatchFailed,
     WatchSilent,
 )
-from pyinformer.transport import LineSplitter, ListSplitter
+from pyinformer.transport import HEAD_BYTES, LineSplitter, ListSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ class Watching(Generic[V]):
     def _splitter(self) -> LineSplitter:
         limit = self._options.max_object_bytes
         what = f"watch {self._codec.resource}"
-        return LineSplitter(_nowhere, max_line_bytes=limit, what=what)
+        return LineSplitter(_nowhere, max_line_bytes=limit, head_bytes=HEAD_BYTES, what=what)
 
     def follower(self) -> Follower[V]:
         """Return what applies the lines of one watch."""

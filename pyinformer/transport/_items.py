@@ -67,6 +67,8 @@ class ListSplitter:
         on_invalid: called for an item that is valid JSON (or nested too deeply to tell) and that
             `on_item` could not read; the list goes on. With None the error is raised.
         max_item_bytes: how long an item may be.
+        head_bytes: how much of a longer one is handed on, and held until it ends; None for
+            `HEAD_BYTES`, and no more than an item may have.
         on_oversized: called in place of `on_item` for an item over the limit, of which only the
             start is held; the list goes on. With None such an item is an error.
     """
@@ -76,6 +78,7 @@ class ListSplitter:
         "_border",
         "_gap",
         "_head",
+        "_head_bytes",
         "_item_count",
         "_max_item_bytes",
         "_on_invalid",
@@ -100,6 +103,7 @@ class ListSplitter:
         verify: bool = True,
         on_invalid: OnInvalidItem | None = None,
         max_item_bytes: int = MAX_LINE_BYTES,
+        head_bytes: int | None = None,
         on_oversized: OnOversized | None = None,
     ) -> None:
         self._on_item = on_item
@@ -108,6 +112,7 @@ class ListSplitter:
         self._verify = verify
         self._on_invalid = on_invalid
         self._max_item_bytes = max_item_bytes
+        self._head_bytes = head_bytes or min(HEAD_BYTES, max_item_bytes)
         self._step: _Step = self._read_head
         self._head = HeadReader(what)
         self._skeleton = Envelope()  # the head's fields
@@ -270,6 +275,7 @@ class ListSplitter:
             return self._start_scan(b"", 0)
         if size > limit:
             self._check_is_taken()
+        if size > max(limit, self._head_bytes):
             self._pending = self._pending[: self._head_bytes]
             self._skipped = size - len(self._pending)
             self._step = self._skip_item
@@ -352,10 +358,6 @@ class ListSplitter:
         if self._on_oversized is not None:
             self._on_oversized(head, size)
         self._item_count += 1
-
-    @property
-    def _head_bytes(self) -> int:
-        return min(HEAD_BYTES, self._max_item_bytes)
 
     def _prove(self, buffer: bytes, start: int, end: int) -> None:
         try:

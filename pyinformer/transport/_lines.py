@@ -21,7 +21,7 @@ The buffer is shared with the lines around it; whoever keeps the line copies the
 """
 
 OnOversized = Callable[[bytes, int], None]
-"""Takes what is too long: its first bytes, up to `HEAD_BYTES`, and its size in bytes."""
+"""Takes what is too long: its first bytes, and its size in bytes."""
 
 MAX_LINE_BYTES: Final = 64 << 20
 """A request to etcd is capped at 1.5 MiB by default; nothing honest comes near this limit."""
@@ -40,22 +40,34 @@ class LineSplitter:
     Args:
         on_line: called for each line that is not empty, in order, from within `feed`.
         max_line_bytes: how long a line may be, without its line end.
+        head_bytes: how much of a longer one is handed on, and held until it ends; None for
+            `HEAD_BYTES`, and no more than a line may have.
         what: what is split, for errors: `watch pods.v1`.
         on_oversized: called in place of `on_line` for a line over the limit, once it has ended; the
             lines behind it are handed on. With None such a line is an error.
     """
 
-    __slots__ = ("_max_line_bytes", "_on_line", "_on_oversized", "_pending", "_skipped", "_what")
+    __slots__ = (
+        "_head_bytes",
+        "_max_line_bytes",
+        "_on_line",
+        "_on_oversized",
+        "_pending",
+        "_skipped",
+        "_what",
+    )
 
     def __init__(
         self,
         on_line: OnLine,
         *,
         max_line_bytes: int = MAX_LINE_BYTES,
+        head_bytes: int | None = None,
         what: str = "watch",
         on_oversized: OnOversized | None = None,
     ) -> None:
         self._on_line = on_line
+        self._head_bytes = head_bytes or min(HEAD_BYTES, max_line_bytes)
         self._on_oversized = on_oversized
         self._max_line_bytes = max_line_bytes
         self._what = what
@@ -105,11 +117,11 @@ class LineSplitter:
         self._hold(rest)
         line, size = bytes(self._pending), len(self._pending) + self._skipped
         self._pending = bytearray()  # one long line must not keep its memory for ever
-        if self._skipped:
-            self._skipped = 0
-            self._oversized(line, size)
+        self._skipped = 0
+        if size > self._max_line_bytes:
+            self._oversized(line[: self._head_bytes], size)
         else:
-            self._on_line(line, 0, len(line))
+            self._on_line(line, 0, size)
 
     def _hold(self, part: bytes | memoryview) -> None:
         if self._skipped:
@@ -117,14 +129,12 @@ class LineSplitter:
             return
         self._pending += part
         size = len(self._pending)
-        if size > self._max_line_bytes:
-            self._check_is_taken()
+        if size <= self._max_line_bytes:
+            return
+        self._check_is_taken()
+        if size > self._head_bytes:
             self._pending = self._pending[: self._head_bytes]
             self._skipped = size - len(self._pending)
-
-    @property
-    def _head_bytes(self) -> int:
-        return min(HEAD_BYTES, self._max_line_bytes)
 
     def _oversized(self, head: bytes, size: int) -> None:
         self._check_is_taken()

@@ -508,6 +508,7 @@ PUBLIC: dict[str, list[str]] = {
         "ListMetadata",
         "ListSplitter",
         "ListWatch",
+        "HEAD_BYTES",
         "MAX_LINE_BYTES",
         "MODIFIED",
         "MODIFIED_PREFIX",

@@ -11,6 +11,7 @@ from pyinformer import View
 from pyinformer.apimachinery import InvalidArgumentError, InvalidObjectError
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import HEAD_BYTES
 from tests.reflector.running import (
     Running,
     is_load,
@@ -197,7 +198,7 @@ async def test_an_item_over_the_limit_that_cannot_be_identified_deletes_nothing(
     low = options(max_object_bytes=LIMIT)
     async with reflecting(server, with_options=low) as running:
         await running.until_watching()
-        item = {"spec": "x" * 2 * LIMIT, "metadata": {"name": "who", "uid": "u"}}
+        item = {"spec": "x" * 2 * HEAD_BYTES, "metadata": {"name": "who", "uid": "u"}}
         metadata = {"resourceVersion": server.resource_version}
         body = json.encode(
             {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [item]}
@@ -245,3 +246,26 @@ async def test_a_huge_line_that_is_no_objects_is_unreadable(server: APIServer, k
 def test_a_limit_that_fits_no_object_is_refused(limit: int) -> None:
     with pytest.raises(InvalidArgumentError, match="not even metadata fits"):
         ReflectorOptions(max_object_bytes=limit)
+
+
+async def test_an_object_whose_metadata_is_over_the_limit_is_known_by_it_all_the_same(
+    server: APIServer, small: ReflectorOptions
+) -> None:
+    """What kubectl has applied stands in an annotation: an object is mostly its metadata then.
+
+    Each change of such an object would else stop the watch, and after the first for ten minutes.
+    """
+    weighty = huge("weighty")
+    weighty["metadata"]["annotations"] = {"applied": "x" * 2 * LIMIT}
+    server.create(weighty)
+    async with reflecting(server, with_options=small) as running:
+        await running.until_equal()
+        assert running.sink.objects["default/weighty"].problem
+        await until(lambda: server.open_watches)
+        for number in range(3):
+            weighty["metadata"]["annotations"]["number"] = f"{number}"
+            server.update(weighty)
+        put(server, "c")
+        await running.until_equal()
+        assert running.reflector.status().loads == 1
+        assert "unknown_events" not in running.counts()

@@ -402,6 +402,29 @@ def test_an_item_over_the_limit_is_skipped_but_for_its_head(
     assert splitter.item_count == 4
 
 
+@pytest.mark.parametrize("size", [1, 3, 50, 1_000_000])
+@pytest.mark.parametrize("huge", [(0,), (1,), (3,), (0, 1), (1, 2, 3), (0, 1, 2, 3)])
+def test_of_an_item_over_the_limit_more_than_the_limit_can_be_asked_for(
+    huge: tuple[int, ...], size: int
+) -> None:
+    items = [{"a": {"n": number}, "x": HOSTILE * (number in huge)} for number in range(4)]
+    texts = [compact(item) for item in items]
+    arrived: list[object] = []
+    splitter = ListSplitter(
+        lambda b, s, e: arrived.append(msgspec.json.decode(memoryview(b)[s:e])),
+        max_item_bytes=40,
+        head_bytes=60,
+        on_oversized=lambda head, size: arrived.append((head, size)),
+    )
+    for chunk in in_chunks(compact(built_in(items)), size):
+        splitter.feed(chunk)
+    splitter.finish()
+
+    assert arrived == [
+        (texts[n][:60], len(texts[n])) if n in huge else item for n, item in enumerate(items)
+    ]
+
+
 def test_an_item_over_the_limit_that_never_ends_is_a_list_cut_off() -> None:
     splitter = ListSplitter(lambda *_: None, max_item_bytes=100, on_oversized=lambda *_: None)
     splitter.feed(compact(built_in([{"a": "x" * 500}]))[:-20])

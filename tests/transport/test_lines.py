@@ -132,6 +132,25 @@ def test_a_line_over_the_limit_is_skipped_but_for_its_head(
     assert arrived == [line if len(line) <= 10 else (line[:10], len(line)) for line in lines]
 
 
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_of_a_line_over_the_limit_more_than_the_limit_can_be_asked_for(size: int) -> None:
+    arrived: list[bytes | tuple[bytes, int]] = []
+    splitter = LineSplitter(
+        lambda b, s, e: arrived.append(b[s:e]),
+        max_line_bytes=10,
+        head_bytes=20,
+        on_oversized=lambda head, size: arrived.append((head, size)),
+    )
+    lines = [b"a" * 10, b"b" * 11, b"c" * 20, b"d" * 30, b"e"]
+    body = b"".join(line + b"\n" for line in lines)
+    for start in range(0, len(body), size):
+        splitter.feed(body[start : start + size])
+        assert splitter.pending_bytes <= 20
+
+    heads = [(line[:20], len(line)) for line in lines]
+    assert arrived == [lines[0], *heads[1:4], lines[4]]
+
+
 def test_a_line_without_an_end_holds_no_more_than_its_head() -> None:
     splitter = LineSplitter(lambda *_: None, on_oversized=lambda *_: None)
     chunk = b"x" * (1 << 20)
