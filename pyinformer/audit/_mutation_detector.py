@@ -73,6 +73,7 @@ class MutationDetector:
 
     Raises:
         InvalidArgumentError: an unknown mode, or a number that cannot work.
+        InvalidTypeError: `on_mutation` cannot be called.
 
     Source:
         client-go tools/cache/mutation_detector.go, which keeps copies and ends the process.
@@ -88,7 +89,8 @@ class MutationDetector:
         on_mutation: Callable[[CacheMutation], None] | None = None,
     ) -> None:
         session = _sessions[-1] if mode is None and _sessions else None
-        self.mode: MutationMode = mode or ("sample" if session is None else "debug")
+        default: MutationMode = "sample" if session is None else "debug"
+        self.mode: MutationMode = default if mode is None else mode
         """`off`, `sample` or `debug`."""
         if self.mode not in _MODES:
             raise InvalidArgumentError("mode", f"{mode!r} is none of {', '.join(_MODES)}")
@@ -99,8 +101,10 @@ class MutationDetector:
         if budget_seconds > period_seconds / 2:
             reason = f"{budget_seconds:g} of every {period_seconds:g} s; half is the most"
             raise InvalidArgumentError("budget_seconds", reason)
-        if max_watched < 1:
-            raise InvalidArgumentError("max_watched", f"{max_watched}; 1 is the least")
+        if isinstance(max_watched, bool) or not isinstance(max_watched, int) or max_watched < 1:
+            raise InvalidArgumentError("max_watched", f"{max_watched!r}; 1 is the least")
+        if on_mutation is not None and not callable(on_mutation):
+            raise InvalidTypeError("on_mutation", f"{type(on_mutation).__name__} is not callable")
         self._period_seconds = period_seconds
         self._budget_seconds = budget_seconds
         self._watched = WatchedValues(max_watched)

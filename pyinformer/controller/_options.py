@@ -103,8 +103,9 @@ class ControllerOptions:
         for name in _DURATIONS:
             check_seconds(name, getattr(self, name))
         for name in _COUNTS:
-            if getattr(self, name) < 0:
-                raise InvalidArgumentError(name, f"{getattr(self, name)} is negative")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidArgumentError(name, f"{value!r} is no number from 0 on")
         timeout = self.reconcile_timeout_seconds
         if timeout is not None and not 0 < timeout < math.inf:
             raise InvalidArgumentError(
@@ -132,3 +133,9 @@ class ControllerOptions:
                 "noop_writes_per_second",
                 f"{self.noop_writes_per_second!r} is not in 0..{_MAX_PER_SECOND}; 0 for never",
             )
+        if not isinstance(self.noop_breaker, bool):
+            reason = f"{self.noop_breaker!r} is neither yes nor no"
+            raise InvalidArgumentError("noop_breaker", reason)
+        if self.noop_breaker and self.noop_write_ratio == 1 and not self.noop_writes_per_second:
+            reason = "both alarms are off (noop_write_ratio, noop_writes_per_second): it never acts"
+            raise InvalidArgumentError("noop_breaker", reason)

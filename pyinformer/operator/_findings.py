@@ -28,6 +28,9 @@ _DURATIONS: Final = (
     "blocked_seconds",
     "blocked_window_seconds",
 )
+_POSITIVE: Final = frozenset(
+    {"stale_seconds", "wedged_seconds", "blocked_seconds", "blocked_window_seconds"}
+)
 
 
 @final
@@ -64,7 +67,10 @@ class HealthOptions:
             value = getattr(self, name)
             if value is not None:
                 check_seconds(name, value)
-        if not isinstance(self.blocked_times, int) or self.blocked_times < 1:
+            if value == 0 and name in _POSITIVE:
+                raise InvalidArgumentError(name, "0 would be always, or never")
+        times = self.blocked_times
+        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
             raise InvalidArgumentError("blocked_times", f"{self.blocked_times!r}; 1 is the least")
         if (
             self.stale_seconds is not None

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.apimachinery import InvalidArgumentError, check_seconds
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.transport import MAX_LINE_BYTES
 
 _LEAST_OBJECT_BYTES = 4096
+_WORDS = {
+    "consistency": ("quorum", "any"),
+    "order": ("auto", "global", "per_object", "opaque"),
+}
+_ENDLESS = frozenset({"silence_seconds", "relist_after_outage_seconds"})  # the others would hang
+_DURATIONS = (
+    "initial_events_idle_seconds",
+    "initial_events_total_seconds",
+    "poll_seconds",
+    *sorted(_ENDLESS),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +45,8 @@ class ReflectorOptions:
     """A watch-list that takes so long falls back to a list."""
     silence_seconds: float = 75.0
     """A watch that delivers nothing for so long, not even a bookmark, is doubled by a second one at
-    the same position, which takes its place. Servers send bookmarks about once a minute."""
+    the same position, which takes its place. Servers send bookmarks about once a minute.
+    `math.inf` never doubts a stream."""
     mass_delete: MassDeletePolicy | None = field(default_factory=MassDeletePolicy)
     """Which lists delete so much that a second one has to confirm it; None believes every list."""
     max_object_bytes: int = MAX_LINE_BYTES
@@ -53,26 +66,47 @@ class ReflectorOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        low, high = self.watch_timeout_seconds
-        if not 0 < low <= high:
-            reason = f"({low}, {high}) is no range of positive seconds"
-            raise InvalidArgumentError("watch_timeout_seconds", reason)
-        if self.page_size < 0:
-            raise InvalidArgumentError("page_size", f"{self.page_size} is negative; 0 is no paging")
+        self._check_words()
+        self._check_sizes()
+        self._check_durations()
         if not isinstance(self.mass_delete, MassDeletePolicy | None):
             reason = f"{self.mass_delete!r} is no MassDeletePolicy; None switches it off"
             raise InvalidArgumentError("mass_delete", reason)
+
+    def _check_words(self) -> None:
+        if not isinstance(self.use_watch_list, bool):
+            reason = f"{self.use_watch_list!r} is neither yes nor no"
+            raise InvalidArgumentError("use_watch_list", reason)
+        for name, known in _WORDS.items():
+            if getattr(self, name) not in known:
+                reason = f"{getattr(self, name)!r} is none of {', '.join(known)}"
+                raise InvalidArgumentError(name, reason)
+
+    def _check_sizes(self) -> None:
+        for name in ("page_size", "max_object_bytes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InvalidArgumentError(name, f"{value!r} is no whole number")
+        if self.page_size < 0:
+            raise InvalidArgumentError("page_size", f"{self.page_size} is negative; 0 is no paging")
         if self.max_object_bytes < _LEAST_OBJECT_BYTES:
             reason = (
                 f"{self.max_object_bytes} is below {_LEAST_OBJECT_BYTES}: not even metadata fits"
             )
             raise InvalidArgumentError("max_object_bytes", reason)
-        for name in (
-            "initial_events_idle_seconds",
-            "initial_events_total_seconds",
-            "silence_seconds",
-            "poll_seconds",
-            "relist_after_outage_seconds",
-        ):
-            if not getattr(self, name) > 0:
-                raise InvalidArgumentError(name, f"{getattr(self, name)} is not positive")
+
+    def _check_durations(self) -> None:
+        try:
+            low, high = self.watch_timeout_seconds
+            is_range = 0 < low <= high < math.inf
+        except (TypeError, ValueError):
+            is_range = False
+        if not is_range:
+            reason = f"{self.watch_timeout_seconds} is no range of positive seconds"
+            raise InvalidArgumentError("watch_timeout_seconds", reason)
+        for name in _DURATIONS:
+            value = getattr(self, name)
+            if name not in _ENDLESS or value != math.inf:
+                check_seconds(name, value)
+            if value == 0:
+                raise InvalidArgumentError(name, f"{value} is not positive")

@@ -338,6 +338,8 @@ def test_unwatching_ends_it_and_off_watches_nothing() -> None:
         pytest.param({"budget_seconds": 0.0}, "budget_seconds", id="no-budget"),
         pytest.param({"budget_seconds": 0.9}, "budget_seconds", id="more-than-half"),
         pytest.param({"max_watched": 0}, "max_watched", id="none-watched"),
+        pytest.param({"max_watched": float("nan")}, "max_watched", id="not-bounded"),
+        pytest.param({"mode": ""}, "mode", id="empty-mode"),
     ],
 )
 def test_options_that_cannot_work_fail_at_once(options: dict[str, Any], argument: str) -> None:
@@ -350,6 +352,8 @@ def test_watching_what_no_digest_can_be_made_of_is_refused() -> None:
         MutationDetector("sample").watch(secret(), object(), name="n")
     with pytest.raises(TypeError, match=r"^obj: "):
         MutationDetector("sample").watch({}, {}, name="n")  # type: ignore[arg-type] # refused
+    with pytest.raises(TypeError, match=r"^on_mutation: "):
+        MutationDetector(on_mutation=3)  # type: ignore[arg-type] # refused
 
 
 def test_models_of_pydantic_and_of_the_clients_have_digests_too() -> None:

@@ -312,13 +312,21 @@ async def test_writes_outside_of_a_reconcile_are_nobodys() -> None:
         pytest.param("noop_write_ratio", float("nan"), id="ratio-nan"),
         pytest.param("noop_writes_per_second", -1.0, id="rate-negative"),
         pytest.param("noop_writes_per_second", float("inf"), id="rate-endless"),
+        pytest.param("noop_breaker", "yes", id="breaker-word"),
+        pytest.param("rate_limit", float("nan"), id="limit-nan"),
+        pytest.param("hot_loop_limit", 1.5, id="limit-no-count"),
         pytest.param("noop_breaker_probe_seconds", 0.0, id="probe-0"),
         pytest.param("noop_breaker_probe_seconds", float("inf"), id="probe-endless"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused_by_name(setting: str, value: float) -> None:
+def test_a_setting_that_cannot_work_is_refused_by_name(setting: str, value: object) -> None:
     with pytest.raises(InvalidArgumentError, match=setting):
         options(**{setting: value})
+
+
+def test_a_breaker_without_an_alarm_to_open_it_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="noop_breaker: both alarms are off"):
+        options(noop_breaker=True, noop_write_ratio=1.0, noop_writes_per_second=0.0)
 
 
 async def test_a_held_request_that_has_to_wait_for_its_rate_lets_the_next_one_try() -> None:

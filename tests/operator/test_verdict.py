@@ -306,6 +306,8 @@ def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
         pytest.param({"stale_seconds": -1.0}, "stale_seconds", id="negative"),
         pytest.param({"recovery_seconds": float("nan")}, "recovery_seconds", id="nan"),
         pytest.param({"blocked_times": 0}, "blocked_times", id="no-times"),
+        pytest.param({"blocked_window_seconds": 0.0}, "blocked_window_seconds", id="no-window"),
+        pytest.param({"stale_seconds": 0.0}, "stale_seconds", id="never-fresh"),
         pytest.param({"stale_seconds": 1000.0}, "wedged_seconds", id="contradiction"),
     ],
 )

@@ -480,6 +480,23 @@ async def test_a_bookmark_behind_the_position_is_followed_by_a_proof_and_no_list
     assert verbs(server) == ["list", "watch", "look", "look", "watch"]
 
 
+async def test_a_server_whose_bookmarks_are_always_behind_is_followed_all_the_same(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(server, "a")
+    line = json.encode({"type": "BOOKMARK", "object": behind()}) + b"\n"
+    server.faults.add(Fault(verb="watch", frames=(line,), times=None))
+    async with reflecting(server) as running:
+        await running.until_watching()
+        await until(lambda: running.reflector.status().breaks_order)
+        put(server, "b")
+        await running.until_equal()
+        assert running.counts()["rv_regressions:ignored"] >= 1
+        loads = running.reflector.status().loads
+    assert loads == 2
+    assert "the server breaks the order of resource versions" in caplog.text
+
+
 async def test_an_event_that_cannot_be_proven_stale_is_looked_at_and_no_list_follows(
     server: APIServer,
 ) -> None:
@@ -571,6 +588,16 @@ async def test_any_consistency_is_for_the_first_list_only(server: APIServer) -> 
     [
         pytest.param({"watch_timeout_seconds": (0.0, 1.0)}, id="no-time"),
         pytest.param({"watch_timeout_seconds": (2.0, 1.0)}, id="empty-range"),
+        pytest.param({"watch_timeout_seconds": (2.0, float("inf"))}, id="endless-watches"),
+        pytest.param({"watch_timeout_seconds": 180.0}, id="no-range"),
+        pytest.param({"order": "strict"}, id="unknown-order"),
+        pytest.param({"consistency": "quorom"}, id="unknown-consistency"),
+        pytest.param({"use_watch_list": "no"}, id="word-for-a-bool"),
+        pytest.param({"page_size": 1.5}, id="part-of-an-item"),
+        pytest.param({"max_object_bytes": float("nan")}, id="no-limit"),
+        pytest.param({"silence_seconds": "75"}, id="text-for-a-number"),
+        pytest.param({"poll_seconds": float("inf")}, id="never-polls"),
+        pytest.param({"initial_events_idle_seconds": float("inf")}, id="waits-for-ever"),
         pytest.param({"page_size": -1}, id="negative-page"),
         pytest.param({"initial_events_idle_seconds": 0.0}, id="no-patience"),
         pytest.param({"initial_events_total_seconds": float("nan")}, id="no-number"),
