@@ -350,6 +350,7 @@ class Performing(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self._named(error)
             return Proved(Verdict.UNDECIDED)
+        self._guard.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
         if proof.verdict is Verdict.INTACT:
             self._look_at_outage()
         else:

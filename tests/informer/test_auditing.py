@@ -298,6 +298,33 @@ async def test_an_audit_that_is_told_of_a_position_in_the_future_asks_for_a_proo
         assert followed.loads == loads
 
 
+async def test_a_restore_that_no_witness_tells_of_is_found_by_the_audit(
+    apiserver: APIServer,
+) -> None:
+    """Nothing that was cached is another in the new history, and it has passed the position."""
+    fill(apiserver, "a")
+    async with following(apiserver) as followed:
+        saved = apiserver.save()
+        apiserver.advance_resource_version(20)  # by writes of what is not followed
+        apiserver.send_bookmarks()
+        await followed.reaches(apiserver.resource_version)
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        apiserver.restore(saved)
+        apiserver.create(pod("b"))  # at a version that the watch will not go back to
+        apiserver.advance_resource_version(50)
+        apiserver.accept_again()
+        lineage = followed.informer.cluster.lineage
+        await until(lambda: lineage.status().proofs and followed.informer.state == "watching")
+        assert lineage.status().resets == 0
+        assert followed.cached().keys() == {"default/a"}
+
+        report = await followed.informer.audit(timeout_seconds=10)
+        assert report.missing.keys == ("default/b",)
+        await followed.notes.until_heard("add default/b")
+        assert followed.cached().keys() == {"default/a", "default/b"}
+
+
 async def test_differences_that_no_list_cures_are_told_and_not_repaired_again(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
