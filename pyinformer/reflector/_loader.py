@@ -265,19 +265,25 @@ class Loader(Generic[V]):
         return True
 
     async def _count_gone(self, snapshot: Snapshot[V]) -> tuple[int, int]:
-        """Count what is cached, and what of it a load lacks."""
+        """Count what is cached, and what of it a load lacks, or has others in place of."""
         if self._options.mass_delete is None:
             return 0, 0
         budget = TimeBudget()
-        started, objects = budget.now(), snapshot.objects
+        started = budget.now()
         keys = list(self._sink.keys())
         rest, gone = iter(keys), 0
         while some := list(islice(rest, _SLICE)):
-            gone += sum(key not in objects for key in some)
+            gone += sum(self._is_gone(key, snapshot) for key in some)
             if budget.spend_since(started):
                 await budget.yield_now()
             started = budget.now()
         return len(keys), gone
+
+    def _is_gone(self, key: str, snapshot: Snapshot[V]) -> bool:
+        listed, cached = snapshot.objects.get(key), self._sink.get(key)
+        if listed is None or cached is None:
+            return listed is None
+        return listed is not cached and listed.metadata.uid != cached.metadata.uid
 
     async def _ask_again(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
         """Ask for the list that decides; what is held back takes no effect."""

@@ -55,8 +55,8 @@ def is_mass_delete(cached: int, gone: int, policy: MassDeletePolicy | None) -> b
 
     Args:
         cached: how many objects are cached.
-        gone: how many of these the list lacks. An object that was replaced by another of the same
-            name is not gone.
+        gone: how many of these the list lacks. One that has another object in its place counts:
+            another cluster may have the same names.
         policy: None never asks for a confirmation.
     """
     if policy is None or gone <= 0:

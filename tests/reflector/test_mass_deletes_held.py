@@ -40,6 +40,11 @@ def server() -> Iterator[APIServer]:
         yield running
 
 
+def named(name: str) -> dict[str, str]:
+    """Return the metadata by which an object is found."""
+    return {"name": name, "namespace": "default"}
+
+
 def empty_list(server: APIServer) -> bytes:
     """Return what a peer would answer that has lost everything, at the server's own version."""
     return json.encode({**_EMPTY, "metadata": {"resourceVersion": server.resource_version}})
@@ -86,6 +91,24 @@ async def test_a_list_of_nothing_deletes_nothing_that_a_second_list_has(
         (True, False),
         (False, True),
     ]
+
+
+async def test_a_list_of_others_under_the_same_names_is_held_too(server: APIServer) -> None:
+    """Another cluster behind the address has the same kube-system: handlers would see deletions."""
+    async with reflecting(server) as running:
+        await running.until_watching()
+        version = server.resource_version
+        others = [
+            {"metadata": {**named(name), "uid": f"other-{name}", "resourceVersion": version}}
+            for name in NAMES
+        ]
+        answer = {**_EMPTY, "metadata": {"resourceVersion": version}, "items": others}
+        relist(server)
+        server.faults.add(Fault(match=is_load, body=json.encode(answer)))
+        await running.until_watching(loads=2)
+        await running.until_equal()
+        assert actions(running) == {"held": 1, "averted": 1}
+        assert all(len(history) == 1 for history in running.sink.history.values())
 
 
 async def test_a_true_mass_deletion_is_believed_when_the_second_list_says_the_same(
