@@ -54,6 +54,7 @@ class Guard:
         "_unordered",
         "distrusts",
         "epoch",
+        "ignores_old_bookmarks",
         "is_resetting",
         "position",
         "suspicion",
@@ -79,6 +80,8 @@ class Guard:
         """What is counted; whoever counts beside the table does it there."""
         self.distrusts: bool = False
         """A list showed that the server went back in time: the next one compares contents."""
+        self.ignores_old_bookmarks: bool = False
+        """The server has sent too many: a bookmark behind the position is no breach any more."""
         self.is_resetting: bool = False
         """A list that begins a new epoch is being taken over: its updates may go back in time."""
         self._previous = ""
@@ -260,6 +263,9 @@ class Guard:
             self._malformed()
             return False
         if self.is_behind(resource_version):
+            if self.ignores_old_bookmarks:
+                self.tally.regressed("ignored", source="bookmark")
+                return False
             self.tally.regressed("probe", source="bookmark")
             self.suspicion = Suspicion.BOOKMARK
             return False

@@ -7,6 +7,7 @@ everything again. Every repetition passes the backoff, so no server answer makes
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer.apimachinery import (
@@ -20,6 +21,7 @@ from pyinformer.apimachinery import (
     ServerError,
     TransportError,
 )
+from pyinformer.reflector._doubts import Doubts
 from pyinformer.reflector._frames import ListBehindError
 from pyinformer.reflector._load_modes import LoadModes
 from pyinformer.reflector._patience import Patience
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import ExponentialBackoff
     from pyinformer.reflector._watch_list_memory import WatchListMemory
 
+_log = logging.getLogger(__name__)
+
 _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at once
 _EMPTY_WATCHES = 3  # so many empty ones in a row: the position may be dead (kubernetes#104171)
 _EMPTY_WATCH_SECONDS = 2.0
@@ -73,7 +77,7 @@ _BEHIND = 3  # so many complete lists behind the position, whatever else the ser
 
 
 @final
-class ReflectorMachine:
+class ReflectorMachine(Doubts):
     """Decides what to do next.
 
     Args:
@@ -94,6 +98,7 @@ class ReflectorMachine:
         on_suspicion: Callable[[str], None] = lambda _: None,
         relax: Callable[[Literal["per_object", "opaque"]], bool] = lambda _: False,
     ) -> None:
+        super().__init__()
         self.state = ReflectorState.NEW
         self.reason = ""
         """Why it is in this state, for people."""
@@ -110,13 +115,8 @@ class ReflectorMachine:
         self._too_large = 0
         self._malformed = MalformedVersions()
         self._bad_frames = BadFrames()
-        self.distrust = False
-        """The server's history was proven to be another; until everything is loaded again."""
         self.breaks_order = False
         """The server breaks the order of resource versions; what is cached is served on."""
-        self.lost_at: float | None = None
-        """When the watch was lost; None while nothing suggests another history."""
-        self._demanded = ""
         self._behind = 0
         self._suspicions = Suspicions()
         self._on_suspicion = on_suspicion
@@ -130,6 +130,7 @@ class ReflectorMachine:
         """Take how the last command ended, and return the next one."""
         match happened:
             case Woke():
+                self._doubt_if_out_of_touch(now)
                 return self._perform(self._next)
             case Loaded():
                 return self._on_loaded(happened, now)
@@ -164,20 +165,10 @@ class ReflectorMachine:
         if self.lost_at is not None:  # it would not tell whether its history is the same
             self._on_suspicion("the connection was lost, and the server's history is unproven")
 
-    @property
-    def demands_load(self) -> bool:
-        """Whether everything is to be loaded instead of the next watch."""
-        return bool(self._demanded)
-
-    def demand_load(self, reason: str, *, distrust: bool = False) -> None:
-        """Load everything instead of the next watch.
-
-        Args:
-            reason: why, for people.
-            distrust: the server's history is another one.
-        """
-        self._demanded = reason
-        self.distrust = self.distrust or distrust
+    def load_begins(self) -> None:
+        """Take note that a load asks the server from here on: it answers what was demanded."""
+        self.reason = self._demanded or self.reason
+        super().load_begins()
 
     def _on_loaded(self, happened: Loaded, now: float) -> Command:
         self.loads += 1
@@ -189,8 +180,7 @@ class ReflectorMachine:
         self._patience.recovered()
         self._malformed.loaded(now)
         self._behind = 0
-        if not self._demanded:  # since this load began
-            self.distrust, self.lost_at = False, None
+        self._doubt_no_more(now)
         self.state = ReflectorState.WATCHING  # nothing is as new as a load
         if happened.mode is LoadMode.WATCH_LIST:
             return Follow()
@@ -216,8 +206,11 @@ class ReflectorMachine:
     def _on_behind(self, error: InformerError, now: float) -> Command:
         self._behind += 1
         self.lost_at = now
-        if self._behind >= _BEHIND:  # an authoritative list is not refused for ever
+        if self._behind >= _BEHIND and not self.distrust:
+            # An authoritative list is not refused for ever.
             self.distrust = True
+            _log.error("%s, for the third time: the next is taken over, whatever it is at", error)
+            self._on_suspicion(f"lists contradict what the server says of its history: {error}")
         return self._wait(error, now, self._load(now))
 
     def _on_doubt(
@@ -227,7 +220,9 @@ class ReflectorMachine:
             case Proved(verdict):
                 return self._on_proved(verdict, now)
             case ProofFailed(error):
-                return self._wait(error, now, self._next)
+                if self._is_worth_waiting(error):
+                    return self._wait(error, now, self._next)
+                return self._on_proved(Verdict.UNDECIDED, now)
             case Verified(error):
                 return self._on_verified(error, now)
         self.lost_at = now
@@ -240,8 +235,10 @@ class ReflectorMachine:
                 self.distrust = True
                 return self._begin(self._load(now))
             case Verdict.UNDECIDED:
+                self._touch(now)
                 self.lost_at = now  # before the next watch it is asked anew
-                return self._begin(planned)
+                return self._begin(self._due(planned))
+        self._touch(now)
         self.lost_at = None
         return self._perform(planned)
 
@@ -270,6 +267,7 @@ class ReflectorMachine:
 
     def _on_watch_ended(self, happened: WatchEnded, now: float) -> Command:
         self._watches_since_load += 1
+        self._touch(now)
         if happened.events or happened.seconds >= _EMPTY_WATCH_SECONDS:
             self.progressed()
         else:
@@ -290,6 +288,7 @@ class ReflectorMachine:
         was_good = happened.established or happened.seconds >= _EMPTY_WATCH_SECONDS
         if was_good:
             self._watches_since_load += 1
+            self._touch(now)
             self.progressed()
         if isinstance(error, TransportError):
             self.lost_at = now
@@ -322,15 +321,13 @@ class ReflectorMachine:
 
     def _on_watch_broken(self, happened: WatchBroken, now: float) -> Command:
         self._watches_since_load += 1
+        self._touch(now)
         error = happened.error
         match happened.breach:
             case Breach.MALFORMED:
                 return self._on_malformed(error, now)
             case Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
-            case Breach.BOOKMARK:
-                self.lost_at = now
-                return self._wait(error, now, Watch())
         return self._on_suspect(happened, now)
 
     def _on_suspect(self, happened: WatchBroken, now: float) -> Command:
@@ -364,9 +361,7 @@ class ReflectorMachine:
 
     def _perform(self, command: Command) -> Command:
         """Begin a command, or what has to come before it."""
-        if isinstance(command, Watch) and self._demanded:
-            self.reason = self._demanded
-            command = self._modes.list()  # a watch-list may be answered by a lagging cache
+        command = self._due(command)
         # A load is proof enough of itself, unless it was a load that raised the question.
         asks = isinstance(command, Watch) or (isinstance(command, Load) and self._behind > 0)
         if asks and self.lost_at is not None and not self.distrust:
@@ -375,10 +370,17 @@ class ReflectorMachine:
             return Prove()
         return self._begin(command)
 
+    def _due(self, command: Command) -> Command:
+        """Return the load that is demanded instead of a watch."""
+        if not isinstance(command, Watch) or not self._demanded:
+            return command
+        self.reason = self._demanded
+        return self._modes.list()  # a watch-list may be answered by a lagging cache
+
     def _begin(self, command: Command) -> Command:
         """Begin a command; a watch counts as one when it is accepted, see `connected`."""
         if isinstance(command, Load):
-            self._demanded = ""
+            self.load_begins()
             if self.state not in _LASTING:
                 self.state = ReflectorState.LOADING
             self.reason = self.reason or command.mode.value

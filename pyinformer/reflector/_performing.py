@@ -16,6 +16,7 @@ import anyio
 
 from pyinformer._clock import wall_time
 from pyinformer.apimachinery import (
+    APIStatusError,
     ExponentialBackoff,
     InformerError,
     InternalError,
@@ -171,6 +172,7 @@ class Performing(Generic[V]):
             self.journal.note(f"resource versions are compared by the order {order} from now on")
             self._guard.use_order(order)
         elif order == "per_object" and not self._machine.breaks_order:  # it will be, from now on
+            self._guard.ignores_old_bookmarks = True
             self.journal.note("the server breaks the order of resource versions")
             _log.error(
                 "%s: the server breaks the order of resource versions, even after a complete list."
@@ -265,6 +267,7 @@ class Performing(Generic[V]):
         self._is_in_line = True
         try:
             async with self._admission.listing() as slot:
+                self._machine.load_begins()  # it may have waited long for its turn
                 self._begin_load()
                 self._loader.on_progress = slot.progress
                 await self._loader.load_list(mode)
@@ -345,7 +348,7 @@ class Performing(Generic[V]):
         lost_at = self._machine.lost_at
         try:
             proof = await self._lineage.prove(self._now() if lost_at is None else lost_at)
-        except TransportError as error:
+        except (TransportError, APIStatusError) as error:
             return ProofFailed(error)
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self._named(error)

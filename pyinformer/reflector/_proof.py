@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _APART_SECONDS: Final = 1.0  # between two quorum lists: a server that lags catches up meanwhile
 _PROBERS: Final = 3  # so many resources are tried if the first may not be listed
 _REQUEST_SECONDS: Final = 10.0  # a server waits three for a version that it has not reached
+_NOT_NOW: Final = frozenset({429, 502, 503, 504})
 _UID_SECONDS: Final = 3.0  # it is an explanation, nothing waits for it longer than that
 _MAX_ANSWER_BYTES: Final = 64 << 20
 
@@ -191,6 +192,8 @@ async def prove(members: Iterable[Witnessing]) -> Proof:
 
     Raises:
         TransportError: the server could not be reached.
+        APIStatusError: the server has no time, or what is before it has no server (429, 502 to
+            504): whoever asks again at once asks too much.
 
     Cancellation:
         Safe; nothing is decided.
@@ -204,6 +207,8 @@ async def prove(members: Iterable[Witnessing]) -> Proof:
         try:
             proof = await _probe(member.list_watch, member.position)
         except (APIStatusError, ProtocolError) as error:
+            if isinstance(error, APIStatusError) and error.status in _NOT_NOW:
+                raise
             proof = Proof(Verdict.UNDECIDED, f"the server would not tell: {error}")
             continue
         except RequestTimeoutError as error:

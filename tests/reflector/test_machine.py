@@ -17,6 +17,8 @@ from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._state import (
     Breach,
     Command,
+    Discover,
+    Discovered,
     Follow,
     Halt,
     Input,
@@ -24,7 +26,13 @@ from pyinformer.reflector._state import (
     Loaded,
     LoadFailed,
     LoadMode,
+    ProofFailed,
+    Prove,
+    Proved,
     Sleep,
+    Verdict,
+    Verified,
+    Verify,
     Watch,
     WatchBroken,
     WatchEnded,
@@ -406,6 +414,13 @@ def answers(data: st.DataObject, command: Command) -> Input:
             LoadFailed, st.just(command.mode), ERRORS, st.integers(0, 2), st.booleans()
         )
         return data.draw(st.one_of(failed, st.just(Loaded(command.mode))))
+    if isinstance(command, Discover):
+        return Discovered(is_served=data.draw(st.booleans()), ask_again_seconds=10.0)
+    if isinstance(command, Prove):
+        proved = st.builds(Proved, st.sampled_from(Verdict))
+        return data.draw(st.one_of(proved, st.builds(ProofFailed, ERRORS)))
+    if isinstance(command, Verify):
+        return data.draw(st.builds(Verified, st.one_of(st.none(), ERRORS)))
     broken = st.builds(WatchBroken, st.sampled_from(Breach), ERRORS, st.sampled_from([b"a", b"b"]))
     failed_watch = st.builds(WatchFailed, ERRORS, established=st.booleans())
     return data.draw(

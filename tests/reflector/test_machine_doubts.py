@@ -258,3 +258,85 @@ def test_what_is_refused_again_and_again_is_asked_for_once_a_minute() -> None:
         assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(403)), below=5.0) == PAGED
     assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(403)), at_least=60.0) == PAGED
     assert bench.state() is ReflectorState.FORBIDDEN
+
+
+def test_a_load_that_is_demanded_during_an_undecided_proof_is_not_put_off() -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    bench.machine.demand_load("the audit found differences")
+    assert bench.step(Proved(Verdict.UNDECIDED)) == PAGED
+    assert bench.machine.reason == "the audit found differences"
+
+
+def test_a_load_that_has_not_left_the_line_answers_what_is_demanded_meanwhile() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    bench.machine.demand_load("restored", distrust=True)
+    bench.machine.load_begins()
+    assert bench.machine.distrust
+    assert bench.machine.reason == "restored"
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
+    assert not bench.machine.distrust
+
+
+def test_what_is_demanded_while_a_break_is_healed_is_no_second_break() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    bench.machine.demand_load("restored", distrust=True)
+    assert bench.step(WatchEnded(1, 100.0)) == PAGED
+    bench.machine.load_begins()
+    bench.machine.demand_load("the audit found differences")
+    assert bench.step(Loaded(LoadMode.PAGED)) == PAGED
+    assert not bench.machine.distrust
+
+
+@pytest.mark.parametrize("code", [429, 502, 503, 504])
+def test_a_server_that_has_no_time_for_a_proof_is_asked_again_when_it_says(code: int) -> None:
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    for _ in range(3):
+        command = bench.step(ProofFailed(status(code, 40.0)))
+        assert isinstance(command, Sleep)
+        assert command.seconds >= 40.0
+        bench.now += command.seconds
+        assert bench.step(Woke()) == Prove()
+    assert bench.step(ProofFailed(status(code, 40.0))) == Watch(), "it may be watched all the same"
+    bench.machine.connected()
+    assert len(bench.suspicions) == 1
+
+
+def test_after_a_long_time_without_a_watch_the_history_is_proven_anew() -> None:
+    """It was intact when the watch was lost; meanwhile the server asked for patience."""
+    bench = Bench().watching()
+    bench.after_delay(WatchFailed(LOST, established=True))
+    command = bench.step(WatchFailed(status(429, 60.0), established=False))
+    assert isinstance(command, Sleep)
+    bench.now += command.seconds
+    assert bench.step(Woke()) == Prove()
+    assert bench.step(Proved(Verdict.INTACT)) == Watch()
+
+
+def test_bookmarks_that_are_behind_again_and_again_load_and_are_then_said_aloud() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    behind = WatchBroken(Breach.BOOKMARK, BAD)
+    assert bench.after_delay(behind) == Watch()
+    assert len(bench.suspicions) == 1
+    assert bench.after_delay(behind) == PAGED
+    bench.step(Loaded(LoadMode.PAGED))
+    assert not bench.machine.breaks_order
+    assert bench.after_delay(behind) == Watch()
+    assert bench.machine.breaks_order
+
+
+def test_a_list_behind_that_is_taken_all_the_same_is_said_aloud(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    for _ in range(2):
+        bench.after_delay(LoadFailed(LoadMode.PAGED, BEHIND))
+    assert not caplog.records
+    bench.after_delay(LoadFailed(LoadMode.PAGED, BEHIND))
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "behind the position" in record.getMessage()
+    assert len(bench.suspicions) == 1
