@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from pyinformer.apimachinery import (
     InformerError,
@@ -22,11 +22,12 @@ from pyinformer.informer._origins import Origin, origin_of
 from pyinformer.reflector import ReflectorState, look
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._following import Following
+    from pyinformer.apimachinery import Journal, KubeObject
+    from pyinformer.cluster import Cluster
     from pyinformer.informer._listener import HandlerStory
+    from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Fresh, Reflector
-    from pyinformer.store import Indexer
+    from pyinformer.store import Indexer, Lister
 
 _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
@@ -49,6 +50,59 @@ class Explanation:
         return "\n".join((f"{self.key} in the cache of {self.informer}:", *self.sentences))
 
 
+class Explained(Protocol):
+    """Whose cache it is."""
+
+    @property
+    def scope(self) -> Scope:
+        """What it follows."""
+        ...
+
+    @property
+    def settings(self) -> InformerSettings:
+        """How it keeps that."""
+        ...
+
+    @property
+    def cluster(self) -> Cluster:
+        """The server."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """What happened to it lately."""
+        ...
+
+    @property
+    def lister(self) -> Lister[Any]:
+        """Reads its cache."""
+        ...
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether it has held everything at least once."""
+        ...
+
+    @property
+    def state(self) -> ReflectorState:
+        """What it does."""
+        ...
+
+    @property
+    def staleness(self) -> str:
+        """Why it may be behind; empty while it is followed."""
+        ...
+
+    @property
+    def crash(self) -> InformerError | None:
+        """What went wrong inside."""
+        ...
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago it was proven."""
+        ...
+
+
 @final
 class Explainer:
     """Says why one informer's cache shows what it shows.
@@ -62,7 +116,7 @@ class Explainer:
 
     def __init__(
         self,
-        informer: Following[Any],
+        informer: Explained,
         indexer: Indexer[Any],
         reflector: Reflector[Any],
         stories: Callable[[str], Sequence[HandlerStory]],

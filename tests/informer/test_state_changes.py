@@ -5,6 +5,7 @@ What enters are a server's troubles; what leaves are callbacks, log lines and an
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -117,3 +118,19 @@ async def test_the_age_counts_from_the_last_proof_and_its_reason_is_told(
         proven = informer.age_seconds()
         assert proven is not None
         assert proven < old
+
+
+async def test_the_facts_of_freshness_are_those_of_the_stream(apiserver: APIServer) -> None:
+    async with informer_of(apiserver) as informer:
+        await until(lambda: apiserver.open_watches == 1)
+        assert informer.last_event_at is None
+        assert informer.last_bookmark_at is None
+        apiserver.create(pod("b"))
+        await until(lambda: informer.last_event_at is not None)
+        apiserver.advance_resource_version(3)
+        apiserver.send_bookmarks()
+        await until(lambda: informer.last_bookmark_at is not None)
+        assert informer.observed_resource_version == apiserver.resource_version
+        age = informer.age_seconds()
+        assert age is not None
+        assert age <= asyncio.get_running_loop().time() - (informer.last_event_at or 0.0)
