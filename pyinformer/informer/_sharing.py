@@ -9,7 +9,9 @@ shared and nobody gave a detector, nothing of this costs anything.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import CacheMutatedError, KubeObject, V
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
 
 _METRIC = "informer_cache_mutations_total"
+_MAX_UNTOLD = 100  # whoever asks next is told of one; all of them are counted and logged
 
 
 @final
@@ -67,7 +70,7 @@ class Sharing(Generic[V]):
         self._is_swept = self.detector.mode != "off" and (is_decoded or detector is not None)
         self._is_debugging = self.detector.mode == "debug" and is_decoded
         self._others: Reader[_Read] = Reader()
-        self._untold: list[CacheMutation] = []
+        self._untold: deque[CacheMutation] = deque(maxlen=_MAX_UNTOLD)
         if self.decoded is not None and self._is_debugging:
             self.decoded.on_read = self._read
             self.decoded.on_end = self._ended
@@ -125,7 +128,7 @@ class Sharing(Generic[V]):
         """
         if self._is_debugging:
             _look_at(self._others)
-            untold, self._untold = self._untold, []
+            untold, self._untold = self._untold, deque(maxlen=_MAX_UNTOLD)
             for mutation in untold:
                 raise _error_of(mutation)
 
@@ -146,7 +149,8 @@ class Sharing(Generic[V]):
             return
         mutation = self.detector.ledger.check(decoded, self)
         if mutation is not None:
-            self._untold.remove(mutation)
+            with suppress(ValueError):  # another thread may have been told already
+                self._untold.remove(mutation)
             raise _error_of(mutation)
 
     def _read(self, decoded: DecodedObject[V]) -> None:

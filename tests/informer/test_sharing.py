@@ -347,6 +347,41 @@ async def test_the_next_read_raises_and_the_one_after_it_is_as_it_arrived(
         assert pods.lister.decoded["default/a"] == pods.lister["default/a"].to_dict()
 
 
+async def test_a_mutation_that_another_thread_hears_of_first_is_told_to_its_reader_too(
+    apiserver: APIServer,
+) -> None:
+    heard: list[str] = []
+
+    def hear(_: CacheMutation) -> None:
+        try:
+            pods._sharing.check_nowait()
+        except CacheMutatedError as error:
+            heard.append(error.key)
+
+    def in_another_thread(mutation: CacheMutation) -> None:
+        thread = threading.Thread(target=hear, args=(mutation,))
+        thread.start()
+        thread.join()
+
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
+        pods.mutation_detector.ledger.listeners.append(in_another_thread)
+        change(pods.lister.decoded["default/a"])
+        with pytest.raises(CacheMutatedError):
+            _ = pods.lister.decoded["default/a"]
+    assert heard == ["default/a"]
+
+
+async def test_what_nobody_asks_for_is_kept_in_bounds(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
+        for value in range(1_000):
+            change(pods.lister.decoded["default/a"], value)
+            pods.mutation_detector.verify_nowait()
+        assert pods.mutation_detector.statistics().mutations == 1_000
+        assert len(pods._sharing._untold) <= 100
+
+
 async def test_a_stream_raises_at_the_step_after_the_mutation(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     apiserver.create(pod("b"))
