@@ -58,6 +58,7 @@ def test_the_smoke_measures_every_section_and_peer(smoke: tuple[Record, str]) ->
         "Reads from the cache": ["pyinformer-reads"],
         "Large sync": ["bare", "pyinformer", "pyinformer-raw"],
         "Audits of the cache": ["pyinformer-audit"],
+        "Against an earlier self": ["pyinformer now", "pyinformer then"],
         "Work queue": ["queue", "priority-queue"],
         "Controllers": ["controller"],
         "Keys that passed through a controller": ["controller-memory"],
