@@ -51,10 +51,10 @@ class Cluster(ObjectClient):
         super().__init__(wire or Connection(config, options=options), options=write_options)
         self.name: str = name
         self.watch_list_memory: WatchListMemory = WatchListMemory()
-        self.lineage: Lineage = Lineage()
-        """Whether the server's history is still the one that was followed."""
         self.admission: Admission = Admission(admission_options)
         """How much its informers ask of the server at a time."""
+        self.lineage: Lineage = Lineage(attempt=self.admission.attempt)
+        """Whether the server's history is still the one that was followed."""
 
     @property
     def config(self) -> ClusterConfig:

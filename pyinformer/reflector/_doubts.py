@@ -26,6 +26,8 @@ class Doubts:
         """The server's history was proven to be another; until everything is loaded again."""
         self.lost_at: float | None = None
         """When the watch was lost; None while nothing suggests another history."""
+        self.is_silent: bool = False
+        """It was lost because nothing came: only the resource itself can tell whether it is."""
         self._demanded = ""
         self._distrusts_next = False
         self._in_touch_at = float("-inf")
@@ -63,6 +65,7 @@ class Doubts:
         """Take note that the history was the same up to now: nothing was lost meanwhile."""
         self._in_touch_at = now
         self._refused_proofs = 0
+        self.is_silent = False
 
     def _doubt_if_out_of_touch(self, now: float) -> None:
         """Doubt the history before a watch that follows a long time without one."""

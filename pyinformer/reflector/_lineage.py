@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import anyio
 
 from pyinformer.apimachinery import InformerError
+from pyinformer.reflector._histories import beside
 from pyinformer.reflector._proof import Proof, Witnessing, cluster_uid, prove
 from pyinformer.reflector._state import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
 _log = logging.getLogger(__name__)
 
@@ -58,16 +59,33 @@ class LineageStatus:
 
 
 @final
-class Lineage:
-    """The history behind one cluster connection."""
+class _Question:
+    """What was asked last about one history, and is perhaps being asked."""
+
+    __slots__ = ("began_at", "flight", "outcome")
 
     def __init__(self) -> None:
+        self.began_at = float("-inf")
+        self.flight: anyio.Event | None = None
+        self.outcome: Proof | InformerError | None = None
+
+
+@final
+class Lineage:
+    """The history behind one cluster connection; of several, where storages are several.
+
+    Args:
+        attempt: waits until one more connection may be tried.
+    """
+
+    def __init__(self, *, attempt: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._attempt = attempt
         self.generation: int = 0
         """How many breaks there were; a load remembers the one it began in."""
         self._members: dict[int, Member] = {}
-        self._began_at = float("-inf")
-        self._outcome: Proof | InformerError | None = None
-        self._flight: anyio.Event | None = None
+        self._told: dict[int, int] = {}
+        """The break that each of them was told of last."""
+        self._questions: dict[str, _Question] = {}
         self._resets: deque[float] = deque(maxlen=_FLAP_RESETS + 1)
         self._counts = dict.fromkeys(("proofs", "witnesses", "lagging", "undecided"), 0)
         self._last_reason = ""
@@ -81,50 +99,60 @@ class Lineage:
 
     def _leave(self, member: Member) -> None:
         self._members.pop(id(member), None)
+        self._told.pop(id(member), None)
 
-    async def prove(self, lost_at: float) -> Proof:
+    async def prove(
+        self, lost_at: float, member: Member | None = None, *, alone: bool = False
+    ) -> Proof:
         """Ask the server, unless it was asked since.
 
         Args:
             lost_at: when the watch was lost, on the loop's clock; an answer to a question that
                 was asked after that is good enough, whoever asked it.
+            member: who wants to know; of several histories, its own is asked about.
+            alone: it asks for itself: nothing that others hear proves anything for it.
 
         Raises:
             TransportError: the server could not be reached.
+            APIStatusError: the server has no time now.
 
         Cancellation:
             Safe; whoever else waits asks again.
         """
-        while self._flight is not None:
-            flight = self._flight
-            await flight.wait()
-            if isinstance(self._outcome, InformerError) and self._began_at >= lost_at:
-                raise self._outcome  # a server that one could not reach, nobody could
-        if isinstance(self._outcome, Proof) and self._began_at >= lost_at:
-            return self._outcome
-        return await self._ask()
+        if alone and member is not None:
+            return await self._ask(_Question(), [member])
+        history, some = beside(self._members.values(), member)
+        question = self._questions.setdefault(history, _Question())
+        while question.flight is not None:
+            await question.flight.wait()
+            if isinstance(question.outcome, InformerError) and question.began_at >= lost_at:
+                raise question.outcome  # a server that one could not reach, nobody could
+        if isinstance(question.outcome, Proof) and question.began_at >= lost_at:
+            return question.outcome
+        return await self._ask(question, some)
 
-    async def _ask(self) -> Proof:
-        self._flight = flight = anyio.Event()
-        began_at = anyio.current_time()
+    async def _ask(self, question: _Question, members: Sequence[Witnessing]) -> Proof:
+        question.flight = flight = anyio.Event()
+        question.outcome = None
         generation = self.generation
-        self._outcome = None
         try:
-            proof = await prove(tuple(self._members.values()))
+            if self._attempt is not None:
+                await self._attempt()
+            question.began_at = anyio.current_time()
+            question.outcome = proof = await prove(members)
         except InformerError as error:
-            self._began_at, self._outcome = began_at, error
+            question.outcome = error
             raise
-        else:
-            self._began_at, self._outcome = began_at, proof
         finally:
-            self._flight = None
+            question.flight = None
             flight.set()
         self._counts["proofs"] += 1
         self._counts["witnesses"] += proof.witnesses
         if proof.verdict.name.lower() in self._counts:
             self._counts[proof.verdict.name.lower()] += 1
-        if proof.verdict is Verdict.BROKEN and generation == self.generation:
-            self.broke(proof.reason)
+        unaware = [one for one in members if self._told.get(id(one), 0) <= generation]
+        if proof.verdict is Verdict.BROKEN and unaware:
+            self.broke(proof.reason, of=members)
             await self._tell_cluster()
         return proof
 
@@ -136,20 +164,34 @@ class Lineage:
             self._last_reason += f"; another cluster answers: kube-system was {before}, is {uid}"
             _log.error("another cluster answers at this address: %s", self._last_reason)
 
-    def broke(self, reason: str, *, by: object | None = None) -> None:
+    def broke(
+        self,
+        reason: str,
+        *,
+        by: object | None = None,
+        of: Collection[object] | None = None,
+    ) -> None:
         """Say once that a new epoch begins, and let everybody load again.
 
         Args:
             reason: what proves it.
             by: whose complete list is the proof, and so has loaded already.
+            of: those whose history it is; None for everybody.
         """
+        concerned = None if of is None else {id(one) for one in of}
         now = anyio.current_time()
         self.generation += 1
         self._last_reason = reason
         self._resets.append(now)
         recent = [at for at in self._resets if now - at < _FLAP_SECONDS]
         self._is_flapping = len(recent) > _FLAP_RESETS
-        members = [one for one in self._members.values() if one is not by]
+        members = [
+            one
+            for number, one in self._members.items()
+            if one is not by and (concerned is None or number in concerned)
+        ]
+        aware = {id(one) for one in (*members, by)} & self._members.keys()
+        self._told.update(dict.fromkeys(aware, self.generation))
         _log.error(
             "the server's history is not the one that was followed: %s. A new epoch begins, as"
             " after a restore of etcd: %d informers load everything again%s",

@@ -225,7 +225,7 @@ class ReflectorMachine(Doubts):
                 return self._on_proved(Verdict.UNDECIDED, now)
             case Verified(error):
                 return self._on_verified(error, now)
-        self.lost_at = now
+        self.lost_at, self.is_silent = now, True
         return self._perform(Watch())
 
     def _on_proved(self, verdict: Verdict, now: float) -> Command:

@@ -32,7 +32,7 @@ from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector._admission import Admission
 from pyinformer.reflector._conformance import is_built_in
 from pyinformer.reflector._guard import Guard
-from pyinformer.reflector._lineage import Lineage
+from pyinformer.reflector._lineage import Lineage, Member
 from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._machine import ReflectorMachine
@@ -136,8 +136,8 @@ class Performing(Generic[V]):
             relax=self._relax,
         )
         self._presence = Presence(str(resource), absent)
-        self._lineage = lineage or Lineage()
         self._admission = admission or Admission()
+        self._lineage = lineage or Lineage(attempt=self._admission.attempt)
         self._liveness = Liveness()
         self._noted = ReflectorState.NEW
         self._noted_reason = ""
@@ -345,9 +345,10 @@ class Performing(Generic[V]):
             self._lineage.broke(f"{self._codec.resource}: {broke}", by=self)
 
     async def _prove(self) -> Input:
-        lost_at = self._machine.lost_at
+        machine, member = self._machine, cast("Member", self)
+        lost_at = self._now() if machine.lost_at is None else machine.lost_at
         try:
-            proof = await self._lineage.prove(self._now() if lost_at is None else lost_at)
+            proof = await self._lineage.prove(lost_at, member, alone=machine.is_silent)
         except (TransportError, APIStatusError) as error:
             return ProofFailed(error)
         except Exception as error:  # noqa: BLE001 - the loop goes on
@@ -388,7 +389,8 @@ class Performing(Generic[V]):
             return Discovered(finding is Finding.SERVED, self._ask_again_seconds())
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self.journal.note(f"discovery would not tell: {self._named(error)}")
-            return Discovered(is_served=False, ask_again_seconds=self._ask_again_seconds())
+            again = self._ask_again_seconds()
+            return Discovered(is_served=False, ask_again_seconds=again, is_known=False)
 
     def _ask_again_seconds(self) -> float:
         spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition

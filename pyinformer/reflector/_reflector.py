@@ -90,8 +90,8 @@ class Reflector(Performing[V]):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the resource versions have one order, so that the position proves something."""
-        return self._guard.order == "global"
+        """Whether the position proves something: versions have an order, and it is of today."""
+        return self._guard.order == "global" and not self._machine.distrust
 
     @property
     def epoch(self) -> int:

@@ -212,6 +212,8 @@ class Discovered(Struct, frozen=True):
     is_served: bool
     """False also if the server would not tell."""
     ask_again_seconds: float = 0.0
+    is_known: bool = True
+    """False if the server would not tell."""
 
 
 Input: TypeAlias = (

@@ -15,7 +15,8 @@ from pyinformer.reflector._proof import Witness
 from pyinformer.reflector._state import Verdict
 from pyinformer.testing import APIServer, Fault, RequestRecord
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
-from tests.reflector.running import put, until_held
+from tests.reflector.running import is_load, put, reflecting, until_held
+from tests.waiting import until
 
 PODS = GroupVersionResource.of("v1", "pods")
 
@@ -243,4 +244,107 @@ async def test_whoever_proved_the_break_by_its_list_need_not_load_again(server: 
     leave()
     lineage.broke("again", by=finder)
     assert len(other.broken) == 1
+    await connection.aclose()
+
+
+async def test_who_is_furthest_in_numbers_of_its_own_hides_no_restore(server: APIServer) -> None:
+    """Events in an etcd of their own, or an aggregated API: they go on as if nothing were."""
+    connection, lineage = connect(server), Lineage()
+    pods = member(connection, "900")
+    events = member(connection, "7000000", "events")
+    for one in (pods, events):
+        lineage.join(one)
+    body = b'{"kind":"EventList","apiVersion":"v1","metadata":{"resourceVersion":"7000001"}}'
+    server.faults.add(Fault(resource="events", body=body, times=None))
+    now = asyncio.get_running_loop().time()
+    assert (await lineage.prove(now, events)).verdict is Verdict.INTACT
+    assert (await lineage.prove(now, pods)).verdict is Verdict.BROKEN
+    assert (len(pods.broken), len(events.broken)) == (1, 0)
+    await connection.aclose()
+
+
+async def test_a_history_whose_server_hangs_delays_no_proof_of_another(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    pods = member(connection, server.resource_version)
+    aggregated = member(connection, "7000000", "configmaps")
+    aggregated.list_watch = ListWatch(
+        connection, GroupVersionResource.of("example.com/v1", "widgets")
+    )
+    for one in (pods, aggregated):
+        lineage.join(one)
+    server.faults.add(Fault(match=lambda one: "example.com" in one.path, hang=True, times=None))
+    now = asyncio.get_running_loop().time()
+    hangs = asyncio.create_task(lineage.prove(now, aggregated))
+    await until_held(server)
+    assert (await lineage.prove(now, pods)).verdict is Verdict.INTACT
+    assert not hangs.done()
+    hangs.cancel()
+    await asyncio.wait({hangs})
+    await connection.aclose()
+
+
+async def test_a_silent_stream_asks_for_itself_though_another_is_further(
+    server: APIServer,
+) -> None:
+    """Its numbers may be near the others' and yet not of their counter."""
+    connection, lineage = connect(server), Lineage()
+    further = member(connection, server.resource_version)
+    silent = member(connection, str(int(server.resource_version) - 1), "configmaps")
+    for one in (further, silent):
+        lineage.join(one)
+    now = asyncio.get_running_loop().time()
+    await lineage.prove(now, silent)
+    await lineage.prove(now, silent, alone=True)
+    assert [one.resource for one in lists(server)] == ["pods", "configmaps"]
+    await connection.aclose()
+
+
+async def test_a_proof_keeps_to_the_budget_for_connections(server: APIServer) -> None:
+    turns = asyncio.Semaphore(0)
+
+    async def attempt() -> None:
+        await turns.acquire()
+
+    connection, lineage = connect(server), Lineage(attempt=attempt)
+    lineage.join(member(connection, server.resource_version))
+    now = asyncio.get_running_loop().time()
+    asking = [asyncio.create_task(lineage.prove(now)) for _ in range(20)]
+    server.faults.add(Fault(verb="list", refuse=True))
+    turns.release()
+    outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {TransportError}
+    assert len(lists(server)) == 1
+    await connection.aclose()
+
+
+async def test_who_waits_for_its_list_after_a_break_proves_no_second_one(
+    server: APIServer,
+) -> None:
+    """Its position is of the history that has ended, and further than all others."""
+    async with reflecting(server) as running:
+        await running.until_watching()
+        reflector = running.reflector
+        assert reflector.is_ordered
+        server.faults.add(Fault(match=is_load, hang=True))
+        reflector.lineage_broken("restored")
+        await until_held(server)
+        assert not reflector.is_ordered
+        server.faults.release()
+        await until(lambda: reflector.status().loads == 2)
+        assert reflector.is_ordered
+
+
+async def test_a_break_that_a_list_proves_during_a_proof_is_said_once(server: APIServer) -> None:
+    connection, lineage = connect(server), Lineage()
+    finder, other = member(connection, "900"), member(connection, "5", "configmaps")
+    lineage.join(finder)
+    lineage.join(other)
+    server.faults.add(Fault(verb="list", hang=True))
+    asking = asyncio.create_task(lineage.prove(asyncio.get_running_loop().time()))
+    await until_held(server)
+    lineage.broke("an older object", by=finder)
+    server.faults.release()
+    assert (await asking).verdict is Verdict.BROKEN
+    assert (len(finder.broken), len(other.broken)) == (0, 1)
+    assert lineage.status().resets == 1
     await connection.aclose()

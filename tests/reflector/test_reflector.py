@@ -309,7 +309,7 @@ async def test_a_line_over_the_limit_resumes_and_is_counted(server: APIServer) -
         assert running.sink.versions() == cached
         put(server, "b")
         await running.until_equal()
-        assert running.counts() == {"unknown_events": 1}
+        assert running.counts() == {"unknown_events": 1, "lineage_proofs:intact": 1}
         assert running.reflector.status().loads == 1
 
 
