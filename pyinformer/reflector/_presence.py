@@ -11,9 +11,10 @@ The reflector's part:
   `ask_discovery(list_watch)` is called at once;
 - it answered: `presence.answered(is_served, asked_at)` says how to go on. SERVED: load again, after
   the backoff (never resume the watch: the cache may have been emptied, or the server's history be
-  another). KEEP: sleep `presence.ask_again_seconds`, then ask discovery again. EMPTY: await
-  `loader.take_absence()`, then as KEEP;
-- it raised an InformerError: nothing is known; as KEEP, without calling `answered`;
+  another). KEEP: sleep `presence.ask_again_seconds`, then ask discovery again, or load if
+  `presence.tries_load`. EMPTY: await `loader.take_absence()`, then as KEEP;
+- it raised an InformerError: nothing is known, and perhaps never will be; without calling
+  `answered`, sleep as for KEEP and load then: only a list can tell;
 - a load was complete: `presence.loaded()`;
 - an informer's wait for its first list ends at once while `presence.fails_sync`; under `optional`
   it ends by EMPTY, which hands the sink an empty list: a resource that is not served has no
@@ -42,6 +43,7 @@ need not be, and is then as good as empty."""
 CONFIRM_SECONDS: Final = 10.0
 """How far two answers of discovery have to be apart: what lags behind has caught up by then."""
 
+_ASKED_PER_LOAD = 6
 _FIRST_ASK_SECONDS = 1.0  # a program often starts a moment before its own definitions are served
 _DEADLINE_SECONDS = 30.0
 _MAX_ANSWER_BYTES = 16 << 20
@@ -102,6 +104,14 @@ class Presence:
         if self._has_loaded:
             return CONFIRM_SECONDS
         return min(CONFIRM_SECONDS, _FIRST_ASK_SECONDS * 2.0 ** min(self._asked, 10))
+
+    @property
+    def tries_load(self) -> bool:
+        """Whether it is time to try a load, though discovery lacks the resource.
+
+        Not every aggregated API server says all that it serves.
+        """
+        return self._asked % _ASKED_PER_LOAD == 0
 
     def not_found(self) -> None:
         """Take note of a 404 to a list or a watch; logged once until the resource is back."""

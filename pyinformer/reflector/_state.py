@@ -212,8 +212,8 @@ class Discovered(Struct, frozen=True):
     is_served: bool
     """False also if the server would not tell."""
     ask_again_seconds: float = 0.0
-    is_known: bool = True
-    """False if the server would not tell."""
+    tries_load: bool = False
+    """Discovery is not to be relied on: a load is tried next, whatever it said."""
 
 
 Input: TypeAlias = (

@@ -11,7 +11,7 @@ import pytest
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer, Fault
-from tests.reflector.running import Running, listed, options, reflecting
+from tests.reflector.running import Running, is_load, listed, options, reflecting
 from tests.reflector.wire_tap import tapping
 from tests.waiting import until
 
@@ -199,6 +199,22 @@ async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -
         make(server, "b")
         await running.until_equal(f"{GROUP}/v1", "widgets")
         assert {len(history) for history in running.sink.history.values()} == {1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_discovery_that_never_tells_keeps_nobody_from_what_is_served(
+    server: APIServer, policy: AbsencePolicy
+) -> None:
+    """Not everybody may ask it: then only the list itself can tell that a 404 was no last word."""
+    serve(server)
+    make(server, "a")
+    server.faults.add(
+        Fault(match=lambda one: one.path == f"/apis/{GROUP}/v1", status=403),
+        Fault(match=is_load, status=404, times=2),
+    )
+    async with following(server, policy) as running:
+        await running.until_equal(f"{GROUP}/v1", "widgets")
+        assert discoveries(server) == 2
 
 
 async def test_discovery_that_will_not_tell_deletes_nothing(server: APIServer) -> None:

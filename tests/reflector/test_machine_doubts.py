@@ -251,6 +251,18 @@ def test_an_absent_resource_is_looked_for_by_discovery_and_not_by_lists() -> Non
     assert bench.step(Woke()) == PAGED
 
 
+def test_what_discovery_would_not_tell_is_asked_of_a_list() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
+    for _ in range(3):
+        unknown = Discovered(is_served=False, ask_again_seconds=10.0, tries_load=True)
+        assert bench.step(unknown) == Sleep(10.0)
+        assert bench.step(Woke()) == PAGED
+        assert bench.state() is ReflectorState.ABSENT
+        assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
+
+
 def test_what_is_refused_again_and_again_is_asked_for_once_a_minute() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()

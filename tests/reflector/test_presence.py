@@ -101,6 +101,19 @@ def test_a_resource_that_is_waited_for_stays_unknown() -> None:
     assert not presence.fails_sync
 
 
+def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
+    """An aggregated API server need not say all that it serves: now and then a list is tried."""
+    presence = Presence("widgets.v1.example.com")
+    presence.loaded()
+    presence.not_found()
+    tried = list[int]()
+    for number in range(1, 13):
+        presence.answered(False, 10.0 * number)
+        if presence.tries_load:
+            tried.append(number)
+    assert tried == [6, 12]
+
+
 def test_what_came_back_can_go_again() -> None:
     presence = followed()
     presence.answered(is_served=False, asked_at=0.0)
