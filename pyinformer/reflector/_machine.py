@@ -260,7 +260,7 @@ class ReflectorMachine(Doubts):
             command = self._pause(now, self._load(now), self.reason)
         else:
             self.attempts += 1
-            self._next = Discover()
+            self._next = self._load(now) if happened.tries_load else Discover()
             command = Sleep(happened.ask_again_seconds)
         self.state = ReflectorState.ABSENT
         return command

@@ -386,11 +386,12 @@ class Performing(Generic[V]):
             if finding is Finding.EMPTY:
                 self.journal.note("discovery lacks the resource: what was cached is let go")
                 await self._loader.take_absence()
-            return Discovered(finding is Finding.SERVED, self._ask_again_seconds())
+            is_served, again = finding is Finding.SERVED, self._ask_again_seconds()
+            return Discovered(is_served, again, tries_load=presence.tries_load)
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self.journal.note(f"discovery would not tell: {self._named(error)}")
             again = self._ask_again_seconds()
-            return Discovered(is_served=False, ask_again_seconds=again, is_known=False)
+            return Discovered(is_served=False, ask_again_seconds=again, tries_load=True)
 
     def _ask_again_seconds(self) -> float:
         spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition
