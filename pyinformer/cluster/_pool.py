@@ -12,7 +12,7 @@ import inspect
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
@@ -54,6 +54,7 @@ _log = logging.getLogger("pyinformer.cluster")
 _LAST_LOOK_SECONDS: Final = 0.5  # a look takes no time; on a busy loop its turn comes late
 _LAST_WORDS_SECONDS: Final = 1.0  # ready() says more about its timeout than being cut off would
 _FORGET_SECONDS: Final = 600.0  # failures that nobody asked about for so long
+_SWEEP_SECONDS: Final = 60.0  # the distance of two looks for them: there may be thousands of names
 
 
 @final
@@ -109,6 +110,7 @@ class ClusterPool(Startable, Generic[_T]):
         self._members: dict[str, Pooled[_T]] = {}
         self._host = Host("the cluster pool")
         self._is_closed = False
+        self._swept_at = 0.0
         self._now: Callable[[], float] = float  # the loop's, once it runs
 
     async def start(self) -> None:
@@ -138,13 +140,13 @@ class ClusterPool(Startable, Generic[_T]):
                 if the last attempt failed and the next one may not begin yet.
             LifecycleError: the pool was not started, or is closed.
             InvalidArgumentError: no name, or no duration.
+            InvalidTypeError: the name is no text.
 
         Cancellation:
             Safe; the cluster goes on being opened for others.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        if not name:
-            raise InvalidArgumentError("name", "an empty text names no cluster")
+        _check_name(name)
         started = self._now()
         while True:
             member, opened = self._look(name, started)
@@ -178,9 +180,9 @@ class ClusterPool(Startable, Generic[_T]):
         return self._host.task_group
 
     def _new_member(self, name: str, now: float) -> Pooled[_T]:
-        for other in tuple(self._members.values()):
-            if other.state == "failed" and now - other.retry_at > _FORGET_SECONDS:
-                del self._members[other.name]
+        if now - self._swept_at > _SWEEP_SECONDS:
+            self._swept_at = now
+            self._forget_failures(now)
         backoff = ExponentialBackoff(
             initial_seconds=self._options.retry_initial_seconds,
             max_seconds=self._options.retry_max_seconds,
@@ -189,6 +191,11 @@ class ClusterPool(Startable, Generic[_T]):
         )
         member = self._members[name] = Pooled(name, backoff, now)
         return member
+
+    def _forget_failures(self, now: float) -> None:
+        for member in tuple(self._members.values()):
+            if member.state == "failed" and now - member.retry_at > _FORGET_SECONDS:
+                del self._members[member.name]
 
     async def _wait(self, member: Pooled[_T], seconds: float) -> None:
         """Wait for a change of its state, but no longer than this."""
@@ -214,14 +221,33 @@ class ClusterPool(Startable, Generic[_T]):
 
     async def _look_for(self, member: Pooled[_T], look: Look, opened: _T) -> None:
         try:
-            with anyio.move_on_after(_LAST_LOOK_SECONDS):
-                await self._wait_ready(opened, 0.0)
-        except Exception as error:  # noqa: BLE001 - the user's; it is the answer
-            release_frames(error)
-            look.missing = error
+            look.missing = await self._raised_by(self._glance(opened))
+            if look.missing is not None:
+                release_frames(look.missing)
         finally:
             member.look = None
             look.done.set()
+
+    async def _glance(self, opened: _T) -> None:
+        with anyio.move_on_after(_LAST_LOOK_SECONDS):
+            await self._wait_ready(opened, 0.0)
+
+    async def _raised_by(self, users: Coroutine[None, None, None]) -> BaseException | None:
+        """Run functions of the user's, and return what they raised, whatever it is.
+
+        Extensions in other languages panic with what is no Exception, and whoever waits for a task
+        that somebody cancelled is "cancelled" by nobody. Here that is one cluster's affair; to the
+        task group it would be the end of all.
+        """
+        try:
+            await users
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):  # the program's, or the loop's end
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and not self._host.is_running:
+                raise
+            return error
+        return None
 
     async def _wait_ready(self, opened: _T, timeout_seconds: float) -> None:
         if self._ready is not None:
@@ -229,18 +255,15 @@ class ClusterPool(Startable, Generic[_T]):
 
     async def _keep(self, member: Pooled[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""
-        error: BaseException | None = None
-        try:
-            with member.scope:
-                await self._hold(member)
-        except (Exception, BaseExceptionGroup) as raised:  # noqa: BLE001 - the user's functions
-            error = raised
+        error = await self._raised_by(self._hold(member))
         if member.end.is_set():
             self._closed(member, error)
         else:
             self._failed(member, error)
 
     def _closed(self, member: Pooled[_T], error: BaseException | None) -> None:
+        if error is None and member.scope.cancel_called and not member.is_given_up:
+            error = TimeoutError(f"cut off after {self._options.close_timeout_seconds:g} s")
         if error is not None:
             self._warn(
                 "cluster %(cluster)s was not closed in order: %(error)s", member, bare(error)
@@ -252,13 +275,21 @@ class ClusterPool(Startable, Generic[_T]):
     def _failed(self, member: Pooled[_T], error: BaseException | None) -> None:
         now = self._now()
         if error is None:
-            seconds = self._options.open_timeout_seconds
-            error = TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
+            error = self._why_it_ended(member, now)
         error = bare(error)
         release_frames(error)
+        broke = member.state == "open"
         member.failed(error, now)
-        if member.failures == 1:  # the rest is told by the status
+        if broke:
+            self._warn("cluster %(cluster)s was open and broke: %(error)s", member, error)
+        elif member.failures == 1:  # the rest is told by the status
             self._warn("cluster %(cluster)s cannot be opened: %(error)s", member, error)
+
+    def _why_it_ended(self, member: Pooled[_T], now: float) -> Exception:
+        if not member.scope.cancel_called:
+            return LifecycleError("what open() made has ended by itself")
+        seconds = self._options.open_timeout_seconds
+        return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
     def _warn(self, text: str, member: Pooled[_T], error: BaseException) -> None:
         facts = {"cluster": member.name, "error": words_of(error)}
@@ -267,17 +298,21 @@ class ClusterPool(Startable, Generic[_T]):
     async def _hold(self, member: Pooled[_T]) -> None:
         deadline = self._now() + self._options.open_timeout_seconds
         member.scope.deadline = deadline
-        async with self._connect(member.name) as cluster:
-            member.connected()
-            async with self._open(cluster) as value:
-                member.made(value)
-                member.scope.deadline = deadline + _LAST_WORDS_SECONDS
-                await self._wait_ready(value, max(0.0, deadline - self._now()))
-                member.scope.deadline = math.inf
-                member.is_ready(self._now())
-                _log.info("cluster %s is open", member.name, extra={"cluster": member.name})
-                await member.end.wait()
-                member.scope.deadline = self._now() + self._options.close_timeout_seconds
+        with member.scope:
+            async with self._connect(member.name) as cluster:
+                member.connected()
+                async with self._open(cluster) as value:
+                    member.made(value)
+                    member.scope.deadline = deadline + _LAST_WORDS_SECONDS
+                    await self._wait_ready(value, max(0.0, deadline - self._now()))
+                    await self._stay_open(member)
+
+    async def _stay_open(self, member: Pooled[_T]) -> None:
+        member.scope.deadline = math.inf
+        member.is_ready(self._now())
+        _log.info("cluster %s is open", member.name, extra={"cluster": member.name})
+        await member.end.wait()
+        member.scope.deadline = self._now() + self._options.close_timeout_seconds
 
     async def evict(self, name: str) -> None:
         """Close a cluster and forget it, with its failures; a later `get` opens it anew.
@@ -290,10 +325,13 @@ class ClusterPool(Startable, Generic[_T]):
 
         Raises:
             LifecycleError: the pool was not started, or is closed.
+            InvalidArgumentError: no name.
+            InvalidTypeError: the name is no text.
 
         Cancellation:
             Safe; the cluster is closed nevertheless.
         """
+        _check_name(name)
         self._running()
         member = self._members.get(name)
         if member is None:
@@ -338,6 +376,13 @@ class ClusterPool(Startable, Generic[_T]):
 
 def _context_of(name: str) -> AbstractAsyncContextManager[Cluster]:
     return connect_to(context=name, name=name)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise InvalidTypeError("name", f"a {type(name).__name__} is no text")
+    if not name:
+        raise InvalidArgumentError("name", "an empty text names no cluster")
 
 
 def _check_functions(functions: Mapping[str, object]) -> None:

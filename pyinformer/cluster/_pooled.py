@@ -6,6 +6,9 @@ Nothing here waits. A change of state replaces the event that announces it, so n
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import sys
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, final
@@ -15,6 +18,8 @@ import anyio
 from pyinformer.apimachinery import ClusterUnavailableError, InformerError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pyinformer.apimachinery import ExponentialBackoff
 
 _T = TypeVar("_T")
@@ -92,6 +97,8 @@ class Pooled(Generic[_T]):
         """Set when it is to be closed."""
         self.scope = anyio.CancelScope()
         """Bounds opening and closing."""
+        self.is_given_up: bool = False
+        """Whether it was to be closed before it was open."""
         self.opened: Opened[_T] | None = None
         """What open() made; it is ready only in state `open`."""
         self.look: Look | None = None
@@ -109,6 +116,7 @@ class Pooled(Generic[_T]):
     def begin(self, now: float) -> None:
         """Take note that an attempt to open it begins."""
         self.end, self.scope = anyio.Event(), anyio.CancelScope()
+        self.is_given_up = False
         self._change("opening", now, "connect() has not finished yet")
 
     def connected(self) -> None:
@@ -132,6 +140,7 @@ class Pooled(Generic[_T]):
             self.gone(now)
         elif self.state in {"opening", "open"}:
             if self.state == "opening":
+                self.is_given_up = True
                 self.scope.cancel()
             self.end.set()
             self._change("closing", now, "it is being closed")
@@ -204,9 +213,14 @@ def bare(error: BaseException) -> BaseException:
 
 def words_of(error: BaseException | None) -> str:
     """Return an error in words: ours speak for themselves."""
+    name = type(error).__name__
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - the user's; it must not hide that there was an error
+        return name
     if isinstance(error, InformerError):
-        return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return words
+    return f"{name}: {words}" if words else name
 
 
 def release_frames(error: BaseException) -> None:
@@ -216,6 +230,20 @@ def release_frames(error: BaseException) -> None:
         one = left.pop()
         if id(one) not in seen:
             seen.add(id(one))
-            traceback.clear_frames(one.__traceback__)
+            for frame, _ in traceback.walk_tb(one.__traceback__):
+                _clear(frame)
             left += [linked for linked in (one.__cause__, one.__context__) if linked is not None]
             left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+
+
+def _clear(frame: FrameType) -> None:
+    """Empty a frame that has ended.
+
+    One that waits, of a loop that goes on after the error it told, is left alone. Until Python
+    3.13 clear() would end that loop instead of refusing: there only a frame that has ended owns
+    what it refers to, one that waits leaves it to its coroutine.
+    """
+    if sys.version_info < (3, 13) and not gc.get_referents(frame):
+        return
+    with contextlib.suppress(RuntimeError):  # it runs, or waits
+        frame.clear()

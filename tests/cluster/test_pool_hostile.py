@@ -1,0 +1,327 @@
+"""Whatever the functions of a pool's user do, it is the affair of that one cluster, and is told.
+
+They raise what is no Exception, are cancelled by nobody, end without a word, keep what they were
+told to let go, and are interrupted at every step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from pyinformer import ClusterPool, ClusterPoolOptions, ClusterUnavailableError
+from pyinformer.apimachinery import InvalidTypeError, LifecycleError
+from tests.cluster.test_pool import Openings, connect, now, pool_of, refused, settle
+from tests.virtual_time import elapse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from pyinformer import Cluster
+
+pytestmark = pytest.mark.virtual_time
+
+OPTIONS = ClusterPoolOptions(open_timeout_seconds=20.0, close_timeout_seconds=10.0)
+
+
+class NoException(BaseException):
+    """What extensions in other languages raise when they panic."""
+
+
+class Unspeakable(Exception):  # noqa: N818 - its name is not the point
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def cancelled_by_nobody() -> None:
+    """Wait for a task that was cancelled, as clients do when they lose their connection."""
+    task = asyncio.create_task(asyncio.sleep(3600))
+    task.cancel()
+    await task
+
+
+async def panic() -> None:
+    """Raise what is no Exception."""
+    raise NoException("panicked")
+
+
+async def unspeakable() -> None:
+    """Raise what has no text."""
+    raise Unspeakable
+
+
+HOSTILE = [
+    pytest.param(cancelled_by_nobody, "CancelledError", id="cancelled-by-nobody"),
+    pytest.param(panic, "NoException: panicked", id="no-exception"),
+    pytest.param(unspeakable, "Unspeakable", id="no-text"),
+]
+
+
+class Hooks:
+    """The functions of a pool, one of which does something hostile for cluster `bad`."""
+
+    def __init__(self, where: str, what: Callable[[], Awaitable[None]]) -> None:
+        self._where = where
+        self._what = what
+
+    async def _pass(self, where: str, name: str) -> None:
+        if (self._where, name) == (where, "bad"):
+            await self._what()
+
+    @asynccontextmanager
+    async def connect(self, name: str) -> AsyncIterator[Cluster]:
+        """Connect."""
+        await self._pass("connect", name)
+        async with connect(name) as cluster:
+            yield cluster
+
+    @asynccontextmanager
+    async def open(self, cluster: Cluster) -> AsyncIterator[str]:
+        """Open."""
+        await self._pass("open", cluster.name)
+        yield cluster.name
+        await self._pass("close", cluster.name)
+
+    async def ready(self, opened: str, timeout_seconds: float) -> None:
+        """Be ready at once."""
+        await self._pass("ready" if timeout_seconds else "look", opened)
+        if self._where == "look" and opened == "bad":
+            await anyio.sleep(timeout_seconds)
+
+
+@pytest.mark.parametrize("where", ["connect", "open", "ready"])
+@pytest.mark.parametrize(("what", "words"), HOSTILE)
+async def test_whatever_a_function_raises_is_the_affair_of_one_cluster(
+    where: str, what: Callable[[], Awaitable[None]], words: str
+) -> None:
+    hooks = Hooks(where, what)
+    async with ClusterPool(
+        hooks.open, connect=hooks.connect, ready=hooks.ready, options=OPTIONS
+    ) as pool:
+        assert await pool.get("good") == "good"
+        error = await refused(pool.get("bad"))
+        assert error.reason.startswith(words)
+        assert error.attempts == 1
+        assert now() == 0.0
+
+        assert {one.name: one.state for one in pool.status()} == {"good": "open", "bad": "failed"}
+        assert await pool.get("good") == "good"
+        assert await pool.get("another") == "another"
+
+
+@pytest.mark.parametrize(("what", "words"), HOSTILE)
+async def test_whatever_closing_raises_is_told_and_harms_no_other(
+    what: Callable[[], Awaitable[None]], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hooks = Hooks("close", what)
+    async with ClusterPool(hooks.open, connect=hooks.connect, options=OPTIONS) as pool:
+        await pool.get("bad")
+        await pool.evict("bad")
+        assert pool.status() == ()
+        assert f"cluster bad was not closed in order: {words}" in caplog.text
+        assert await pool.get("bad") == "bad"
+        assert await pool.get("good") == "good"
+
+
+@pytest.mark.parametrize(("what", "words"), HOSTILE)
+async def test_whatever_a_last_look_raises_harms_nobody(
+    what: Callable[[], Awaitable[None]], words: str
+) -> None:
+    hooks = Hooks("look", what)
+
+    async def never(opened: str, timeout_seconds: float) -> None:
+        """Never be ready, and do the hostile thing when it is only looked."""
+        await hooks.ready(opened, timeout_seconds)
+        await elapse(3600.0)
+
+    async with ClusterPool(hooks.open, connect=connect, ready=never, options=OPTIONS) as pool:
+        error = await refused(pool.get("bad", timeout_seconds=1.0))
+        assert error.reason.startswith(words)
+        assert {one.state for one in pool.status()} == {"opening"}
+        with pytest.raises(ClusterUnavailableError):
+            await pool.get("good", timeout_seconds=1.0)
+
+
+async def test_what_ends_without_a_word_is_said_to_have_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ends = asyncio.Event()
+
+    @asynccontextmanager
+    async def follow(cluster: Cluster) -> AsyncIterator[str]:
+        async with anyio.create_task_group() as group:
+
+            async def end() -> None:
+                await ends.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(end)
+            yield cluster.name
+
+    async with ClusterPool(follow, connect=connect, options=OPTIONS) as pool:
+        await pool.get("a")
+        ends.set()
+        await settle()
+        error = await refused(pool.get("a"))
+        assert error.reason == "what open() made has ended by itself"
+        assert "cluster a was open and broke: what open() made has ended" in caplog.text
+
+
+async def test_what_is_cut_off_while_it_closes_is_said_so(caplog: pytest.LogCaptureFixture) -> None:
+    openings = Openings()
+    openings.closing_seconds = 3600.0
+    async with pool_of(openings) as pool:
+        await pool.get("a")
+        await pool.evict("a")
+        assert now() == pytest.approx(10.0)
+        assert "cluster a was not closed in order: TimeoutError: cut off after 10 s" in caplog.text
+
+
+async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
+    """An error of a loop that goes on, an informer's that retries, may be the cause of another."""
+
+    class Retries:
+        """Fails again and again, and keeps its last error."""
+
+        def __init__(self) -> None:
+            self.error: BaseException | None = None
+            self.attempts = 0
+
+        async def run(self) -> None:
+            """Retry for ever."""
+            while True:
+                try:
+                    raise ConnectionError("nobody there")
+                except ConnectionError as error:
+                    self.error = error
+                    self.attempts += 1
+                    await elapse(0.1)
+
+    @asynccontextmanager
+    async def follow(_: Cluster) -> AsyncIterator[Retries]:
+        retries = Retries()
+        async with anyio.create_task_group() as group:
+            group.start_soon(retries.run)
+            yield retries
+            group.cancel_scope.cancel()
+
+    async def synced(retries: Retries, timeout_seconds: float) -> None:
+        await elapse(timeout_seconds)
+        raise TimeoutError("not synced") from retries.error
+
+    async with ClusterPool(follow, connect=connect, ready=synced, options=OPTIONS) as pool:
+        error = await refused(pool.get("a", timeout_seconds=1.0))
+        retries = pool._members["a"].opened
+        assert retries is not None
+        before = retries.value.attempts
+        await elapse(1.0)
+        assert retries.value.attempts > before
+        assert isinstance(error.__cause__, TimeoutError)
+
+
+@pytest.mark.parametrize("name", [5, None, b"prod", ["prod"], ("prod",), 0.5])
+async def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
+    async with pool_of(openings := Openings()) as pool:
+        for call in (pool.get(name), pool.evict(name)):
+            with pytest.raises(InvalidTypeError, match="name"):
+                await call
+        assert not openings.begun
+
+
+async def step(task: asyncio.Task[Any], steps: int) -> None:
+    """Let the loop turn so many times, or until a task is done."""
+    for _ in range(steps):
+        if task.done():
+            return
+        await asyncio.sleep(0)
+
+
+async def called(pool: ClusterPool[str], call: str) -> None:
+    """Make one of a pool's calls."""
+    match call:
+        case "get":
+            await pool.get("a")
+        case "evict":
+            await pool.evict("a")
+        case _:
+            await pool.aclose()
+
+
+@pytest.mark.parametrize("call", ["get", "evict", "aclose"])
+@pytest.mark.parametrize("state", ["new", "slow", "open", "failing", "closing"])
+async def test_a_call_that_is_cancelled_at_any_step_leaves_a_pool_that_works(
+    call: str, state: str
+) -> None:
+    for steps in range(40):
+        openings = Openings()
+        openings.seconds["a"] = 3.0 if state == "slow" else 0.0
+        openings.closing_seconds = 1.0 if state == "closing" else 0.0
+        if state == "failing":
+            openings.errors["a"] = ConnectionError("nobody there")
+        async with pool_of(openings) as pool:
+            other = asyncio.create_task(pool.get("a", timeout_seconds=60.0))
+            if state in {"open", "closing"}:
+                await other
+            if state == "closing":
+                closing = asyncio.create_task(pool.evict("a"))
+                await settle()
+            task = asyncio.create_task(called(pool, call))
+            await step(task, steps)
+            is_early = not task.done()
+            task.cancel()
+            await asyncio.wait((task,))
+            await asyncio.wait((other,), timeout=30.0)
+            assert other.done()
+            if call == "aclose" and (steps or not is_early):
+                with pytest.raises(LifecycleError):
+                    await pool.get("b")
+            else:
+                assert await pool.get("b") == "what was opened for b"
+            if state == "closing":
+                await closing
+            if not other.cancelled():
+                other.exception()
+            assert all(one.waiters == 0 for one in pool.status())
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the language refuses it by itself")
+async def test_frames_that_wait_are_told_from_those_that_ended() -> None:
+    """The means of the test above, by itself: it is an implementation's, and may change."""
+    from pyinformer.cluster._pooled import release_frames
+
+    local = set[str]()
+    errors: list[BaseException] = []
+
+    async def waits() -> str:
+        kept = local
+        try:
+            raise ConnectionError("kept")
+        except ConnectionError as error:
+            errors.append(error)
+        await asyncio.sleep(0)
+        return f"went on with {kept!r}"
+
+    async def ends() -> None:
+        try:
+            raise ValueError("ended")
+        except ValueError as error:
+            errors.append(error)
+            raise
+
+    task = asyncio.create_task(waits())
+    with pytest.raises(ValueError, match="ended"):
+        await ends()
+    await asyncio.sleep(0)
+    for error in errors:
+        release_frames(error)
+    assert await task == "went on with set()"
