@@ -42,7 +42,7 @@ class Unspeakable(Exception):  # noqa: N818 - its name is not the point
 
 async def cancelled_by_nobody() -> None:
     """Wait for a task that was cancelled, as clients do when they lose their connection."""
-    task = asyncio.create_task(asyncio.sleep(3600))
+    task = asyncio.create_task(asyncio.Event().wait())
     task.cancel()
     await task
 
@@ -93,7 +93,7 @@ class Hooks:
         """Be ready at once."""
         await self._pass("ready" if timeout_seconds else "look", opened)
         if self._where == "look" and opened == "bad":
-            await anyio.sleep(timeout_seconds)
+            await elapse(timeout_seconds)
 
 
 @pytest.mark.parametrize("where", ["connect", "open", "ready"])
