@@ -219,7 +219,8 @@ class Performing(Generic[V]):
     def _tell_if_cut_off(self) -> None:
         """Say once that it cannot follow, and once that it can again; status() tells the rest."""
         machine, resource = self._machine, self._codec.resource
-        if not self._is_cut_off and machine.attempts >= _CUT_OFF_ATTEMPTS:
+        is_told = self._is_cut_off or machine.state is ReflectorState.ABSENT  # by presence
+        if not is_told and machine.attempts >= _CUT_OFF_ATTEMPTS:
             self._is_cut_off = True
             _log.warning(
                 "%s cannot be followed, %d attempts failed: %s; it goes on trying",

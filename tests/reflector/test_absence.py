@@ -95,6 +95,20 @@ async def test_a_resource_that_comes_late_is_loaded_by_itself(
     assert "is served again" in said[1]
 
 
+@pytest.mark.slow
+async def test_however_long_a_resource_is_absent_that_is_one_log_line(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="pyinformer.reflector")
+    async with following(server) as running:
+        await until(lambda: running.reflector.status().attempts == 3, timeout_seconds=30)
+        serve(server)
+        await until(lambda: running.reflector.status().loads == 1, timeout_seconds=30)
+    said = [record.getMessage() for record in caplog.records]
+    assert ["not served" in said[0], "served again" in said[-1]] == [True, True]
+    assert len(said) == 2, said
+
+
 async def test_an_optional_resource_that_is_not_served_is_as_good_as_empty(
     server: APIServer,
 ) -> None:
