@@ -92,8 +92,11 @@ class Freshness(Generic[V]):
     @property
     def position(self) -> str:
         """The resource version up to which the store holds every change."""
-        followed, listed = self._reflector().position, self._indexer.resource_version
-        return listed if older(followed, listed) else followed
+        reflector, listed = self._reflector(), self._indexer.resource_version
+        followed = reflector.position
+        # A list of another history says nothing of writes in this one, however far it is.
+        is_further = older(followed, listed) and not reflector.is_resetting
+        return listed if is_further else followed
 
     def open_nowait(self) -> None:
         """Hear of the process's own writes from now on."""

@@ -32,6 +32,7 @@ class Reflector:
     def __init__(self) -> None:
         self.position = "100"
         self.epoch = 0
+        self.is_resetting = False
         self.buried: set[tuple[str, str]] = set()
 
     def has_buried(self, key: str, uid: str) -> bool:
@@ -167,6 +168,18 @@ async def test_an_answer_older_than_a_list_that_is_being_told_is_known() -> None
     bench.freshness.overlay.put(make("ns/ghost", resource_version="107"))
     assert bench.reflector.position == "100"  # it moves when everything is told
     assert not bench.freshness.overlay.entries
+
+
+async def test_a_list_of_another_history_proves_no_write_of_this_one_while_it_is_told() -> None:
+    """Its version is beyond the write's, which was perhaps never made there."""
+    bench = Bench()
+    bench.reflector.is_resetting = True
+    steps = bench.distribution.replace_nowait(
+        {f"ns/{n}": make(f"ns/{n}", resource_version="105") for n in range(200)}, "110"
+    )
+    while bench.indexer.resource_version != "110":
+        next(steps)
+    assert not bench.freshness.has_seen(Wanted.of("107", None, None))
 
 
 async def test_the_answer_to_a_deletion_that_was_heard_of_hides_nothing() -> None:
