@@ -8,7 +8,6 @@ holds up others only while it gets on: a place whose list stands still goes to t
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, final
 
 import anyio
 
-from pyinformer.apimachinery import InvalidArgumentError, TokenBucket
+from pyinformer.apimachinery import InvalidArgumentError, TokenBucket, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,12 +43,14 @@ class AdmissionOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         for name in ("max_lists", "burst"):
-            if getattr(self, name) < 1:
-                raise InvalidArgumentError(name, f"{getattr(self, name)} is below 1")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidArgumentError(name, f"{value!r} is no whole number of at least 1")
         for name in ("list_idle_seconds", "attempts_per_second"):
-            if not 0 < getattr(self, name) < math.inf:
-                reason = f"{getattr(self, name)} is not above 0 and finite"
-                raise InvalidArgumentError(name, reason)
+            value = getattr(self, name)
+            check_seconds(name, value)  # a rate is as much of a number
+            if not value:
+                raise InvalidArgumentError(name, f"{value} is not above 0")
 
 
 @final
@@ -132,6 +133,8 @@ class Admission:
     def __init__(self, options: AdmissionOptions | None = None) -> None:
         self._options = options or AdmissionOptions()
         self._places = anyio.Semaphore(self._options.max_lists)  # hands over in order of arrival
+        # One takes a token or waits for it, the others are in line; there is none for a burst.
+        self._turn = anyio.Lock(fast_acquire=True)
         self._bucket = TokenBucket(
             per_second=self._options.attempts_per_second, burst=self._options.burst
         )
@@ -174,18 +177,29 @@ class Admission:
         """Wait until one more connection may be tried.
 
         Cancellation:
-            Safe; the turn goes back.
+            Safe; the turn is the next one's.
         """
-        seconds = self._bucket.reserve(asyncio.get_running_loop().time())
         self._waiting_to_attempt += 1
         try:
-            await anyio.sleep(seconds)
-        except BaseException:
-            self._bucket.give_back()
-            raise
+            async with self._turn:
+                await self._take_token()
         finally:
             self._waiting_to_attempt -= 1
         self._attempts += 1
+
+    async def _take_token(self) -> None:
+        """Wait for one token; nobody else has reserved one that is yet to come.
+
+        Were later ones reserved as well, those of a herd that is cancelled could be taken again
+        while others still wait for theirs: more at once than the budget says.
+        """
+        seconds = self._bucket.reserve(asyncio.get_running_loop().time())
+        if seconds:
+            try:
+                await anyio.sleep(seconds)
+            except BaseException:
+                self._bucket.give_back()
+                raise
 
     def statistics(self) -> AdmissionStatistics:
         """Return how busy it is; safe from any thread."""

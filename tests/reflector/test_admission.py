@@ -209,6 +209,34 @@ async def test_an_attempt_that_is_cancelled_leaves_its_turn_to_others() -> None:
     assert now() == pytest.approx(1.0)
 
 
+async def test_a_storm_of_cancellations_lets_no_more_connect_than_the_budget_says() -> None:
+    """Turns that were given back must not come due together with those that were not."""
+    admission = Admission(AdmissionOptions(attempts_per_second=1.0, burst=1))
+    let_go: list[tuple[float, int]] = []
+
+    async def attempt(number: int) -> None:
+        """Note when it is let go."""
+        await admission.attempt()
+        let_go.append((now(), number))
+
+    kept: list[asyncio.Task[None]] = []
+    for round_ in range(5):
+        herd = [asyncio.create_task(attempt(100 * round_ + number)) for number in range(10)]
+        await settle()
+        for task in herd[:-2]:
+            task.cancel()
+        await settle()
+        kept += herd[-2:]
+    await asyncio.wait(kept, timeout=60.0)
+
+    instants = [at for at, _ in let_go]
+    assert instants == pytest.approx([float(second) for second in range(len(instants))])
+    numbers = [number for _, number in let_go]
+    assert numbers == sorted(numbers)  # in the order in which they came
+    assert all(task.done() for task in kept)
+    assert admission.statistics().waiting_to_attempt == 0
+
+
 async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
     hanging, other = Admission(), Admission()
     async with lists_of() as lists:
@@ -233,6 +261,13 @@ async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
         pytest.param({"list_idle_seconds": math.inf}, id="held-for-ever"),
         pytest.param({"attempts_per_second": -1.0}, id="negative-rate"),
         pytest.param({"attempts_per_second": math.nan}, id="nan"),
+        pytest.param({"attempts_per_second": None}, id="nothing"),
+        pytest.param({"list_idle_seconds": "30"}, id="text-for-seconds"),
+        pytest.param({"max_lists": math.nan}, id="nan-lists"),
+        pytest.param({"max_lists": 2.5}, id="half-a-list"),
+        pytest.param({"max_lists": "4"}, id="text-for-lists"),
+        pytest.param({"burst": math.inf}, id="no-budget"),
+        pytest.param({"burst": True}, id="yes"),
     ],
 )
 def test_budgets_that_cannot_work_are_refused(options: dict[str, float]) -> None:
