@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import final
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.apimachinery import InvalidArgumentError, check_seconds
 
 _MAX_KEEPALIVE_SECONDS = 32_767  # Linux: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
 _MAX_PROBES = 127  # Linux: MAX_TCP_KEEPCNT
+_WHOLE = frozenset({"keepalive_probes", "max_request_connections"})
 
 
 @final
@@ -51,7 +52,10 @@ class ConnectionOptions:
     def __post_init__(self) -> None:
         for option in fields(self):
             value = getattr(self, option.name)
-            if not value > 0:
+            if option.name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int)):
+                raise InvalidArgumentError(option.name, f"{value!r} is no whole number")
+            check_seconds(option.name, value)  # counts as well; without a bound waits have no end
+            if not value:
                 raise InvalidArgumentError(option.name, f"{value} is not above 0")
         for name in ("keepalive_idle_seconds", "keepalive_interval_seconds", "keepalive_probes"):
             limit = _MAX_PROBES if name == "keepalive_probes" else _MAX_KEEPALIVE_SECONDS

@@ -93,6 +93,15 @@ async def test_every_stream_has_such_a_socket(kind: str) -> None:
         ("keepalive_interval_seconds", 40_000),
         ("keepalive_probes", 0),
         ("keepalive_probes", 128),
+        ("keepalive_probes", 2.5),
+        ("keepalive_probes", True),
+        ("keepalive_probes", "3"),
+        ("keepalive_idle_seconds", "10"),
+        ("keepalive_idle_seconds", math.nan),
+        ("connect_timeout_seconds", None),
+        ("request_timeout_seconds", True),
+        ("max_request_connections", 2.5),
+        ("max_request_connections", math.inf),
     ],
 )
 def test_what_no_system_can_do_is_refused(option: str, value: float) -> None:
