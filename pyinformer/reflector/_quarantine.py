@@ -85,8 +85,18 @@ class Quarantine(Generic[V]):
     def _hold(self, key: str, held: _Held[V]) -> None:
         self._held.pop(key, None)
         if len(self._held) >= _MAX_HELD:
-            self._held.popitem(last=False)
+            spare = filter(self._is_spare, self._held)
+            del self._held[next(spare, next(iter(self._held)))]
         self._held[key] = held
+
+    def _is_spare(self, key: str) -> bool:
+        """Tell whether nobody would miss what is held of a key.
+
+        While a list is being read, what it brings is not in the cache yet, and the good state is.
+        """
+        good, cached = self._held[key].good, self._get(key)
+        is_mended = cached is not good and (cached is None or not cached.problem)
+        return good is None or is_mended
 
     def _say(self, bad: KubeObject[V]) -> None:
         self._lines += 1

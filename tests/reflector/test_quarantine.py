@@ -126,6 +126,23 @@ def test_memory_is_bounded_and_keeps_the_latest() -> None:
     assert cache.quarantine.last_good("p0") is None
 
 
+@pytest.mark.parametrize("others", ["never good", "good again", "gone"])
+def test_who_has_no_good_state_to_keep_makes_room_first(others: str) -> None:
+    """Else a crowd of objects that nobody could ever read would take the one state that counts."""
+    cache = Cache(*([] if others == "never good" else [pod(f"p{n}", "5") for n in range(300)]))
+    cache["a"] = pod("a", "5")
+    cache.arrives(bad("a", "6"))
+    for number in range(300):
+        cache.arrives(bad(f"p{number}", "7"))
+        if others == "good again":
+            cache.arrives(pod(f"p{number}", "8"))
+        elif others == "gone":
+            del cache[f"p{number}"]
+
+    assert cache.quarantine.last_good("a") is not None
+    assert cache.quarantine.keys()[0] == "a"
+
+
 def test_a_sweep_lets_go_of_what_is_good_again() -> None:
     cache = Cache(pod("a", "5"), pod("b", "5"))
     cache.arrives(bad("a", "6"))
