@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
 import pyinformer
@@ -71,6 +72,21 @@ async def test_the_program_of_the_page_on_health_becomes_ready(
         await shown["main"](cluster, ended, port=0)
 
     assert "/readyz: HealthVerdict(is_ok=True, reasons=(), notes=())" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shown", ["gone-or-unreadable.md"], indirect=True)
+async def test_the_program_of_the_page_on_what_is_gone_names_what_it_shows(
+    shown: dict[str, Any], apiserver: APIServer
+) -> None:
+    long = {**pod("shop", "huge"), "spec": {"nodeName": "x" * 150_000}}
+    apiserver.create(pod("shop", "web-1"))
+    size = len(msgspec.json.encode(apiserver.create(long)))
+    async with pyinformer.connect(server=apiserver.url) as cluster, asyncio.timeout(30):
+        said = await shown["main"](cluster)
+
+    assert said[0] == "0 widgets: absent"
+    problem = f"it has {size} bytes, over the limit: only its metadata is kept"
+    assert said[1:] == [f"shop/huge: {problem} (good before: nothing)"]
 
 
 @pytest.mark.parametrize("shown", ["clusters-by-name.md"], indirect=True)
