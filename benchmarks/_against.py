@@ -93,7 +93,9 @@ def _git(root: Path, *arguments: str) -> bytes:
     except OSError as error:
         raise NoSuchTreeError(f"git cannot be run: {error}") from error
     except subprocess.CalledProcessError as error:
-        raise NoSuchTreeError(error.stderr.decode(errors="replace").strip()) from error
+        reason = error.stderr.decode(errors="replace").strip()
+        told = f"neither a commit nor a folder with {_PACKAGE} in it: {reason}"
+        raise NoSuchTreeError(told) from error
     return done.stdout
 
 

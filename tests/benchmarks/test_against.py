@@ -62,7 +62,8 @@ def test_what_is_neither_a_commit_nor_a_checkout_is_refused(
     repository: Path, against: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(repository.parent)
-    with pytest.raises(NoSuchTreeError), trees(against, repository):
+    refused = pytest.raises(NoSuchTreeError, match="neither a commit nor a folder")
+    with refused, trees(against, repository):
         pass
 
 
