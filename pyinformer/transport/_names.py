@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Sequence
@@ -47,16 +48,12 @@ class Names:
         asked = host, port
         future = self._under_way.get(asked)
         if future is None:
-            future = self._under_way[asked] = asyncio.get_running_loop().create_future()
+            future = asyncio.get_running_loop().create_future()
+            _start(host, port, future)
+            self._under_way[asked] = future
             future.add_done_callback(lambda _: self._under_way.pop(asked, None))
-            # A daemon: the system cannot be told to stop, and must not hold up the program's end.
-            threading.Thread(
-                target=_look_up,
-                args=(host, port, future),
-                name=f"pyinformer looks up {host}",
-                daemon=True,
-            ).start()
-        return await asyncio.shield(future)
+        await asyncio.wait((future,))  # does not cancel it: others may wait, too
+        return future.result()
 
     def for_aiohttp(self) -> AbstractResolver:
         """Return what looks up names for the general HTTP library, by the same way."""
@@ -97,12 +94,33 @@ def _numeric(host: str, port: int) -> _Addresses:
         return []
 
 
+def _start(host: str, port: int, future: asyncio.Future[_Addresses]) -> None:
+    """Begin to look up a host.
+
+    Raises:
+        OSError: the process has no more threads.
+    """
+    # A daemon: the system cannot be told to stop, and must not hold up the program's end.
+    thread = threading.Thread(
+        target=_look_up,
+        args=(host, port, future),
+        name=f"pyinformer looks up {host}",
+        daemon=True,
+    )
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, f"cannot look up {host}: {error}") from error
+
+
 def _look_up(host: str, port: int, future: asyncio.Future[_Addresses]) -> None:
     """Look up a host, in a thread."""
     try:
         found: _Addresses | Exception = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         found = error
+    except Exception as error:  # noqa: BLE001 - else nobody who waits would ever hear of it
+        found = OSError(f"cannot look up {host}: {type(error).__name__}: {error}")
     with contextlib.suppress(RuntimeError):  # the loop has been closed, so nobody waits any more
         future.get_loop().call_soon_threadsafe(_settle, future, found)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,29 @@ if TYPE_CHECKING:
 
 STALLS = "stalls.example"
 KNOWN = "known.example"
+ODD = "odd.example"
+PROGRAM = """
+import asyncio, socket, threading
+import pyinformer
+
+def silent(*_, **settings):
+    if settings.get("flags"):
+        raise socket.gaierror(socket.EAI_NONAME, "no number")
+    threading.Event().wait(60)
+
+socket.getaddrinfo = silent
+
+async def main():
+    server = "http://stalls.example:1"
+    async with pyinformer.connect(server=server) as cluster:
+        async with pyinformer.SharedInformer(cluster, "v1", "pods") as informer:
+            try:
+                await informer.wait_for_cache_sync(timeout_seconds=0.2)
+            except TimeoutError:
+                print("gave up")
+
+asyncio.run(main())
+"""
 
 
 class NameServer:
@@ -37,6 +62,8 @@ class NameServer:
         host.encode("idna")  # as the real one does first
         if host == STALLS:
             self.answers.wait(30)
+        if host == ODD:
+            raise ValueError("no sense in it")
         if host == KNOWN:
             return self._real("127.0.0.1", port, *args, **settings)
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -87,6 +114,54 @@ async def test_an_answer_that_nobody_waits_for_is_dropped(name_server: NameServe
         await task
     name_server.answers.set()
     await until(lambda: not any(STALLS in thread.name for thread in threading.enumerate()))
+
+
+async def test_without_a_thread_to_be_had_it_fails_and_works_again_later(
+    name_server: NameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process has a limit; what could not be asked must not be waited for by all who follow."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = Names()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(OSError, match="can't start new thread"):
+                await names.addresses(KNOWN, 443)
+    assert await names.addresses(KNOWN, 443)
+    assert name_server.asked == [KNOWN]
+
+
+async def test_whatever_the_system_raises_ends_the_look_up(name_server: NameServer) -> None:
+    names = Names()
+    with pytest.raises(OSError, match="ValueError: no sense in it"):
+        async with asyncio.timeout(10):
+            await names.addresses(ODD, 443)
+    assert await names.addresses(KNOWN, 443)
+
+
+async def test_a_failed_answer_that_nobody_waits_for_is_no_error_of_the_loop(
+    name_server: NameServer,
+) -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    names = Names()
+    first, second = (asyncio.create_task(names.addresses(STALLS, 443)) for _ in range(2))
+    await until(lambda: name_server.asked)
+    first.cancel()
+    name_server.answers.set()
+    await asyncio.wait((first, second))
+    assert isinstance(second.exception(), socket.gaierror)
+    assert not told
+
+
+def test_a_name_server_that_is_silent_does_not_hold_up_the_end_of_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "gave up\n", "")
 
 
 @pytest.mark.parametrize("host", ["unknown.example", "a..b", "x" * 64])
