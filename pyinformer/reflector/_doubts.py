@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PROVEN_SECONDS = 15.0  # a server that is restored is away for longer than that
 _REFUSED_PROOFS = 3  # then it is watched unproven: who refuses lists may still serve watches
+_FAILED_PROOFS = 8  # likewise; in a minute or two it is not the server that is away, but its lists
 
 
 class Doubts:
@@ -31,7 +32,7 @@ class Doubts:
         self._demanded = ""
         self._distrusts_next = False
         self._in_touch_at = float("-inf")
-        self._refused_proofs = 0
+        self._failed_proofs = 0
 
     @property
     def demands_load(self) -> bool:
@@ -64,7 +65,7 @@ class Doubts:
     def _touch(self, now: float) -> None:
         """Take note that the history was the same up to now: nothing was lost meanwhile."""
         self._in_touch_at = now
-        self._refused_proofs = 0
+        self._failed_proofs = 0
         self.is_silent = False
 
     def _doubt_if_out_of_touch(self, now: float) -> None:
@@ -74,6 +75,6 @@ class Doubts:
 
     def _is_worth_waiting(self, error: InformerError) -> bool:
         """Tell whether a proof that has failed is to be asked for again before the next watch."""
-        if isinstance(error, APIStatusError):
-            self._refused_proofs += 1
-        return self._refused_proofs <= _REFUSED_PROOFS
+        self._failed_proofs += 1
+        refuses = isinstance(error, APIStatusError)
+        return self._failed_proofs <= (_REFUSED_PROOFS if refuses else _FAILED_PROOFS)

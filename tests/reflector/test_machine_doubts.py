@@ -352,3 +352,20 @@ def test_a_list_behind_that_is_taken_all_the_same_is_said_aloud(
     assert record.levelname == "ERROR"
     assert "behind the position" in record.getMessage()
     assert len(bench.suspicions) == 1
+
+
+def test_a_server_that_breaks_every_proof_off_is_watched_all_the_same() -> None:
+    bench = Bench().watching()
+    command = bench.step(WatchSilent(75.0))
+    failures = 0
+    while command == Prove():
+        failures += 1
+        command = bench.step(ProofFailed(LOST))
+        if isinstance(command, Sleep):
+            bench.now += command.seconds
+            command = bench.step(Woke())
+    assert command == Watch()
+    assert 5 < failures < 10, "not at once: most likely nobody is there"
+    bench.machine.connected()
+    assert len(bench.suspicions) == 1
+    assert bench.step(WatchEnded(3, 200.0)) == Prove()
