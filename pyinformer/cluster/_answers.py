@@ -68,7 +68,7 @@ class Answers:
             InvalidObjectError: the answer is no object of this resource.
         """
         found = self.record(resource, raw)
-        if found.metadata.deletion_timestamp is not None and _has_no_reason_to_stay(found):
+        if is_gone(found):
             self._ended(resource, found)
         else:
             self._observers.wrote(resource, raw)
@@ -143,6 +143,14 @@ class Answers:
     def _ended(self, resource: GroupVersionResource, last: KubeObject) -> None:
         meta = last.metadata
         self._observers.deleted(resource, last.key, meta.uid, meta.resource_version or None)
+
+
+def is_gone(found: KubeObject) -> bool:
+    """Return whether an answer to a write shows an object that this write has let go.
+
+    Such an answer has the resource version of before: it is what was asked for, and not stored.
+    """
+    return found.metadata.deletion_timestamp is not None and _has_no_reason_to_stay(found)
 
 
 def _has_no_reason_to_stay(found: KubeObject) -> bool:

@@ -20,7 +20,7 @@ from pyinformer.apimachinery import (
     NotFoundError,
     View,
 )
-from pyinformer.cluster._answers import Answers
+from pyinformer.cluster._answers import Answers, is_gone
 from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of, encode_body, is_model
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
@@ -225,6 +225,8 @@ class ObservedWrites:
         after = found.metadata.resource_version
         if method == "POST":
             self._tally.created(target.resource, found.key, after)
+        elif is_gone(found):
+            self._tally.deleted(target.resource, found.key)
         else:
             self._tally.wrote(
                 target.resource, found.key, before=version, after=after, is_due=is_due
@@ -256,7 +258,11 @@ class ObservedWrites:
             )  # or a slip looks like success
             return None
         left = answers.deleted(resource, raw, key=key, uid=uid, version=version)
-        if left is not None and not dry_run:  # finalizers hold it
+        if dry_run:
+            return left
+        if left is None:
+            self._tally.deleted(resource, key)
+        else:  # finalizers hold it
             after = left.metadata.resource_version
             self._tally.wrote(resource, key, before=version, after=after)
         return left

@@ -73,6 +73,11 @@ class WriteTally:
         self._remember(hash((resource, key)), hash(after))
         _tell(changed=True)
 
+    def deleted(self, resource: GroupVersionResource, key: str) -> None:
+        """Count a write that an object has ended with, which is a change whatever it is told."""
+        self._answers.pop(hash((resource, key)), None)
+        _tell(changed=True)
+
     def wrote(
         self,
         resource: GroupVersionResource,

@@ -73,6 +73,45 @@ async def test_each_kind_of_write_is_told_with_what_came_of_it(apiserver: APISer
         assert cluster.write_statistics().unchanged_by == {"heard": 3}
 
 
+@pytest.mark.parametrize("how", ["patch", "replace", "apply"])
+async def test_the_write_that_lets_an_object_go_is_not_in_vain(
+    apiserver: APIServer, how: str
+) -> None:
+    """The server answers it with the version of before; whoever cleans up much is no storm."""
+    desired = config_map(v="1")
+    held = {**desired, "metadata": {**desired["metadata"], "finalizers": ["example.com/hold"]}}
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        await cluster.apply(held, field_manager="m")
+        left = await cluster.delete("v1", "configmaps", "default/a")
+        assert left is not None
+        let_go = left.to_dict()
+        del let_go["metadata"]["finalizers"]
+        with writing() as heard:
+            if how == "patch":
+                found = await cluster.patch(left, let_go)
+            elif how == "replace":
+                found = await cluster.replace(let_go)
+            else:
+                found = await cluster.apply(desired, field_manager="m")
+        assert found.metadata.resource_version == left.metadata.resource_version
+        assert heard.take() == [True]
+        assert cluster.write_statistics().unchanged == 0
+
+
+async def test_a_deletion_changes_something_and_one_of_nothing_is_no_write(
+    apiserver: APIServer,
+) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(config_map())
+        with writing() as heard:
+            await cluster.delete(made, dry_run=True)
+            assert heard.take() == []
+            await cluster.delete(made)
+            assert heard.take() == [True]
+            await cluster.delete("v1", "configmaps", "default/a")
+            assert heard.take() == []
+
+
 async def test_an_apply_is_compared_with_the_last_answer(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with writing() as heard:
