@@ -19,10 +19,10 @@ from pyinformer.cli.scenes._plain import PlainInformer, services_api
 from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, until
 from pyinformer.informer import SharedInformerFactory
 
-_INFORMERS = 30
+_INFORMERS = 20
 _OBJECTS = 20
 _OUTAGE_SECONDS = 1.0
-_WARMING_UP_SECONDS = 0.4  # before each answer, as of a server that has just come back
+_WARMING_UP_SECONDS = 0.3  # before each answer, as of a server that has just come back
 _PATIENCE_SECONDS = 20.0
 _MOST_LISTS = 4  # of ours, at the same time
 
