@@ -396,7 +396,6 @@ class LineTooLongError(ProtocolError):
         )
 
 
-@final
 class ListInconsistentError(ProtocolError):
     """A list contradicts itself: its pages, its items or its count do not agree."""
 

@@ -9,6 +9,7 @@ from pyinformer.apimachinery import (
     InformerError,
     InvalidObjectError,
     KubeObject,
+    ListInconsistentError,
     ProtocolError,
     V,
 )
@@ -38,6 +39,16 @@ class ListBehindError(ProtocolError):
     """A complete list is older than what is cached: lagging, or the server's history is another."""
 
 
+@final
+class ListUnorderedError(ListInconsistentError):
+    """A list holds an object that is newer than the list: versions have no order there."""
+
+
+@final
+class ListWithoutVersionError(ProtocolError):
+    """A list says nothing of its version: a wrong body, or an API that has none."""
+
+
 def decode_any(codec: ObjectCodec[V], line: bytes) -> KubeObject[V]:
     """Decode the object of a line that does not look as API servers write it.
 
@@ -63,6 +74,8 @@ def decode_oversized(
 __all__ = [
     "InvalidObjectError",
     "ListBehindError",
+    "ListUnorderedError",
+    "ListWithoutVersionError",
     "StreamBroken",
     "decode_any",
     "decode_oversized",

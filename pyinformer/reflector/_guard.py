@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _REGRESSIONS_PER_CONNECTION = 3  # two can be a replay's edge; three mean the stream is not ordered
+_UNORDERED_LISTS = 2  # the second was asked for because of the first
 _UNORDERED_CONNECTIONS = 3  # one can be a lagging server, two a coincidence
 _UPDATE = Verdict.UPDATE  # of nearly every event; read off the class, it costs 0.05 us on 3.11
 _NOT_RESUMABLE = frozenset({"", "0"})  # "0" asks for any state at all
@@ -60,6 +61,7 @@ class Guard:
         "suspicion",
         "tally",
         "to_verify",
+        "unordered_lists",
     )
 
     def __init__(
@@ -84,6 +86,8 @@ class Guard:
         """The server has sent too many: a bookmark behind the position is no breach any more."""
         self.is_resetting: bool = False
         """A list that begins a new epoch is being taken over: its updates may go back in time."""
+        self.unordered_lists: int = 0
+        """So many lists in a row held objects newer than themselves."""
         self._previous = ""
         self._resume_before = resume_before
         self._regressions = 0
@@ -120,12 +124,13 @@ class Guard:
         self.tally.show_order(order)
 
     def sees_no_order(self) -> bool:
-        """Tell whether several streams in a row went back though each object's versions grew.
+        """Tell whether streams in a row went back though each object's versions grew, or lists did.
 
         That is how an API looks whose versions compare only within an object. A server that
         replays or lags also shows objects as they were, which ends this suspicion.
         """
-        return self._unordered >= _UNORDERED_CONNECTIONS
+        lists = self.unordered_lists >= _UNORDERED_LISTS
+        return lists or self._unordered >= _UNORDERED_CONNECTIONS
 
     @property
     def can_resume(self) -> bool:
@@ -361,6 +366,7 @@ class Guard:
             self.tally.count("lineage_resets")
             self._memory.clear()
         self.is_resetting = self.distrusts = False
+        self.unordered_lists = 0
         self._settle(resource_version)
         return new_epoch
 

@@ -22,7 +22,7 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.reflector._budget import TimeBudget
-from pyinformer.reflector._frames import ListBehindError
+from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
 from pyinformer.reflector._mass_delete import is_mass_delete
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
@@ -147,6 +147,9 @@ class Loader(Generic[V]):
         ) as body:
             await self._feed(body, splitter)
         page = splitter.finish()
+        if not page.resource_version and self._guard.order != "opaque":
+            what = f"list {self._codec.resource}"
+            raise ListWithoutVersionError(what, "metadata.resourceVersion is missing")
         self._check_kind(page)
         return page
 

@@ -22,7 +22,11 @@ from pyinformer.apimachinery import (
     TransportError,
 )
 from pyinformer.reflector._doubts import Doubts
-from pyinformer.reflector._frames import ListBehindError
+from pyinformer.reflector._frames import (
+    ListBehindError,
+    ListUnorderedError,
+    ListWithoutVersionError,
+)
 from pyinformer.reflector._load_modes import LoadModes
 from pyinformer.reflector._patience import Patience
 from pyinformer.reflector._state import (
@@ -118,6 +122,7 @@ class ReflectorMachine(Doubts):
         self.breaks_order = False
         """The server breaks the order of resource versions; what is cached is served on."""
         self._behind = 0
+        self._unordered_lists = 0
         self._suspicions = Suspicions()
         self._on_suspicion = on_suspicion
         self._relax = relax
@@ -179,7 +184,7 @@ class ReflectorMachine(Doubts):
         self._modes.loaded()
         self._patience.recovered()
         self._malformed.loaded(now)
-        self._behind = 0
+        self._behind = self._unordered_lists = 0
         self._doubt_no_more(now)
         self.state = ReflectorState.WATCHING  # nothing is as new as a load
         if happened.mode is LoadMode.WATCH_LIST:
@@ -192,8 +197,16 @@ class ReflectorMachine(Doubts):
             if happened.mode is LoadMode.WATCH_LIST:
                 self._modes.distrust_watch_list(now)  # its end bookmark alone may be wrong
             return self._on_malformed(error, now)
+        if isinstance(error, ListWithoutVersionError):
+            if self._malformed.is_hopeless(now):
+                self._relax("opaque")
+            return self._retry_load(error, now)
         if isinstance(error, ListBehindError):
             return self._on_behind(error, now)
+        if isinstance(error, ListUnorderedError):
+            self._unordered_lists += 1
+            if self._unordered_lists > 1 and not self._relax("per_object"):
+                self.breaks_order = True
         is_watch_list = happened.mode is LoadMode.WATCH_LIST
         if is_watch_list and self._modes.watch_list_failed(happened, now):
             return self._perform(self._modes.list())

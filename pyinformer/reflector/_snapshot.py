@@ -20,7 +20,7 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.reflector._frames import decode_any, decode_oversized
+from pyinformer.reflector._frames import ListUnorderedError, decode_any, decode_oversized
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -274,7 +274,8 @@ class Snapshot(Generic[V]):
                 raise InvalidResourceVersionError(version)
         if order == "global" and older(resource_version, self._newest):
             reason = f"it is at {resource_version} and holds an object at {self._newest}"
-            raise self._inconsistent(reason)
+            self._guard.unordered_lists += 1
+            raise ListUnorderedError(f"list {self._codec.resource}", reason)
 
     def _inconsistent(self, reason: str) -> ListInconsistentError:
         return ListInconsistentError(f"list {self._codec.resource}", reason)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import json
 
+from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.testing import APIServer, Fault
 from tests.reflector.running import (
     listed,
@@ -60,22 +61,31 @@ async def test_what_changes_between_a_list_and_its_watch_is_told(server: APIServ
         assert running.sink.history["default/c"] == [f"add {versions['default/c']}"]
 
 
+def items_without_order(metadata: dict[str, str], **versions: str) -> bytes:
+    """Return a list of pods at versions that are no numbers."""
+    items = [
+        {"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": v}}
+        for name, v in versions.items()
+    ]
+    listing = {"kind": "PodList", "apiVersion": "v1", "items": items}
+    return json.encode(listing | {"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"resourceVersion": "0"}, id="zero"),
+        pytest.param({"resourceVersion": ""}, id="empty"),
+        pytest.param({}, id="missing"),
+    ],
+)
 async def test_lists_whose_version_is_none_are_repeated_and_never_watched(
-    server: APIServer,
+    server: APIServer, metadata: dict[str, str]
 ) -> None:
     """An aggregated server may give none: the cache follows at the pace of `poll_seconds`."""
-
-    def body(**versions: str) -> bytes:
-        items = [
-            {"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": v}}
-            for name, v in versions.items()
-        ]
-        listing = {"kind": "PodList", "apiVersion": "v1", "items": items}
-        return json.encode(listing | {"metadata": {"resourceVersion": "0"}})
-
     server.faults.add(
-        Fault(verb="list", body=body(a="x", b="y")),
-        Fault(verb="list", body=body(b="z", c="x"), times=None),
+        Fault(verb="list", body=items_without_order(metadata, a="x", b="y")),
+        Fault(verb="list", body=items_without_order(metadata, b="z", c="x"), times=None),
     )
     polling = options(order="opaque", poll_seconds=0.05)
     async with reflecting(server, with_options=polling) as running:
@@ -90,3 +100,27 @@ async def test_lists_whose_version_is_none_are_repeated_and_never_watched(
             "default/c": ["add"],
         }
     assert set(verbs(server)) == {"list"}
+
+
+async def test_a_list_without_a_version_is_no_list_of_a_built_in_resource(
+    server: APIServer,
+) -> None:
+    server.faults.add(Fault(verb="list", body=items_without_order({}, a="x"), times=3))
+    async with reflecting(server) as running:
+        await running.until_equal()
+        assert running.reflector.status().guard.order == "global"
+        assert running.sink.history.keys() == listed(server).keys()
+
+
+async def test_an_aggregated_api_whose_lists_have_no_version_is_polled_unasked(
+    server: APIServer,
+) -> None:
+    metrics = GroupVersionResource.of("metrics.k8s.io/v1beta1", "pods")
+    items = [{"metadata": {"name": "a", "namespace": "default"}, "window": "30s"}]
+    listing = {"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items}
+    body = json.encode(listing | {"metadata": {}})
+    server.faults.add(Fault(match=lambda one: "metrics" in one.path, body=body, times=None))
+    async with reflecting(server, resource=metrics, with_options=options(poll_seconds=0.05)) as run:
+        await until(lambda: run.reflector.status().loads >= 3)
+        assert run.reflector.status().guard.order == "opaque"
+        assert {key: len(told) for key, told in run.sink.history.items()} == {"default/a": 1}

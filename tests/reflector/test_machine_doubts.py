@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyinformer.reflector import ReflectorState
-from pyinformer.reflector._frames import ListBehindError
+from pyinformer.reflector._frames import ListBehindError, ListUnorderedError
 from pyinformer.reflector._state import (
     Breach,
     Discover,
@@ -369,3 +369,25 @@ def test_a_server_that_breaks_every_proof_off_is_watched_all_the_same() -> None:
     bench.machine.connected()
     assert len(bench.suspicions) == 1
     assert bench.step(WatchEnded(3, 200.0)) == Prove()
+
+
+def test_lists_whose_objects_are_newer_than_they_are_have_no_order_in_an_aggregated_api() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.may_relax = True
+    bench.start()
+    unordered = ListUnorderedError("list widgets", "it is at 3 and holds an object at 9")
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, unordered)) == PAGED
+    assert bench.relaxed == []
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, unordered)) == PAGED
+    assert bench.relaxed == ["per_object"]
+    assert not bench.machine.breaks_order
+
+
+def test_lists_whose_objects_are_newer_than_they_are_break_the_order_of_a_built_in() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    unordered = ListUnorderedError("list pods", "it is at 3 and holds an object at 9")
+    bench.after_delay(LoadFailed(LoadMode.PAGED, unordered))
+    assert not bench.machine.breaks_order
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, unordered)) == PAGED
+    assert bench.machine.breaks_order

@@ -420,6 +420,52 @@ async def test_a_list_that_cannot_be_true_takes_no_effect_and_is_repeated(
         assert {len(history) for history in running.sink.history.values()} == {1}
 
 
+@pytest.mark.parametrize("watch_list", [False, True], ids=["list", "watch-list"])
+async def test_an_aggregated_api_that_counts_each_object_by_itself_is_synced(
+    server: APIServer, watch_list: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The version of its lists says nothing of those of its objects."""
+    metadata: JSONObject = {"name": "a", "namespace": "x", "uid": "u", "resourceVersion": "9000"}
+    item: JSONObject = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": metadata}
+    body = {
+        "kind": "WidgetList",
+        "apiVersion": "example.com/v1",
+        "metadata": {"resourceVersion": "3"},
+        "items": [item],
+    }
+    server.register("example.com/v1", "Widget", "widgets")
+    server.watch_list = False
+    server.faults.add(Fault(match=is_load, body=json.encode(body), times=None))
+    widgets = GroupVersionResource.of("example.com/v1", "widgets")
+    tried = options(use_watch_list=watch_list)
+    async with reflecting(server, resource=widgets, with_options=tried) as running:
+        await until(lambda: running.reflector.status().loads)
+        assert running.sink.versions() == {"x/a": "9000"}
+        assert running.reflector.status().guard.order == "per_object"
+    assert "taken as per_object" in caplog.text
+
+
+async def test_a_built_in_whose_lists_hold_newer_objects_is_said_once_and_not_believed(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(server, "a")
+    body = json.encode(
+        {
+            "kind": "PodList",
+            "apiVersion": "v1",
+            "metadata": {"resourceVersion": "1"},
+            "items": server.list("v1", "pods"),
+        }
+    )
+    server.faults.add(Fault(match=is_load, body=body, times=6))
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert running.reflector.status().guard.order == "global"
+    errors = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert "breaks the order" in errors[0].getMessage()
+
+
 async def test_a_bad_item_is_skipped_and_nothing_is_deleted_by_that_list(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
