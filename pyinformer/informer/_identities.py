@@ -115,7 +115,10 @@ class Identities:
                 splitter.feed(chunk)
                 if budget.spend_since(started):
                     await budget.yield_now()
-        return splitter.finish()
+        page = splitter.finish()
+        if not page.resource_version:
+            raise ProtocolError(self._what, "metadata.resourceVersion is missing")
+        return page
 
     def _on_item(self, data: bytes, start: int, end: int) -> None:
         meta = _decode(memoryview(data)[start:end]).metadata

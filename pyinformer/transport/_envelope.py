@@ -74,8 +74,8 @@ def list_metadata(head: Envelope, tail: Envelope, what: str) -> ListMetadata:
     meta = tail.metadata or head.metadata
     if not kind.endswith("List"):
         raise ProtocolError(what, f"kind {kind!r} is no list")
-    if meta is None or not meta.resource_version:
-        raise ProtocolError(what, "metadata.resourceVersion is missing")
+    if meta is None:
+        raise ProtocolError(what, "metadata is missing")
     return ListMetadata(
         kind,
         tail.api_version or head.api_version,
