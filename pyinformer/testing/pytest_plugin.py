@@ -72,29 +72,41 @@ def _debugging(config: pytest.Config) -> DebugSession | None:
     return config.stash[_session]
 
 
+def _fail_if_changed(session: DebugSession | None, who: str) -> None:
+    found = () if session is None else session.take()
+    if found:
+        lines = "\n".join(f"- {mutation}" for mutation in found)
+        pytest.fail(f"{who} changed what readers of a cache share:\n{lines}", pytrace=False)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Debug what fixtures make, too."""
+    """Debug what fixtures make, too; one that changes a shared object is an error."""
     _debugging(item.config)
-    return (yield)
+    result = yield
+    _fail_if_changed(_debugging(item.config), "a fixture of this test")
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Notice what a fixture's end has changed, or what the test has left running."""
+    result = yield
+    _fail_if_changed(_debugging(item.config), "the end or a fixture of this test")
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail the test during which a shared object was changed in place."""
     session = _debugging(item.config)
-    if session is not None:
-        session.take()  # what a fixture did is not this test's
     try:
         result = yield
-    except Exception as error:
+    except (Exception, pytest.fail.Exception) as error:
         for mutation in () if session is None else session.take():
             error.add_note(f"pyinformer: {mutation}")
         raise
-    found = () if session is None else session.take()
-    if found:
-        lines = "\n".join(f"- {mutation}" for mutation in found)
-        pytest.fail(f"this test changed what readers of a cache share:\n{lines}", pytrace=False)
+    _fail_if_changed(session, "this test")
     return result
 
 

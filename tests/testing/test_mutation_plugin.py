@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _TESTS = """
 import asyncio
 import pyinformer
+import pytest
 from pyinformer.audit import MutationDetector
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
@@ -52,6 +53,25 @@ def test_careful(apiserver):
     read(apiserver, lambda pod: {**pod, "mine": 1})
 
 
+@pytest.fixture
+def careless_fixture(apiserver):
+    read(apiserver, lambda pod: pod["metadata"].update(mine=1))
+
+
+def test_after_a_careless_fixture(careless_fixture):
+    pass
+
+
+@pytest.fixture
+def careless_end(apiserver):
+    yield
+    read(apiserver, lambda pod: pod["metadata"].update(mine=1))
+
+
+def test_with_a_careless_end(careless_end):
+    pass
+
+
 def test_own_mode(apiserver):
     read(
         apiserver,
@@ -87,6 +107,14 @@ def test_the_test_that_changed_a_shared_object_fails_and_no_other(output: str) -
 def test_a_test_that_fails_by_itself_keeps_its_error_and_is_told_of_the_other(output: str) -> None:
     assert "FAILED test_it.py::test_careless_and_broken - ValueError: own error" in output
     assert "pyinformer: the shared decoded object of default/a in pods.v1" in output
+
+
+def test_a_fixture_that_changed_a_shared_object_is_an_error_of_its_test(output: str) -> None:
+    """So is what a test has left running, and what is found at its end only."""
+    assert "ERROR test_it.py::test_after_a_careless_fixture - " in output
+    assert "ERROR test_it.py::test_with_a_careless_end - " in output
+    assert "PASSED test_it.py::test_with_a_careless_end" in output
+    assert output.count("fixture of this test changed what readers of a cache share") >= 2
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
