@@ -7,6 +7,8 @@ everything is listed, few lists at a time. A cluster whose lists hang takes its 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,6 +126,67 @@ async def test_while_history_lasts_the_watches_resume_and_nobody_lists() -> None
             # Each goes on from where it was itself.
             versions = {one.namespace: one.query["resourceVersion"] for one in watches}
             assert len(versions) == INFORMERS
+
+
+PATIENCE_SECONDS = 2  # what the server asks for
+REFUSALS = 1  # of each informer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_herd_that_is_asked_for_patience_comes_no_sooner_and_not_at_once(
+    status: int,
+) -> None:
+    """A server that is back, and too busy for two hundred."""
+    with APIServer() as api:
+        async with cluster_of(api) as cluster, SharedInformerFactory(cluster) as factory:
+            herd = Herd(api, factory)
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=50)
+            await herd.until_all_watch()
+            herd.asked.look_away()
+            api.clear_requests()
+            herd.asked = Asked(api)
+            refusal = Fault(
+                match=Refusing(),
+                status=status,
+                retry_after_seconds=PATIENCE_SECONDS,
+                times=INFORMERS * REFUSALS,
+            )
+            api.faults.add(refusal)
+            clock = asyncio.get_running_loop().time
+            began = clock()
+            await asyncio.to_thread(api.end_watches)
+            await herd.is_back()
+
+            assert api.faults.struck == INFORMERS * REFUSALS
+            counts = herd.asked.counts()
+            assert not LOADS & counts.keys(), counts
+            watches = [one for one in api.requests if one.verb == "watch"]
+            assert len(watches) == INFORMERS * (REFUSALS + 1)
+            for number in range(INFORMERS):
+                own = [one.arrived_at for one in watches if one.namespace == f"ns-{number}"]
+                pauses = [later - sooner for sooner, later in pairwise(own)]
+                assert min(pauses) >= PATIENCE_SECONDS, (number, pauses)
+            # On a busy machine they arrive in bunches; how long all of them take is ours alone.
+            budget = AdmissionOptions()
+            in_line = len(watches) - budget.burst
+            assert clock() - began >= in_line / budget.attempts_per_second
+
+
+class Refusing:
+    """Matches the first watches of each informer."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def __call__(self, request: RequestRecord) -> bool:
+        """Count, and take the first ones."""
+        if request.verb != "watch":
+            return False
+        self._seen[request.namespace] += 1
+        return self._seen[request.namespace] <= REFUSALS
 
 
 class ListsUnderWay:
