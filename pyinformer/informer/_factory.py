@@ -34,6 +34,7 @@ from pyinformer.informer._scope import (
     SharingKind,
     call_site,
     check_audit_period,
+    check_safeguards,
     check_same_settings,
 )
 from pyinformer.informer._shared_informer import SharedInformer
@@ -87,6 +88,7 @@ class SharedInformerFactory(Closable):
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
         check_audit_period(audit_period_seconds)
+        check_safeguards(options, mutation_detector)
         if not hasattr(cluster, "list_watch"):
             reason = "is the Cluster of `async with pyinformer.connect() as cluster`"
             raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")

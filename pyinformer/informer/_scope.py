@@ -15,17 +15,20 @@ from pathlib import Path
 from typing import Literal, TypeAlias, final, get_args
 
 from pyinformer.apimachinery import (
+    BytesTransform,
     FieldSelector,
     GroupVersionResource,
     InformerConflictError,
     InvalidArgumentError,
+    InvalidTypeError,
     JSONValue,
     LabelSelector,
     Transform,
     View,
     check_seconds,
 )
-from pyinformer.reflector import AbsencePolicy
+from pyinformer.audit import MutationDetector
+from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
 Memory: TypeAlias = Literal["raw", "strip_managed_fields"]
 """What is kept of each object: all of it, or all but `metadata.managedFields`."""
@@ -130,11 +133,29 @@ class InformerSettings:
     def __post_init__(self) -> None:
         """Refuse what is none of the choices."""
         check_audit_period(self.audit_period_seconds)
+        transform = self.transform
+        if not (transform is None or callable(transform) or isinstance(transform, BytesTransform)):
+            reason = f"is a function or a BytesTransform, not {type(transform).__name__}"
+            raise InvalidTypeError("transform", reason)
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
                 reason = f"{value!r} is none of {', '.join(choices)}"
                 raise InvalidArgumentError(name, reason)
+
+
+def check_safeguards(options: object, mutation_detector: object) -> None:
+    """Refuse what only looks like options or a detector, a mode in place of one for example.
+
+    Raises:
+        InvalidTypeError: naming the argument.
+    """
+    for name, value, kind in (
+        ("options", options, ReflectorOptions),
+        ("mutation_detector", mutation_detector, MutationDetector),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise InvalidTypeError(name, f"is a {kind.__name__}, not {type(value).__name__}")
 
 
 _LEAST_AUDIT_PERIOD_SECONDS = 1.0

@@ -39,6 +39,7 @@ from pyinformer.informer._scope import (
     Scope,
     Selector,
     SharingKind,
+    check_safeguards,
 )
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
@@ -155,6 +156,7 @@ class SharedInformer(Startable, Following[V]):
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
+        check_safeguards(options, mutation_detector)
         super().__init__(
             cluster,
             Scope.of(api_version, plural, namespaces, label_selector, field_selector),

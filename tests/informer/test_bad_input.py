@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.informer import SharedInformer
+from pyinformer.apimachinery import InvalidTypeError
+from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.informer._scope import InformerSettings
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, informer_of, listed, pod
 from tests.waiting import until
@@ -50,6 +53,30 @@ LINES = [
     pytest.param(event(b'"text"', b"ERROR"), id="error-of-text"),
     pytest.param(event(b"{}", b"BOOKMARK"), id="bookmark-without-version"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("mutation_detector", "debug", id="a-mode-for-a-detector"),
+        pytest.param("options", {"page_size": 5}, id="a-dict-for-options"),
+    ],
+)
+async def test_what_is_no_safeguard_is_refused_at_once(
+    apiserver: APIServer, name: str, value: Any
+) -> None:
+    async with cluster_of(apiserver) as cluster:
+        for make in (
+            partial(SharedInformerFactory, cluster),
+            partial(SharedInformer, cluster, "v1", "pods"),
+        ):
+            with pytest.raises(InvalidTypeError, match=f"^{name}: "):
+                make(**{name: value})
+
+
+def test_a_transform_that_cannot_be_called_is_refused_at_once() -> None:
+    with pytest.raises(InvalidTypeError, match=r"^transform: "):
+        InformerSettings(transform=5)  # type: ignore[arg-type] # refused
 
 
 @pytest.mark.parametrize("line", LINES)
