@@ -31,9 +31,12 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         rate = self.writes_per_second
-        if rate is not None and not 0 < rate < float("inf"):
-            raise InvalidArgumentError("writes_per_second", f"{rate} is no rate; None for no limit")
+        is_rate = isinstance(rate, int | float) and 0 < rate < float("inf")
+        if rate is not None and not is_rate:
+            reason = f"{rate!r} is no rate; None for no limit"
+            raise InvalidArgumentError("writes_per_second", reason)
         for name, least in (("burst", 1), ("retry_limit", 0)):
-            if getattr(self, name) < least:
-                raise InvalidArgumentError(name, f"{getattr(self, name)} is below {least}")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidArgumentError(name, f"{value!r} is no number from {least} on")
         check_seconds("retry_timeout_seconds", self.retry_timeout_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,14 @@ from pyinformer.cluster import WriteOptions
         pytest.param({"writes_per_second": 0.0}, id="no-rate"),
         pytest.param({"writes_per_second": math.inf}, id="infinite-rate"),
         pytest.param({"writes_per_second": math.nan}, id="nan"),
+        pytest.param({"writes_per_second": "fast"}, id="a-word"),
         pytest.param({"burst": 0}, id="no-burst"),
+        pytest.param({"burst": math.inf}, id="endless-burst"),
+        pytest.param({"retry_limit": math.nan}, id="retries-nan"),
         pytest.param({"retry_limit": -1}, id="negative-retries"),
         pytest.param({"retry_timeout_seconds": -1.0}, id="negative-patience"),
     ],
 )
-def test_bounds_that_cannot_work_are_refused(options: dict[str, float]) -> None:
+def test_bounds_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-        WriteOptions(**options)  # type: ignore[arg-type] # one of them is an int
+        WriteOptions(**options)
