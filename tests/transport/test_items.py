@@ -229,7 +229,7 @@ BAD = [
     pytest.param(
         b'{"kind":"Table","metadata":{"resourceVersion":"1"},"items":[]}', "Table", id="table"
     ),
-    pytest.param(compact({"kind": "PodList", "items": []}), "metadata is missing", id="no-metadata"),
+    pytest.param(compact({"kind": "PodList", "items": []}), "metadata is missing", id="no-meta"),
     pytest.param(compact({"metadata": META, "items": []}), "kind ''", id="no-kind"),
     pytest.param(compact({"kind": "PodList", "metadata": META}), "no items", id="no-items"),
     pytest.param(compact(built_in({})), "items are no list", id="items-object"),
