@@ -8,7 +8,6 @@ is opened and closed by a task of its own, whoever waits for it; nothing is lock
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import math
 import random
@@ -20,13 +19,11 @@ import anyio
 
 from pyinformer.apimachinery import (
     ExponentialBackoff,
-    InvalidArgumentError,
-    InvalidTypeError,
     LifecycleError,
     check_seconds,
 )
 from pyinformer.cluster._cluster import Cluster
-from pyinformer.cluster._connect import connect as connect_to
+from pyinformer.cluster._pool_arguments import check_functions, check_name, context_of
 from pyinformer.cluster._pool_options import ClusterPoolOptions
 from pyinformer.cluster._pooled import (
     Look,
@@ -40,8 +37,6 @@ from pyinformer.cluster._pooled import (
 from pyinformer.tasks import Host, Startable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from anyio.abc import TaskGroup
 
 _T = TypeVar("_T")
@@ -101,9 +96,9 @@ class ClusterPool(Startable, Generic[_T]):
         options: ClusterPoolOptions | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        _check_functions({"open": open, "connect": connect, "ready": ready})
+        check_functions({"open": open, "connect": connect, "ready": ready})
         self._open = open
-        self._connect = connect or _context_of
+        self._connect = connect or context_of
         self._ready = ready
         self._options = options or ClusterPoolOptions()
         self._rng = rng or random.Random()
@@ -146,7 +141,7 @@ class ClusterPool(Startable, Generic[_T]):
             Safe; the cluster goes on being opened for others.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        _check_name(name)
+        check_name(name)
         started = self._now()
         while True:
             member, opened = self._look(name, started)
@@ -278,9 +273,8 @@ class ClusterPool(Startable, Generic[_T]):
             error = self._why_it_ended(member, now)
         error = bare(error)
         release_frames(error)
-        broke = member.state == "open"
         member.failed(error, now)
-        if broke:
+        if member.has_broken:
             self._warn("cluster %(cluster)s was open and broke: %(error)s", member, error)
         elif member.failures == 1:  # the rest is told by the status
             self._warn("cluster %(cluster)s cannot be opened: %(error)s", member, error)
@@ -288,6 +282,9 @@ class ClusterPool(Startable, Generic[_T]):
     def _why_it_ended(self, member: Pooled[_T], now: float) -> Exception:
         if not member.scope.cancel_called:
             return LifecycleError("what open() made has ended by itself")
+        if member.has_broken:
+            seconds = self._options.close_timeout_seconds
+            return TimeoutError(f"it broke, and closing it was cut off after {seconds:g} s")
         seconds = self._options.open_timeout_seconds
         return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
@@ -304,15 +301,27 @@ class ClusterPool(Startable, Generic[_T]):
                 async with self._open(cluster) as value:
                     member.made(value)
                     member.scope.deadline = deadline + _LAST_WORDS_SECONDS
-                    await self._wait_ready(value, max(0.0, deadline - self._now()))
-                    await self._stay_open(member)
+                    try:
+                        await self._wait_ready(value, max(0.0, deadline - self._now()))
+                        await self._stay_open(member)
+                    except BaseException as error:
+                        self._fails(member, error)
+                        raise
 
     async def _stay_open(self, member: Pooled[_T]) -> None:
+        if member.is_given_up:  # in the moment in which it got there: it is closing
+            return
         member.scope.deadline = math.inf
         member.is_ready(self._now())
         _log.info("cluster %s is open", member.name, extra={"cluster": member.name})
         await member.end.wait()
         member.scope.deadline = self._now() + self._options.close_timeout_seconds
+
+    def _fails(self, member: Pooled[_T], error: BaseException) -> None:
+        """Give nobody what is being closed, and bound that."""
+        if member.state == "open":
+            member.scope.deadline = self._now() + self._options.close_timeout_seconds
+        member.fails(error, self._now())
 
     async def evict(self, name: str) -> None:
         """Close a cluster and forget it, with its failures; a later `get` opens it anew.
@@ -331,7 +340,7 @@ class ClusterPool(Startable, Generic[_T]):
         Cancellation:
             Safe; the cluster is closed nevertheless.
         """
-        _check_name(name)
+        check_name(name)
         self._running()
         member = self._members.get(name)
         if member is None:
@@ -372,26 +381,3 @@ class ClusterPool(Startable, Generic[_T]):
 
     def __repr__(self) -> str:
         return f"<ClusterPool of {len(self._members)} clusters>"
-
-
-def _context_of(name: str) -> AbstractAsyncContextManager[Cluster]:
-    return connect_to(context=name, name=name)
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise InvalidTypeError("name", f"a {type(name).__name__} is no text")
-    if not name:
-        raise InvalidArgumentError("name", "an empty text names no cluster")
-
-
-def _check_functions(functions: Mapping[str, object]) -> None:
-    """Refuse what would fail at the first use, for every cluster alike."""
-    for argument, function in functions.items():
-        if function is None and argument != "open":
-            continue
-        if not callable(function):
-            raise InvalidTypeError(argument, f"a {type(function).__name__} is no function")
-        if inspect.isasyncgenfunction(function):
-            reason = "is an async generator function; decorate it with @asynccontextmanager"
-            raise InvalidTypeError(argument, reason)

@@ -99,6 +99,8 @@ class Pooled(Generic[_T]):
         """Bounds opening and closing."""
         self.is_given_up: bool = False
         """Whether it was to be closed before it was open."""
+        self.has_broken: bool = False
+        """Whether it was open, and broke."""
         self.opened: Opened[_T] | None = None
         """What open() made; it is ready only in state `open`."""
         self.look: Look | None = None
@@ -116,7 +118,7 @@ class Pooled(Generic[_T]):
     def begin(self, now: float) -> None:
         """Take note that an attempt to open it begins."""
         self.end, self.scope = anyio.Event(), anyio.CancelScope()
-        self.is_given_up = False
+        self.is_given_up = self.has_broken = False
         self._change("opening", now, "connect() has not finished yet")
 
     def connected(self) -> None:
@@ -144,6 +146,15 @@ class Pooled(Generic[_T]):
                 self.scope.cancel()
             self.end.set()
             self._change("closing", now, "it is being closed")
+
+    def fails(self, error: BaseException, now: float) -> None:
+        """Take note that it goes wrong, and what was opened begins to be closed."""
+        self.opened = None
+        if self.state == "open":
+            self.has_broken = True
+            self._change("closing", now, "it broke, and is being closed")
+        elif self.state == "opening" and not self.scope.cancel_called:  # else it was too slow
+            self._reason = f"what was opened is being closed: {words_of(bare(error))}"
 
     def failed(self, error: BaseException, now: float) -> None:
         """Take note that it could not be opened, or broke; everything of it is closed."""

@@ -226,6 +226,98 @@ async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
         assert isinstance(error.__cause__, TimeoutError)
 
 
+async def test_nobody_gets_what_broke_while_it_is_being_closed() -> None:
+    openings = Openings()
+    openings.closing_seconds = 5.0
+    async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
+        await pool.get("a")
+        openings.breaks.set()
+        await settle()
+        (status,) = pool.status()
+        assert (status.state, status.reason) == ("closing", "it broke, and is being closed")
+        impatient = await refused(pool.get("a", timeout_seconds=1.0))
+        assert impatient.reason == "it broke, and is being closed"
+        waiter = group.create_task(refused(pool.get("a", timeout_seconds=60.0)))
+        assert (await waiter).reason == "RuntimeError: it broke"
+        assert now() == pytest.approx(5.0)
+
+
+async def test_what_broke_and_does_not_close_is_cut_off() -> None:
+    openings = Openings()
+    openings.closing_seconds = 3600.0
+    async with pool_of(openings) as pool:
+        await pool.get("a")
+        openings.breaks.set()
+        error = await refused_later(pool, "a")
+        assert "broke" in error.reason
+        assert now() == pytest.approx(10.0)
+        openings.breaks.clear()
+        openings.closing_seconds = 0.0
+        await elapse(4.0)
+        assert await pool.get("a") == "what was opened for a"
+
+
+async def refused_later(pool: ClusterPool[str], name: str) -> ClusterUnavailableError:
+    """Return the error once it is no longer open."""
+    await settle()
+    return await refused(pool.get(name, timeout_seconds=60.0))
+
+
+async def test_what_fails_to_be_ready_says_so_while_it_is_closed() -> None:
+    openings = Openings()
+    openings.closing_seconds = 5.0
+
+    async def fail(opened: str, timeout_seconds: float) -> None:
+        raise ConnectionError("nobody there")
+
+    async with ClusterPool(openings, connect=connect, ready=fail, options=OPTIONS) as pool:
+        impatient = await refused(pool.get("a", timeout_seconds=1.0))
+        assert impatient.reason == (
+            "what was opened is being closed: ConnectionError: nobody there"
+        )
+        error = await refused(pool.get("a", timeout_seconds=60.0))
+        assert error.reason == "ConnectionError: nobody there"
+
+
+async def test_a_ready_that_knows_no_time_is_named_when_it_is_over() -> None:
+    async def never(opened: str, timeout_seconds: float) -> None:
+        await elapse(3600.0)
+
+    async with ClusterPool(Openings(), connect=connect, ready=never, options=OPTIONS) as pool:
+        error = await refused(pool.get("a", timeout_seconds=60.0))
+        assert error.reason == "TimeoutError: not open within 20 s: ready() has not finished yet"
+
+
+async def test_what_was_given_up_is_never_open_though_it_gets_there_in_the_same_moment() -> None:
+    """Else it is forgotten while it closes, and opened a second time meanwhile."""
+    at_once, most = 0, 0
+
+    @asynccontextmanager
+    async def follow(cluster: Cluster) -> AsyncIterator[str]:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        try:
+            yield cluster.name
+        finally:
+            with anyio.CancelScope(shield=True):
+                await elapse(1.0)
+            at_once -= 1
+
+    async with ClusterPool(follow, connect=connect, options=OPTIONS) as pool:
+        for steps in range(6):
+            first = asyncio.create_task(pool.get("a", timeout_seconds=60.0))
+            await step(first, steps)
+            evictions = [asyncio.create_task(pool.evict("a")) for _ in range(2)]
+            await settle()
+            if pool.status():
+                assert pool.status()[0].state in {"closing", "opening"}
+            assert await pool.get("a", timeout_seconds=60.0) == "a"
+            await asyncio.wait((first, *evictions))
+            assert most == 1
+            await pool.evict("a")
+
+
 @pytest.mark.parametrize("name", [5, None, b"prod", ["prod"], ("prod",), 0.5])
 async def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
     async with pool_of(openings := Openings()) as pool:
