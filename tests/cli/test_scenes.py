@@ -6,13 +6,14 @@ facts are measured on the running server; what the command line makes of them is
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -32,11 +33,13 @@ from pyinformer.cli.scenes._stage import Stage
 from pyinformer.testing import APIServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from pyinformer.testing import KubeAPIServer
 
+FactsT = TypeVar("FactsT")
 _COMMAND = (sys.executable, "-m", "pyinformer", "scenes")
+_AT_MOST_SECONDS = 30.0
 _PAGES = Path(__file__).parents[2] / "docs" / "explanation" / "founding-failures"
 
 
@@ -56,10 +59,20 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield Stage(real)
 
 
+async def played(
+    perform: Callable[[Stage], Awaitable[SceneResult[FactsT]]], stage: Stage
+) -> SceneResult[FactsT]:
+    """Play a scene, and see that nobody who watches it has to wait for long."""
+    began = asyncio.get_running_loop().time()
+    result = await perform(stage)
+    assert asyncio.get_running_loop().time() - began < _AT_MOST_SECONDS
+    return result
+
+
 async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_from_ours(
     stage: Stage,
 ) -> None:
-    result = await _mutated_cache.perform(stage)
+    result = await played(_mutated_cache.perform, stage)
 
     plain, ours = result.plain, result.ours
     assert (plain.edits_refused_with, plain.reader_saw_it_before) == ((), True)
@@ -74,7 +87,7 @@ async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_fr
 async def test_an_old_version_in_a_deletion_replays_the_past_to_a_plain_informer_and_not_to_ours(
     stage: Stage,
 ) -> None:
-    result = await _backward_position.perform(stage)
+    result = await played(_backward_position.perform, stage)
 
     plain, ours = result.plain, result.ours
     assert plain.live_service_deleted == 3  # once for each clean close
@@ -90,7 +103,7 @@ async def test_an_old_version_in_a_deletion_replays_the_past_to_a_plain_informer
 async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
     stage: Stage,
 ) -> None:
-    result = await _avalanche.perform(stage)
+    result = await played(_avalanche.perform, stage)
 
     plain, ours = result.plain, result.ours
     assert (plain.lists, plain.lists_without_history) == (plain.informers, plain.informers)
@@ -104,7 +117,7 @@ async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
 async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_none_of_ours(
     stage: Stage,
 ) -> None:
-    result = await _held_lock.perform(stage)
+    result = await played(_held_lock.perform, stage)
 
     plain, ours = result.plain, result.ours
     assert (plain.answered, plain.paused_callers_told) == (0, "nothing: TimeoutError")
@@ -119,7 +132,7 @@ async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_n
 async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
     stage: Stage,
 ) -> None:
-    result = await _resync_storm.perform(stage)
+    result = await played(_resync_storm.perform, stage)
 
     plain, ours = result.plain, result.ours
     assert plain.in_vain == plain.unchanged
@@ -134,7 +147,7 @@ async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
 async def test_a_restore_of_etcd_blinds_a_plain_informer_and_is_healed_by_ours(
     stage: Stage,
 ) -> None:
-    result = await _etcd_restore.perform(stage)
+    result = await played(_etcd_restore.perform, stage)
 
     plain, ours = result.plain, result.ours
     assert (plain.phantoms, plain.missing, plain.deletions_told) == (60, 10, 0)
