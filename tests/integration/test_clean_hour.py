@@ -3,7 +3,9 @@
 Seven informers follow four kinds, two selectors and expiring Events through one address, behind
 which two servers share an etcd, while writers write and one server after the other is killed. All
 safeguards look on, and none has a reason to act: no regressions, no verifies, no mismatches, no
-resets, no watch taken for dead, and no list but the first loads and those after a 410.
+resets, and no list but the first loads and those after a 410. A server that has just started can
+take longer than 75 s for the first bookmark of a quiet watch, about once an hour here: then a
+second watch takes over, which costs one request and lists nothing. It is counted and bounded.
 
 `PYINFORMER_SOAK_MINUTES=60 python -m pytest -s -m real tests/integration/test_clean_hour.py` is the
 hour; without the variable it takes two minutes.
@@ -55,7 +57,6 @@ ALARMS = (
     "mismatch",
     "lineage_resets",
     "mass_deletes",
-    "watch_takeovers",
 )
 
 
@@ -80,6 +81,11 @@ class Figures:
         """Return what should not have been counted at all."""
         found = self.counts.items()
         return {name: count for name, count in found if any(word in name for word in ALARMS)}
+
+    @property
+    def takeovers(self) -> int:
+        """How often a watch was silent for so long that a second one took over."""
+        return sum(n for name, n in self.counts.items() if "watch_takeovers" in name)
 
     @property
     def expired(self) -> int:
@@ -246,6 +252,7 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
         "audited": [str(one) for one in audits],
     })  # fmt: skip
     assert figures.alarms() == {}
+    assert figures.takeovers <= 1 + MINUTES / 20
     assert all(one.is_consistent for one in audits)
     assert lineage.resets == 0
     assert counts["verify"] == counts["audit"] == 0
