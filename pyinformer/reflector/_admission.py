@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, final
 import anyio
 
 from pyinformer.apimachinery import InvalidArgumentError, TokenBucket, check_seconds
+from pyinformer.reflector._idle import IdleTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,7 @@ class AdmissionStatistics:
 class ListingSlot:
     """A place among the lists that run."""
 
-    __slots__ = ("_idle_seconds", "_loop", "_on_end", "_progressed_at", "_timer")
+    __slots__ = ("_on_end", "_timer", "progress")
 
     def __init__(self, idle_seconds: float, on_end: Callable[[bool], None]) -> None:
         """Hold a place that the caller has taken.
@@ -90,15 +91,10 @@ class ListingSlot:
             idle_seconds: how long it is held without progress.
             on_end: called once, with whether it was held too long.
         """
-        self._loop = asyncio.get_running_loop()
-        self._idle_seconds = idle_seconds
         self._on_end: Callable[[bool], None] | None = on_end
-        self._progressed_at = self._loop.time()
-        self._timer = self._loop.call_later(idle_seconds, self._look)
-
-    def progress(self) -> None:
+        self._timer = IdleTimer(idle_seconds, lambda: self._end(overdue=True))
+        self.progress: Callable[[], None] = self._timer.progress
         """Take note that the list gets on; cheap enough for every piece of it."""
-        self._progressed_at = self._loop.time()
 
     def release(self) -> None:
         """Let the next one list; from the second time on this does nothing.
@@ -106,14 +102,6 @@ class ListingSlot:
         What remains to be done with a list that was read is nothing to the server.
         """
         self._end(overdue=False)
-
-    def _look(self) -> None:
-        """Give the place away, unless there was progress since the timer was set."""
-        left = self._progressed_at + self._idle_seconds - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
-        else:
-            self._end(overdue=True)
 
     def _end(self, *, overdue: bool) -> None:
         on_end, self._on_end = self._on_end, None

@@ -232,9 +232,11 @@ class Watching(Generic[V]):
         found: list[KubeObject[V]] = []
 
         def on_item(data: bytes, start: int, end: int) -> None:
+            """Take the object; there is one at most."""
             found.append(self._codec.decode(data, start, end))
 
         def on_oversized(head: bytes, size_bytes: int) -> None:
+            """Take as much of the object as can be known by its head."""
             found.append(self._codec.decode_head(head, size_bytes))
 
         splitter = ListSplitter(

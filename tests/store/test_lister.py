@@ -28,6 +28,8 @@ WEB, DB = {"app": "web"}, {"app": "db", "tier": "back"}
 class OneNamespace:
     """The readiness of a cache that watches one namespace, or is not synced."""
 
+    staleness = ""
+
     def __init__(self, *, synced: bool = True) -> None:
         self._synced = synced
 

@@ -81,6 +81,7 @@ class Stage:
         restore = await anyio.to_thread.run_sync(self._save)
 
         async def put_back() -> None:
+            """Bring the backup back."""
             await anyio.to_thread.run_sync(restore)
 
         return put_back
