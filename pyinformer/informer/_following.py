@@ -68,9 +68,11 @@ class Following(Insight[V]):
         self.cluster: Cluster = cluster
         """The server that it follows, through which own writes are read at once."""
         self._grace_seconds = grace_seconds
+        self.name: str = f"{cluster.name}: {scope}" if cluster.name else str(scope)
+        """What it follows, and of which cluster if that has a name: `eu: pods.v1 in shop`."""
         self.journal: Journal = Journal()
         """What happened to it lately, in words."""
-        self._states = StateChanges(str(scope))
+        self._states = StateChanges(self.name)
         self._indexer: Indexer[V] = Indexer(view)
         self._freshness: Freshness[V] = Freshness(
             cluster,
@@ -90,10 +92,10 @@ class Following(Insight[V]):
             may_go_back=lambda: self._reflector.is_resetting,
         )
         self._audience: Audience[V] = Audience(
-            str(self.scope), self._distribution, self._indexer.list, on_crash=self._broken
+            self.name, self._distribution, self._indexer.list, on_crash=self._broken
         )
         self._sharing: Sharing[V] = Sharing(
-            str(self.scope),
+            self.name,
             self._indexer,
             is_decoded=settings.sharing == "decoded",
             detector=mutation_detector,
@@ -125,7 +127,7 @@ class Following(Insight[V]):
             on_suspicion=self._suspected,
         )
         self._auditor = Auditor(
-            str(self.scope),
+            self.name,
             self._reflector.list_watch,
             self._indexer,
             reflector=self._reflector,
@@ -148,7 +150,7 @@ class Following(Insight[V]):
         self.on_crash: Callable[[], None] | None = None
         """Is called when it has crashed; for the factory."""
         self._lifetime = Lifetime(
-            str(self.scope),
+            self.name,
             self._begin,
             self._finish,
             on_end=self._ended,
@@ -319,7 +321,7 @@ class Following(Insight[V]):
         if self.crash is not None:
             raise self.crash
         if not self.is_running:
-            raise LifecycleError(f"the informer of {self.scope} is not running: start it first")
+            raise LifecycleError(f"the informer of {self.name} is not running: start it first")
 
     def _reflector_changed(self) -> None:
         self._freshness.check_epoch()

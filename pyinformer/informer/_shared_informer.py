@@ -231,7 +231,7 @@ class SharedInformer(Startable, Following[V]):
             Takes effect when the wait is over; the handler is removed in any case.
         """
         if not registration.is_of(self._audience):
-            reason = f"that of {registration.name} is not one of {self.scope}"
+            reason = f"that of {registration.name} is not one of {self.name}"
             raise InvalidArgumentError("registration", reason)
         await registration.remove(grace_seconds=grace_seconds)
 
@@ -324,4 +324,4 @@ class SharedInformer(Startable, Following[V]):
         return self._audience.abandoned
 
     def __repr__(self) -> str:
-        return f"<SharedInformer of {self.scope}>"
+        return f"<SharedInformer of {self.name}>"
