@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 class Insight(Generic[V]):
     """What can be asked of one resource that is followed; the stations are made by Following."""
 
+    name: str
     scope: Scope
     settings: InformerSettings
     cluster: Cluster
@@ -155,7 +156,7 @@ class Insight(Generic[V]):
             for at in (facts.last_proof_at, facts.last_event_at, facts.last_bookmark_at)
         ]
         return InformerStatus(
-            informer=str(self.scope),
+            informer=self.name,
             has_synced=self.has_synced,
             objects=len(self._indexer),
             position=self._reflector.position,

@@ -134,3 +134,19 @@ async def test_the_facts_of_freshness_are_those_of_the_stream(apiserver: APIServ
         age = informer.age_seconds()
         assert age is not None
         assert age <= asyncio.get_running_loop().time() - (informer.last_event_at or 0.0)
+
+
+async def test_the_name_of_a_cluster_stands_in_every_line(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pyinformer.informer")
+    async with (
+        pyinformer.connect(server=apiserver.url, name="eu") as cluster,
+        SharedInformer(cluster, "v1", "pods") as pods,
+    ):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        assert str(pods) == "<SharedInformer of eu: pods.v1>"
+        assert pods.status().informer == "eu: pods.v1"
+    ours = [one.getMessage() for one in caplog.records if one.name == "pyinformer.informer"]
+    assert ours
+    assert all(line.startswith("eu: pods.v1") for line in ours)
