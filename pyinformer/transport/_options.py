@@ -40,7 +40,8 @@ class ConnectionOptions:
 
     keepalive_idle_seconds: float = 10.0
     """After so long without a byte of the peer, the system asks it for a sign of life. With the two
-    below: a peer that no packet reaches any more is noticed after 25 s, without any request."""
+    below: a peer that no packet reaches any more is noticed within 30 s (25 s typical), without any
+    request."""
 
     keepalive_interval_seconds: float = 5.0
     """How long the system waits for a sign of life before it asks again. Systems count in whole
