@@ -35,6 +35,8 @@ class MutatedPath:
     """The type of what is there now."""
 
     def __str__(self) -> str:
+        if self.old_type == self.new_type:
+            return f"{self.path}: changed ({self.new_type})"
         return f"{self.path}: {self.old_type} became {self.new_type}"
 
 

@@ -109,7 +109,7 @@ class MutationDetector:
         self._budget_seconds = budget_seconds
         self._watched = WatchedValues(max_watched)
         self._sources: list[ValueSource] = []
-        self.ledger: MutationLedger = MutationLedger()
+        self.ledger: MutationLedger = MutationLedger(names_readers=self.mode == "debug")
         """Checks and remembers; for the informer."""
         if on_mutation is not None:
             self.ledger.listeners.append(on_mutation)

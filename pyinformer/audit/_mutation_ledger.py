@@ -84,9 +84,16 @@ class ValueSource(Protocol):
 
 @final
 class MutationLedger:
-    """Checks values and remembers what was found."""
+    """Checks values and remembers what was found.
 
-    def __init__(self) -> None:
+    Args:
+        names_readers: whether it is noted who reads; else the log says how to have it noted.
+    """
+
+    def __init__(self, *, names_readers: bool = False) -> None:
+        self._unknown = "not known"
+        if not names_readers:
+            self._unknown += ': MutationDetector("debug") names them'
         self.checked: int = 0
         """How many times a value was looked at."""
         self.mutations: int = 0
@@ -140,7 +147,7 @@ class MutationLedger:
             mutation.key,
             mutation.informer,
             "; ".join(map(str, mutation.paths)) or "where is not known",
-            ", ".join((*mutation.handlers, *mutation.call_sites)) or "not known",
+            ", ".join((*mutation.handlers, *mutation.call_sites)) or self._unknown,
         )
 
 

@@ -98,10 +98,10 @@ def decoded(obj: KubeObject[None] | None = None) -> DecodedObject[None]:
 
 CHANGES: dict[str, tuple[Callable[[Any], object], str]] = {
     "set": (lambda d: d["metadata"].update(x=1), "metadata.x: absent became int"),
-    "replaced": (lambda d: d["data"].update(password="x"), "data.password: str became str"),
+    "replaced": (lambda d: d["data"].update(password="x"), "data.password: changed (str)"),
     "removed": (lambda d: d.pop("data"), "data: dict became absent"),
     "another-type": (lambda d: d.update(kind=None), "kind: str became NoneType"),
-    "in-a-list": (lambda d: d["list"][0].update(a=2), "list[0].a: int became int"),
+    "in-a-list": (lambda d: d["list"][0].update(a=2), "list[0].a: changed (int)"),
     "longer-list": (lambda d: d["list"].append("z"), "list[2]: absent became str"),
     "bool-for-a-number": (lambda d: d["list"][0].update(a=True), "list[0].a: int became bool"),
     "no-json": (lambda d: d.update(kind=object()), "kind: str became object"),
@@ -214,6 +214,25 @@ def test_paths_are_bounded() -> None:
     assert len(mutation.paths) == 20
 
 
+@pytest.mark.parametrize(
+    ("names_readers", "said"),
+    [
+        pytest.param(
+            False, 'readers: not known: MutationDetector("debug") names them', id="sample"
+        ),
+        pytest.param(True, "readers: not known", id="debug"),
+    ],
+)
+def test_the_log_says_how_readers_become_known(
+    names_readers: bool, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    mutation = CacheMutation(informer="pods", key="ns/a", resource_version="1", what="an object")
+
+    MutationLedger(names_readers=names_readers).take(mutation, Source())
+
+    assert caplog.messages[0].endswith(said)
+
+
 def test_a_listener_that_raises_is_logged_and_the_others_hear(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -279,7 +298,7 @@ def test_a_stored_model_that_is_changed_is_found_with_its_paths() -> None:
 
     assert str(mutation) == (
         "the value watched as password cache of ns/s in watched values was changed at"
-        " data.password: str became str, read by password cache"
+        " data.password: changed (str), read by password cache"
     )
     assert detector.verify_nowait() == ()
 
