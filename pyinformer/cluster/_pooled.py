@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import ClusterUnavailableError, InformerError
+from pyinformer.apimachinery import CacheSyncTimeoutError, ClusterUnavailableError, InformerError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -185,7 +185,7 @@ class Pooled(Generic[_T]):
         """
         reason = self._reason
         if cause is not None:
-            reason = words_of(cause)
+            reason = missing_in(cause)
         elif self.error is not None and self.state != "failed":
             reason = f"{reason}, and the last attempt failed: {words_of(self.error)}"
         error = ClusterUnavailableError(
@@ -232,6 +232,14 @@ def words_of(error: BaseException | None) -> str:
     if isinstance(error, InformerError):
         return words
     return f"{name}: {words}" if words else name
+
+
+def missing_in(error: BaseException) -> str:
+    """Return what the last look misses, without the time of that look, which is none."""
+    error = bare(error)
+    if isinstance(error, CacheSyncTimeoutError):
+        return f"not synced: {'; '.join(error.pending)}"
+    return words_of(error)
 
 
 def release_frames(error: BaseException) -> None:

@@ -16,7 +16,12 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer import ClusterPool, ClusterPoolOptions, ClusterUnavailableError
+from pyinformer import (
+    CacheSyncTimeoutError,
+    ClusterPool,
+    ClusterPoolOptions,
+    ClusterUnavailableError,
+)
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, LifecycleError
 from tests.virtual_time import elapse
 
@@ -198,6 +203,21 @@ async def test_who_loses_patience_is_told_what_is_missing_and_it_goes_on() -> No
         )
         assert openings.open == {"a"}
         assert openings.begun == ["a"]
+
+
+async def test_what_is_not_synced_is_named_without_the_time_of_the_last_look() -> None:
+    async def ready(opened: str, timeout_seconds: float) -> None:
+        await elapse(timeout_seconds)
+        raise CacheSyncTimeoutError(waited_seconds=timeout_seconds, pending=["pods.v1: loading"])
+
+    pool = ClusterPool(Openings(), connect=connect, ready=ready, options=OPTIONS)
+    async with pool:
+        error = await refused(pool.get("a", timeout_seconds=1.0))
+
+    assert str(error) == (
+        "cluster 'a' is unavailable (not open after 1.0 s, 0 failed attempts): not synced:"
+        " pods.v1: loading; it goes on being opened: try again later"
+    )
 
 
 async def test_a_timeout_of_zero_looks_once_and_begins() -> None:

@@ -101,7 +101,7 @@ async def test_the_program_of_the_page_on_clusters_counts_and_names_the_dead(
         good, dead, again = await shown["main"](servers, "good", "dead", "good")
 
     assert good == again == "good: 1 pods"
-    assert dead.startswith("dead: not synced")
+    assert dead.startswith("dead: not synced: dead: pods.v1: ")
     assert "cannot connect to 127.0.0.1:9: Connection refused" in dead
 
 
