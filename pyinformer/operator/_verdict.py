@@ -15,6 +15,7 @@ from typing import Final, Literal, Protocol, final
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidTypeError
+from pyinformer.cluster import ClusterPool
 from pyinformer.operator._findings import (
     HealthOptions,
     Status,
@@ -65,7 +66,7 @@ class Health:
         clock: monotonic seconds, from any thread.
 
     Raises:
-        InvalidTypeError: something has no status to ask for.
+        InvalidTypeError: something has no status to ask for, or one of something else.
     """
 
     def __init__(
@@ -88,11 +89,14 @@ class Health:
         """Watch over one more.
 
         Raises:
-            InvalidTypeError: it has no status to ask for.
+            InvalidTypeError: it has no status to ask for, or one of something else.
         """
         if not callable(getattr(watched, "status", None)):
             reason = "give factories, informers, controllers or groups"
             raise InvalidTypeError("watched", f"{type(watched).__name__} has no status(); {reason}")
+        if isinstance(watched, ClusterPool):  # else a dead cluster would look healthy
+            reason = "a ClusterPool has no caches: give the factories that it opens, and ask"
+            raise InvalidTypeError("watched", f"{reason} pool.status() which clusters are dead")
         with self._lock:
             self._watched = (*self._watched, watched)
 
@@ -124,14 +128,17 @@ class Health:
         `/status` is JSON, `/status?format=text` an overview, `/status?informer=pods.v1` one
         informer with its journal; `/explain?informer=pods.v1&key=default/web-1` is text.
         """
-        verdicts = {"live": self.live, "ready": self.ready}
-        return StatusPages(
-            lambda: self._watched, lambda: {name: ask() for name, ask in verdicts.items()}
-        ).pages()
+        return StatusPages(lambda: self._watched, self._verdicts).pages()
 
     def overview(self) -> str:
-        """Return how everything is that is watched over, one line each; from any thread."""
-        return overview(self._statuses())
+        """Return how everything is that is watched over, one line each, and the verdicts.
+
+        From any thread.
+        """
+        return overview(self._statuses(), self._verdicts())
+
+    def _verdicts(self) -> dict[str, HealthVerdict]:
+        return {"live": self.live(), "ready": self.ready()}
 
     def server(
         self,

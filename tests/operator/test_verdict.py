@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -296,6 +297,8 @@ async def test_a_controller_that_does_not_run_is_not_ready() -> None:
 def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
     with pytest.raises(InvalidTypeError, match=r"int has no status\(\)"):
         Health(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match=r"pool\.status\(\) which clusters are dead"):
+        Health(pyinformer.ClusterPool(lambda _: nullcontext()))  # type: ignore[arg-type]
     assert Health().ready().reasons == ("nothing is watched over yet",)
     assert Health().live().is_ok
 
