@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -18,6 +19,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a traceback of ours should look like any other
 )
+
+
+def _tell_version(is_asked: bool) -> None:  # noqa: FBT001 - typer gives it by position
+    if is_asked:
+        print(f"pyinformer {version('pyinformer')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Say which it is."),
+    ] = False,
+) -> None:
+    """client-go's informers for asyncio."""
 
 
 def run() -> NoReturn:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ def test_importing_the_command_line_loads_nothing_of_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "set()\n"
+
+
+def test_it_says_which_version_it_is() -> None:
+    done = subprocess.run([*_COMMAND, "--version"], capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"pyinformer {version('pyinformer')}\n"
 
 
 @pytest.mark.parametrize(
