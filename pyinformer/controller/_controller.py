@@ -346,7 +346,7 @@ class Controller(Startable, Generic[V]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Start, and stay until SIGTERM or SIGINT asks for the end; a second signal forces it.
 
-        Outside of the main thread no signals are heard.
+        SIGUSR1 has it log how everything is. Outside of the main thread no signals are heard.
 
         Raises:
             CacheSyncTimeoutError: a cache or a source took too long; everything was stopped.

@@ -51,7 +51,8 @@ class ControllerGroup(Startable):
                 raise InvalidArgumentError("controllers", reason)
         self._controllers = controllers
         self._engines = tuple(controller.engine for controller in controllers)
-        self._life = Life(f"controllers {', '.join(names)}", self._engines, factories)
+        self.life: Life = Life(f"controllers {', '.join(names)}", self._engines, factories)
+        """What it does, for an Operator."""
 
     async def start(self) -> None:
         """Start the caches, wait until they have synced, and let the workers begin.
@@ -65,7 +66,7 @@ class ControllerGroup(Startable):
         Cancellation:
             Stops what was started, waits for that, then goes on.
         """
-        await self._life.start()
+        await self.life.start()
 
     async def wait_ended(self) -> None:
         """Wait until it is closed or has crashed.
@@ -73,7 +74,7 @@ class ControllerGroup(Startable):
         Cancellation:
             Safe.
         """
-        await self._life.wait_ended()
+        await self.life.wait_ended()
 
     async def aclose(self) -> None:
         """Stop in order: all sources, what is in flight, then the caches. A second call only waits.
@@ -84,12 +85,12 @@ class ControllerGroup(Startable):
         Cancellation:
             Takes effect when everything has ended, which the deadlines bound.
         """
-        await self._life.aclose()
+        await self.life.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Start, and stay until SIGTERM or SIGINT asks for the end; a second signal forces it.
 
-        Outside of the main thread no signals are heard.
+        SIGUSR1 has it log how everything is. Outside of the main thread no signals are heard.
 
         Raises:
             CacheSyncTimeoutError: a cache or a source took too long; everything was stopped.
@@ -98,13 +99,13 @@ class ControllerGroup(Startable):
         Cancellation:
             Closes as aclose() does, then goes on.
         """
-        await self._life.run(task_status=task_status)
+        await self.life.run(task_status=task_status)
 
     def status(self) -> ControllerGroupStatus:
         """Return how everything is doing: a frozen record without object content."""
         return ControllerGroupStatus(
             controllers=tuple(controller.status() for controller in self._controllers),
-            watchdog=self._life.watchdog.statistics(),
+            watchdog=self.life.watchdog.statistics(),
             abandoned=tuple(name for engine in self._engines for name in engine.abandoned),
         )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
 from pyinformer.apimachinery import InformerError, LifecycleError
 from pyinformer.controller._signals import StopSignals
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog, telling_at_signal
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -117,8 +118,12 @@ class Life:
         """
         await self._ended.wait()
 
-    async def run(self, *, task_status: TaskStatus[None]) -> None:
+    async def run(self, *, task_status: TaskStatus[None], tells_status: bool = True) -> None:
         """Start, stay until a signal or a crash, and stop; a second signal forces.
+
+        Args:
+            task_status: is told when the workers work.
+            tells_status: whether SIGUSR1 has it log how everything is.
 
         Raises:
             InternalError: something inside crashed.
@@ -126,7 +131,8 @@ class Life:
         Cancellation:
             The way to stop it from inside the program: closes as aclose() does.
         """
-        with StopSignals(self._signalled):
+        telling = telling_at_signal(self._tell) if tells_status else nullcontext()
+        with telling, StopSignals(self._signalled):
             was_closed = self._is_closed
             try:
                 await self.start()
@@ -155,6 +161,18 @@ class Life:
         """Wait for no reconcile any more."""
         for engine in self._engines:
             engine.force_nowait()
+
+    def _tell(self) -> None:
+        # Whoever asks wants to see it, also where nobody has set up logging.
+        level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
+        informers = dict.fromkeys(one for engine in self._engines for one in engine.informers)
+        for factory in self._factories:
+            for told in factory.informers:
+                informers.pop(told, None)
+        lines = [str(factory.status()) for factory in self._factories]
+        lines += [informer.status().line() for informer in informers]
+        lines += [engine.status().line() for engine in self._engines]
+        _log.log(level, "status of %s\n%s", self._name, "\n".join(lines))
 
     def _signalled(self, signal_name: str) -> None:
         if self._is_asked:

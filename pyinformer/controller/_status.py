@@ -109,6 +109,19 @@ class ControllerStatus:
     """The type of the last error and where it was raised; None if there was none."""
     sources: tuple[SourceStatus, ...]
 
+    def line(self) -> str:
+        """Return it in one line, for people."""
+        state = "working" if self.is_running and self.has_synced else "not working"
+        busy = sum(slot.request is not None for slot in self.slots)
+        parts = [f"{self.queue.depth} keys wait", f"{busy} are reconciled"]
+        if self.failing:
+            parts.append(f"{self.failing} fail, last: {self.last_error}")
+        if self.hot:
+            parts.append(f"hot loops of {', '.join(self.hot)}")
+        if self.poisoned:
+            parts.append(f"ignore their end: {', '.join(self.poisoned)}")
+        return f"controller {self.name}: {state}; {'; '.join(parts)}"
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

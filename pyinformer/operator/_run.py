@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Self, final
 
 import anyio
+from anyio.abc import TaskStatus
 
 from pyinformer.apimachinery import (
     APIStatusError,
@@ -30,7 +31,7 @@ from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import HealthServer
 from pyinformer.operator._verdict import Health
-from pyinformer.tasks import Closable, SignalListener, close_behind
+from pyinformer.tasks import Closable, close_behind, telling_at_signal
 
 _log = logging.getLogger("pyinformer.controller")
 
@@ -103,6 +104,8 @@ class OperatorRun(Closable):
         self._group: ControllerGroup | None = None
         self._hints: list[str] = []
         self._report: asyncio.TimerHandle | None = None
+        self._began_at = 0.0
+        self._is_late = False
         self.health: Health = Health(self._factory)
         """Whether it is alive and ready, with reasons; what the endpoint answers."""
         self._health: HealthServer | None = None
@@ -138,7 +141,7 @@ class OperatorRun(Closable):
             Stops it in order.
         """
         async with self._health or nullcontext():
-            with self._telling():
+            with telling_at_signal(self._tell):
                 await self._run()
 
     async def _run(self) -> None:
@@ -147,21 +150,7 @@ class OperatorRun(Closable):
             group = await self._assemble()
         if not asking.cancel_called:
             with self._explained():
-                await group.run()
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Log how everything is at each SIGUSR1, where there is such a signal."""
-        listener = None
-        try:
-            listener = SignalListener("SIGUSR1", self._tell)
-        except LifecycleError as error:
-            _log.debug("the status is not told at a signal: %s", error)
-        try:
-            yield
-        finally:
-            if listener is not None:
-                listener.close()
+                await group.life.run(task_status=_Started(self._started_nowait), tells_status=False)
 
     def _tell(self) -> None:
         # Whoever asks wants to see it, also where nobody has set up logging.
@@ -183,6 +172,7 @@ class OperatorRun(Closable):
         group = await self._assemble()
         with self._explained():
             await group.start()
+            self._started_nowait()
 
     async def aclose(self) -> None:
         """Stop everything in order; a second call only waits.
@@ -216,7 +206,10 @@ class OperatorRun(Closable):
             await self._discover(resource)
         self._controllers = self._make(self._factory)
         if self.health_url is not None:
-            _log.info("health is answered at %s/healthz and /readyz", self.health_url)
+            _log.info(
+                "health is answered at %s/healthz and /readyz, people at /status and /explain",
+                self.health_url,
+            )
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
         self.health.add(self._group)
         return self._group
@@ -237,7 +230,9 @@ class OperatorRun(Closable):
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Say from time to time what a start waits for, and what can be done if it is in vain."""
-        self._report = asyncio.get_running_loop().call_later(_REPORT_SECONDS, self._report_nowait)
+        loop = asyncio.get_running_loop()
+        self._began_at = loop.time()
+        self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
         try:
             yield
         except CacheSyncTimeoutError as error:
@@ -250,9 +245,18 @@ class OperatorRun(Closable):
 
     def _report_nowait(self) -> None:
         if not all(one.has_synced for one in self._controllers):
+            self._is_late = True
             _log.warning("still starting: %s", "; ".join(self._not_ready()))
             loop = asyncio.get_running_loop()
             self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
+
+    def _started_nowait(self) -> None:
+        """Say that it works, as loudly as was said that it does not."""
+        if self._report is not None:
+            self._report.cancel()
+        if self._is_late:
+            seconds = asyncio.get_running_loop().time() - self._began_at
+            _log.warning("started after %.0f s", seconds)
 
     def _dead(self) -> Sequence[str]:
         return self.health.live().reasons
@@ -268,6 +272,17 @@ class OperatorRun(Closable):
         found = self._factory.status().informers
         pending = [str(informer) for informer in found if not informer.has_synced]
         return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
+
+
+@final
+class _Started(TaskStatus[None]):
+    """Calls a function when a group has started."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def started(self, value: None = None) -> None:
+        self._call()
 
 
 _REPORT_SECONDS = 5.0  # a start takes less; who waits longer wants to know what for

@@ -2,7 +2,7 @@
 
 from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
-from pyinformer.tasks._signals import SignalListener
+from pyinformer.tasks._signals import SignalListener, telling_at_signal
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
@@ -28,5 +28,6 @@ __all__ = [
     "name_of",
     "place_of",
     "sleep_until_cancelled",
+    "telling_at_signal",
     "wait_shielded",
 ]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer.apimachinery import LifecycleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 _log = logging.getLogger("pyinformer.tasks")
@@ -94,3 +95,18 @@ class SignalListener:
                 self._say()
             except Exception:  # noqa: BLE001 - whoever asks again is to be answered
                 _log.exception("what was asked for by %s could not be said", self._signal.name)
+
+
+@contextmanager
+def telling_at_signal(say: Callable[[], None]) -> Iterator[None]:
+    """Call a function at each SIGUSR1 while a block lasts, where such a signal can be heard."""
+    listener = None
+    try:
+        listener = SignalListener("SIGUSR1", say)
+    except LifecycleError as error:
+        _log.debug("the status is not told at a signal: %s", error)
+    try:
+        yield
+    finally:
+        if listener is not None:
+            listener.close()

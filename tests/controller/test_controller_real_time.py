@@ -164,6 +164,24 @@ async def test_a_signal_stops_in_order(number: signal.Signals, whole: bool) -> N
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_program_that_runs_tells_its_status_at_a_signal_and_goes_on(
+    whole: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    controller = Controller("c", Calls())
+    async with anyio.create_task_group() as group:
+        await group.start((ControllerGroup(controller) if whole else controller).run)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await until(lambda: "status of control" in caplog.text)
+        assert controller.is_running
+        group.cancel_scope.cancel()
+
+    assert "\ncontroller c: working; 0 keys wait; 0 are reconciled" in caplog.text
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
 async def test_a_second_signal_forces(caplog: pytest.LogCaptureFixture) -> None:
     begun, let_go = asyncio.Event(), asyncio.Event()
 

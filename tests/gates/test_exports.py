@@ -478,6 +478,7 @@ PUBLIC: dict[str, list[str]] = {
         "name_of",
         "place_of",
         "sleep_until_cancelled",
+        "telling_at_signal",
         "wait_shielded",
     ],
     "pyinformer.testing": [

@@ -353,6 +353,32 @@ async def test_a_start_that_takes_long_says_what_it_waits_for(
     assert "403 Forbidden" in reports[-1]
 
 
+@pytest.mark.parametrize("whole_program", [True, False])
+async def test_a_start_that_took_long_says_as_loudly_that_it_is_over(
+    api: APIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    whole_program: bool,
+) -> None:
+    monkeypatch.setattr(_run, "_REPORT_SECONDS", 0.05)
+    app, seen = Operator("test"), _Seen()
+    app.reconcile("acme.io/v1", "databases", owns=[("acme.io/v1", "backups")])(seen)
+
+    async with connected(api) as cluster:
+        run = app.running(cluster)
+        starting = asyncio.create_task(run.run() if whole_program else run.start())
+        await until(lambda: "still starting: " in caplog.text)
+        assert "started after" not in caplog.text
+        api.register("acme.io/v1", "Backup", "backups")
+        await until(lambda: "started after " in caplog.text)
+        starting.cancel()
+        await asyncio.wait((starting,))
+        await run.aclose()
+
+    told = [each.levelname for each in caplog.records if "start" in each.getMessage()]
+    assert set(told) == {"WARNING"}
+
+
 async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APIServer) -> None:
     @custom_resource("acme.io/v1", "backups")
     class Backup(msgspec.Struct):
