@@ -429,6 +429,8 @@ class APIStatusError(InformerError):
         self.causes: tuple[str, ...] = tuple(causes)
         self.retry_after_seconds = retry_after_seconds
         label = f"{status} {reason}".rstrip()
+        if message.startswith(f"{label} "):  # Go's own handler says "404 page not found"
+            label = ""
         super().__init__(": ".join(part for part in (request, label, message) if part))
 
 

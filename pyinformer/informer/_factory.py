@@ -38,7 +38,7 @@ from pyinformer.informer._scope import (
     check_same_settings,
 )
 from pyinformer.informer._shared_informer import SharedInformer
-from pyinformer.informer._status import FactoryStatus
+from pyinformer.informer._status import FactoryStatus, counted
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Closable, Host, SignalListener, Watchdog
@@ -372,7 +372,8 @@ class SharedInformerFactory(Closable):
     def _tell(self) -> None:
         # Whoever asks wants to see it, also where nobody has set up logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
-        _log.log(level, "status: %d informers\n%s", len(self._informers), self.status())
+        informers = counted(len(self._informers), "informer")
+        _log.log(level, "status: %s\n%s", informers, self.status())
 
     async def aclose(self) -> None:
         """Stop every informer: watches first, then handlers, all of them at the same time.
@@ -448,7 +449,7 @@ class SharedInformerFactory(Closable):
             raise LifecycleError("the factory is closed: make a new one")
 
     def __repr__(self) -> str:
-        return f"<SharedInformerFactory with {len(self._informers)} informers>"
+        return f"<SharedInformerFactory with {counted(len(self._informers), 'informer')}>"
 
 
 _HOST_GRACE_SECONDS = 5.0  # beyond the informers' own: they are awaited inside of the host

@@ -85,7 +85,8 @@ class HandlerStatus:
             took = f"{self.in_flight_seconds:.1f} s"
             yield f"handler {self.name} is busy with {self.in_flight_key} for {took}"
         if self.failed:
-            yield f"handler {self.name} failed {self.failed} times, last: {self.last_error}"
+            times = "once" if self.failed == 1 else f"{self.failed} times"
+            yield f"handler {self.name} failed {times}, last: {self.last_error}"
 
 
 @final

@@ -18,6 +18,11 @@ from pyinformer.store import IndexStatistics, OverlayStatistics
 from pyinformer.tasks import WatchdogStatistics
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things, such as `1 object` or `2 objects`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerStatus:
@@ -56,11 +61,14 @@ class InformerStatus:
     def __str__(self) -> str:
         if self.crash is not None:
             return f"{self.informer}: crashed after {self.running_seconds:.1f} s: {self.crash}"
-        error = f", last error: {self.reflector.last_error}" if self.reflector.last_error else ""
-        reason = f" ({self.reflector.reason})" if self.reflector.reason and not error else ""
+        facts = self.reflector
+        error = f", last error: {facts.last_error}" if facts.last_error else ""
+        is_said = error and (facts.state is not ReflectorState.ABSENT or facts.reason in error)
+        reason = f" ({facts.reason})" if facts.reason and not is_said else ""
+        attempts = counted(facts.attempts, "failed attempt")
         return (
-            f"{self.informer}: {self.reflector.state.value}{reason},"
-            f" {self.reflector.attempts} failed attempts{error}, for {self.running_seconds:.1f} s"
+            f"{self.informer}: {facts.state.value}{reason}, {attempts}{error},"
+            f" for {self.running_seconds:.1f} s"
         )
 
     def line(self) -> str:
@@ -72,8 +80,10 @@ class InformerStatus:
             return f"crashed after {self.running_seconds:.1f} s: {self.crash}"
         age = "never proven" if self.age_seconds is None else f"proven {self.age_seconds:.0f} s ago"
         synced = "" if self.has_synced else ", not synced"
-        where = f"{self.objects} objects at {self.position}" if self.position else "nothing cached"
-        attempts = f", {self.reflector.attempts} failed attempts" if self.reflector.attempts else ""
+        objects = counted(self.objects, "object")
+        where = f"{objects} at {self.position}" if self.position else "nothing cached"
+        failed = self.reflector.attempts
+        attempts = f", {counted(failed, 'failed attempt')}" if failed else ""
         reason = self.reflector.reason and f": {self.reflector.reason}"
         return f"{self.state.value}{synced}, {where}, {age}{attempts}{reason}"
 

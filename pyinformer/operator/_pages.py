@@ -7,18 +7,40 @@ records, or text. Nothing here holds an object's content, only keys and versions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import msgspec
 
 from pyinformer.apimachinery import InvalidArgumentError, JSONObject
 from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
+from pyinformer.informer._status import counted
 from pyinformer.operator._findings import Status, controllers_of, informers_of, watchdog_of
 
 if TYPE_CHECKING:
     from pyinformer.controller import ControllerStatus
     from pyinformer.operator._health import Page
     from pyinformer.operator._verdict import HasStatus
+
+_DIGITS: Final = 3  # of a second: a millisecond is what people and dashboards can use
+
+
+class Answer(Protocol):
+    """Whether a program is alive, or ready."""
+
+    @property
+    def is_ok(self) -> bool:
+        """Yes or no."""
+        ...
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why not."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is wrong and does not count."""
+        ...
 
 
 @final
@@ -33,7 +55,7 @@ class StatusPages:
     def __init__(
         self,
         watched: Callable[[], Sequence[HasStatus]],
-        verdicts: Callable[[], Mapping[str, object]],
+        verdicts: Callable[[], Mapping[str, Answer]],
     ) -> None:
         self._watched = watched
         self._verdicts = verdicts
@@ -51,32 +73,36 @@ class StatusPages:
         Raises:
             InvalidArgumentError: there is no such informer, or no such format.
         """
-        shown = query.get("format", "json")
-        if shown not in {"json", "text"}:
-            raise InvalidArgumentError("format", f"is json or text, not {shown!r}")
+        shown = _format_of(query, "json")
         if "informer" in query:
             found = [one.status(with_journal=True) for one in self._informers(query["informer"])]
             return _text_of(found) if shown == "text" else {"informers": _plain(found)}
         statuses = [one.status() for one in self._watched()]
-        return overview(statuses) if shown == "text" else self._records(statuses)
+        return overview(statuses, self._verdicts()) if shown == "text" else self._records(statuses)
 
-    def explain(self, query: Mapping[str, str]) -> str:
+    def explain(self, query: Mapping[str, str]) -> str | JSONObject:
         """Say why caches show what they show of a key.
 
         Args:
-            query: `key=namespace/name`; `informer=pods.v1` to ask one of several.
+            query: `key=namespace/name`; `informer=pods.v1` to ask one of several; `format=json`
+                for programs.
 
         Raises:
-            InvalidArgumentError: there is no key, or no such informer.
+            InvalidArgumentError: there is no key, no such informer, or no such format.
         """
-        key = query.get("key", "")
+        shown, key = _format_of(query, "text"), query.get("key", "")
         if not key:
-            raise InvalidArgumentError("key", "ask for /explain?informer=pods.v1&key=default/web-1")
-        found = self._informers(query.get("informer", ""))
-        return "\n\n".join(str(one.explain(key)) for one in found)
+            names = ", ".join(str(one.scope) for one in self._known()) or "nothing is followed"
+            reason = "ask for /explain?informer=pods.v1&key=default/web-1"
+            raise InvalidArgumentError("key", f"{reason}; there are: {names}")
+        found = [one.explain(key) for one in self._informers(query.get("informer", ""))]
+        return "\n\n".join(map(str, found)) if shown == "text" else {"explanations": _plain(found)}
+
+    def _known(self) -> list[SharedInformer[Any]]:
+        return list(dict.fromkeys(_informers_of(self._watched())))
 
     def _informers(self, wanted: str) -> list[SharedInformer[Any]]:
-        known = list(dict.fromkeys(_informers_of(self._watched())))
+        known = self._known()
         exact = [one for one in known if str(one.scope) == wanted]
         found = exact or [one for one in known if wanted in _names_of(one)]
         if not found:
@@ -90,7 +116,9 @@ class StatusPages:
         watchdogs = [one for one in map(watchdog_of, known) if one is not None]
         return {
             **{name: _plain(verdict) for name, verdict in self._verdicts().items()},
-            "informers": _plain([one for each in known for one in informers_of(each)]),
+            "informers": [
+                _without_journal(_plain(one)) for each in known for one in informers_of(each)
+            ],
             "controllers": _plain([one for each in known for one in controllers_of(each)]),
             "watchdog": _plain(max(watchdogs, key=lambda one: one.blocked, default=None)),
             "abandoned_handlers": [
@@ -102,28 +130,69 @@ class StatusPages:
         }
 
 
-def overview(statuses: Iterable[Status]) -> str:
-    """Return how everything is, in one line for each informer and controller."""
+def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
+    """Return how everything is, in one line for each informer and controller, then the verdicts.
+
+    Args:
+        statuses: the records.
+        verdicts: the answers to each question; what is noted in several is said once.
+    """
     lines: list[str] = []
     for status in statuses:
         if isinstance(status, FactoryStatus):
             lines.append(str(status))
         lines += [one.line() for one in informers_of(status) if status is one]
         lines += map(_line_of, controllers_of(status))
-    return "\n".join(lines) or "nothing is watched over"
+    if not lines:
+        return "nothing is watched over"
+    for question, answer in verdicts.items():
+        no = f"no: {'; '.join(answer.reasons)}"
+        lines.append(f"{question}: {'yes' if answer.is_ok else no}")
+    notes = dict.fromkeys(note for answer in verdicts.values() for note in answer.notes)
+    return "\n".join((*lines, *(f"note: {note}" for note in notes)))
 
 
 def _line_of(controller: ControllerStatus) -> str:
-    state = "working" if controller.is_running and controller.has_synced else "not working"
+    return f"controller {controller.name}: {_state_of(controller)}; {'; '.join(_parts(controller))}"
+
+
+def _state_of(controller: ControllerStatus) -> str:
+    noops = controller.noop_writes
+    if not (controller.is_running and controller.has_synced):
+        return "not working"
+    if noops.is_storm:
+        return f"STORM: {noops.noop_ratio * 100:.0f} % of its newest writes changed nothing"
+    return "working"
+
+
+def _parts(controller: ControllerStatus) -> list[str]:
+    queue, noops = controller.queue, controller.noop_writes
     busy = sum(slot.request is not None for slot in controller.slots)
-    parts = [f"{controller.queue.depth} keys wait", f"{busy} are reconciled"]
+    parts = [
+        "1 key waits" if queue.depth == 1 else f"{queue.depth} keys wait",
+        "1 is reconciled" if busy == 1 else f"{busy} are reconciled",
+    ]
+    if noops.held or noops.breaker in {"open", "half-open"}:
+        parts.append(f"{counted(noops.held, 'request')} held (breaker {noops.breaker})")
+    if queue.delayed:
+        parts.append(f"{queue.delayed} delayed")
     if controller.failing:
-        parts.append(f"{controller.failing} fail, last: {controller.last_error}")
+        fail = "1 fails" if controller.failing == 1 else f"{controller.failing} fail"
+        parts.append(f"{fail}, last: {controller.last_error}")
+    if given_up := controller.outcomes.get("terminal", 0):
+        parts.append(f"{given_up} given up (terminal)")
     if controller.hot:
         parts.append(f"hot loops of {', '.join(controller.hot)}")
     if controller.poisoned:
         parts.append(f"ignore their end: {', '.join(controller.poisoned)}")
-    return f"controller {controller.name}: {state}; {'; '.join(parts)}"
+    return parts
+
+
+def _format_of(query: Mapping[str, str], usual: str) -> str:
+    shown = query.get("format", usual)
+    if shown not in {"json", "text"}:
+        raise InvalidArgumentError("format", f"is json or text, not {shown[:80]!r}")
+    return shown
 
 
 def _text_of(informers: Iterable[InformerStatus]) -> str:
@@ -146,7 +215,26 @@ def _names_of(informer: SharedInformer[Any]) -> tuple[str, ...]:
 
 
 def _plain(record: object) -> JSONObject:
-    return cast("JSONObject", msgspec.to_builtins(record, str_keys=True, enc_hook=_dict_of))
+    return cast("JSONObject", _rounded(_builtins(record)))
+
+
+def _builtins(record: object) -> object:
+    return msgspec.to_builtins(record, str_keys=True, enc_hook=_dict_of)
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return value
+
+
+def _without_journal(record: JSONObject) -> JSONObject:
+    """Leave out what was not asked for: an empty journal would say that nothing happened."""
+    return {name: value for name, value in record.items() if name != "journal"}
 
 
 def _dict_of(value: object) -> object:

@@ -9,12 +9,15 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import pyinformer
 from pyinformer import Health, HealthServer, InvalidArgumentError, Operator, SharedInformerFactory
+from pyinformer.controller import ControllerStatus, NoopWriteStatus
 from pyinformer.operator._health import _is_loopback
 from pyinformer.testing import APIServer
+from pyinformer.workqueue import Queue
 from tests.informer.clusters import HURRIED, pod
 from tests.operator.test_health import ask, get
 from tests.waiting import until
@@ -137,12 +140,15 @@ async def test_the_status_of_a_program_is_json_of_its_records(api: APIServer) ->
         "configmaps.v1 in default",
     ]
     assert found["informers"][0]["handlers"][0]["name"] == "audit"
-    assert found["informers"][0]["journal"] == []
+    assert "journal" not in found["informers"][0]
+    age = found["informers"][0]["age_seconds"]
+    assert age == round(age, 3)
     assert found["watchdog"]["blocked"] == 0
     assert found["controllers"] == found["abandoned_handlers"] == []
     assert text[0] == 200
     assert text[1].splitlines()[0].startswith("pods.v1: ")
-    assert len(text[1].splitlines()) == len(shown.splitlines()) == 3
+    assert len(text[1].splitlines()) == len(shown.splitlines()) + 2 == 5
+    assert text[1].splitlines()[-2:] == ["live: yes", "ready: yes"]
     assert json.loads(one[1])["informers"][0]["journal"][0]["what"].startswith("loading at nothing")
     assert " UTC: loaded by watch-list at " in one_text[1]
     words = "informer: none is called 'nodes'; there are: pods.v1, configmaps.v1 in default\n"
@@ -165,13 +171,67 @@ async def test_explanations_are_given_of_one_informer_or_of_all(api: APIServer) 
         named = await fetched(server.url, "/explain?informer=pods&key=default/a")
         of_all = await fetched(server.url, "/explain?key=default/a")
         missing = await fetched(server.url, "/explain?informer=pods.v1")
+        records = await fetched(server.url, "/explain?informer=pods.v1&key=default/a&format=json")
+        odd = await fetched(server.url, "/explain?key=default/a&format=xml")
+        no_key = await fetched(server.url, "/explain?key=a/b/c")
 
     assert exact[0] == 200
     assert exact[1].startswith("default/a in the cache of pods.v1:\nIt is cached at ")
     assert named[1].count("in the cache of pods.v1") == 2
     assert "only namespace other is followed" in named[1]
     assert of_all[1].count("in the cache of ") == 3
-    assert missing == (400, "key: ask for /explain?informer=pods.v1&key=default/web-1\n")
+    names = "pods.v1, configmaps.v1, pods.v1 in other"
+    words = f"key: ask for /explain?informer=pods.v1&key=default/web-1; there are: {names}\n"
+    assert missing == (400, words)
+    (record,) = json.loads(records[1])["explanations"]
+    assert record["sentences"][0].startswith("It is cached at ")
+    assert odd == (400, "format: is json or text, not 'xml'\n")
+    assert no_key[0] == 400
+
+
+def test_a_storm_is_shown_with_what_is_held_and_the_verdicts() -> None:
+    noops = NoopWriteStatus(
+        writes=100,
+        noops=56,
+        noop_ratio=0.56,
+        is_storm=True,
+        top=(),
+        breaker="open",
+        held=60,
+        held_total=60,
+    )
+    queue = Queue[str](name="copies").statistics()
+    status = ControllerStatus(
+        name="copies",
+        is_running=True,
+        has_synced=True,
+        queue=msgspec.structs.replace(queue, delayed=2),
+        slots=(),
+        poisoned=(),
+        outcomes={"terminal": 3},
+        failing=1,
+        hot=(),
+        hot_loops=(),
+        noop_writes=noops,
+        postponed=0,
+        late_results=0,
+        dropped=0,
+        last_error="ValueError at x",
+        sources=(),
+    )
+
+    class Copies:
+        def status(self) -> ControllerStatus:
+            return status
+
+    line = (
+        "controller copies: STORM: 56 % of its newest writes changed nothing; 0 keys wait;"
+        " 0 are reconciled; 60 requests held (breaker open); 2 delayed;"
+        " 1 fails, last: ValueError at x; 3 given up (terminal)"
+    )
+    lines = Health(Copies()).overview().splitlines()
+    assert lines[:3] == [line, "live: yes", "ready: yes"]
+    assert any(each.startswith("note: controller copies: ") for each in lines)
 
 
 async def test_an_operator_shows_its_caches_and_its_controllers(api: APIServer) -> None:
