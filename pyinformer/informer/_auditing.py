@@ -46,6 +46,9 @@ _SPACING_SECONDS: Final = 30.0  # between audits that are forced
 _ATTEMPTS: Final = 5  # of a forced audit that is inconclusive
 _REPAIRS: Final = 3
 _REPAIRS_WINDOW_SECONDS: Final = 600.0
+_HOPELESS: Final = frozenset(  # within the time that somebody waits for an answer
+    {ReflectorState.ABSENT, ReflectorState.FORBIDDEN, ReflectorState.FAILED}
+)
 _FORGET_AT: Final = 1000  # differences that no list cured
 
 
@@ -170,15 +173,22 @@ class Auditor:
             await anyio.sleep(backoff.next(now()))
 
     async def _audit_unasked(self, cause: str) -> AuditReport:
-        report = await self.audit(cause, timeout_seconds=_LONGEST_SECONDS)
+        report = await self.audit(cause, timeout_seconds=_LONGEST_SECONDS, is_patient=True)
         is_inconclusive = report.verdict == "inconclusive"
         if is_inconclusive and not self._was_inconclusive:
             _log.warning("%s", report, extra={"informer": self._informer})
         self._was_inconclusive = is_inconclusive
         return report
 
-    async def audit(self, cause: str = "asked for", *, timeout_seconds: float) -> AuditReport:
+    async def audit(
+        self, cause: str = "asked for", *, timeout_seconds: float, is_patient: bool = False
+    ) -> AuditReport:
         """Compare the cache with the server now, or as soon as the watch runs.
+
+        Args:
+            cause: why.
+            timeout_seconds: how long it may take.
+            is_patient: wait for the watch also in a state that only somebody else can end.
 
         Returns:
             What was found; inconclusive if it could not be found out in time.
@@ -189,7 +199,7 @@ class Auditor:
         started = asyncio.get_running_loop().time()
         report: AuditReport | None = None
         with anyio.move_on_after(timeout_seconds):
-            report = await self._audit(cause)
+            report = await self._audit(cause, is_patient=is_patient)
         if report is None:
             state = self._reflector.state.value
             reason = f"not within {timeout_seconds:g} s; the informer is {state}"
@@ -197,8 +207,12 @@ class Auditor:
         seconds = asyncio.get_running_loop().time() - started
         return self._keep(replace(report, seconds=seconds))
 
-    async def _audit(self, cause: str) -> AuditReport:
+    async def _audit(self, cause: str, *, is_patient: bool) -> AuditReport:
         while self._reflector.state is not ReflectorState.WATCHING:
+            if self._reflector.state in _HOPELESS and not is_patient:
+                status = self._reflector.status()
+                reason = f": {status.reason}" if status.reason else ""
+                return self._inconclusive(cause, f"the informer is {status.state.value}{reason}")
             self._changed = anyio.Event()
             await self._changed.wait()
         # One step: the position, and the records that it says are in the cache. A list is copied

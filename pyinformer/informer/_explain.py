@@ -12,14 +12,17 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
+from pyinformer._clock import utc_text
 from pyinformer.apimachinery import (
     InformerError,
+    InvalidArgumentError,
     InvalidTypeError,
     NotFoundError,
     ObjectKey,
 )
 from pyinformer.informer._origins import Origin, origin_of
 from pyinformer.reflector import ReflectorState, look
+from pyinformer.store._overlay import Written
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Journal, KubeObject
@@ -27,11 +30,13 @@ if TYPE_CHECKING:
     from pyinformer.informer._listener import HandlerStory
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Fresh, Reflector
-    from pyinformer.store import Indexer, Lister
+    from pyinformer.store import Indexer, Lister, Overlay
 
 _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
 _NAMED: Final = 3  # keys that may have been meant
+_PARTS: Final = 2  # namespace and name
+_SHOWN: Final = 80  # characters of what somebody has typed
 
 
 @final
@@ -84,6 +89,11 @@ class Explained(Protocol):
         ...
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither closed nor broken since."""
+        ...
+
+    @property
     def state(self) -> ReflectorState:
         """What it does."""
         ...
@@ -111,6 +121,7 @@ class Explainer:
         informer: whose cache it is.
         indexer: the cache, own writes left aside.
         reflector: what fills it.
+        overlay: what this process has written.
         stories: returns what each handler has to do with a key.
     """
 
@@ -119,11 +130,13 @@ class Explainer:
         informer: Explained,
         indexer: Indexer[Any],
         reflector: Reflector[Any],
+        overlay: Overlay[Any],
         stories: Callable[[str], Sequence[HandlerStory]],
     ) -> None:
         self._informer = informer
         self._indexer = indexer
         self._reflector = reflector
+        self._overlay = overlay
         self._stories = stories
 
     def explain(self, key: str) -> Explanation:
@@ -131,9 +144,14 @@ class Explainer:
 
         Raises:
             InvalidTypeError: the key is no text.
+            InvalidArgumentError: it cannot be a key.
         """
         if not isinstance(key, str):
             raise InvalidTypeError("key", f"is 'namespace/name' or 'name', not {key!r}")
+        parts = key.split("/")
+        if not all(parts) or len(parts) > _PARTS:
+            reason = f"is 'namespace/name', or 'name' if cluster-scoped, not {key[:_SHOWN]!r}"
+            raise InvalidArgumentError("key", reason)
         return Explanation(str(self._informer.scope), key, tuple(self._sentences(key)))
 
     async def explain_live(self, key: str) -> Explanation:
@@ -141,6 +159,7 @@ class Explainer:
 
         Raises:
             InvalidTypeError: the key is no text.
+            InvalidArgumentError: it cannot be a key.
 
         Cancellation:
             Safe.
@@ -174,14 +193,20 @@ class Explainer:
         if followed is None or namespace == followed:
             return ""
         where = f"in namespace {namespace}" if namespace else "in no namespace"
-        return f"It cannot be cached: it is {where}, and only namespace {followed} is followed."
+        hint = "" if namespace else f" Write namespace/name, such as {followed}/{key}."
+        only = f"only namespace {followed} is followed."
+        return f"It cannot be cached: it is {where}, and {only}{hint}"
 
     def _on_absence(self, key: str) -> Iterator[str]:
         informer, gone = self._informer, self._reflector.burial(key)
+        resets = [load.at for load in self._reflector.loads() if load.is_reset]
         if gone and informer.scope.is_selective:
             yield f"It is not cached: it was deleted, or stopped matching the selectors, at {gone}."
         elif gone:
             yield f"It is not cached: it was deleted at {gone}."
+        elif resets:
+            found = "when the server's history was found to be another"
+            yield f"It is not cached: it may have gone {found}, at {utc_text(resets[-1])}."
         elif informer.has_synced:
             yield "It is not cached, and no deletion of it is remembered."
         else:
@@ -191,6 +216,8 @@ class Explainer:
         if alike:
             more = ", ..." if len(alike) > _NAMED else ""
             yield f"Cached under that name: {', '.join(sorted(alike)[:_NAMED])}{more}."
+        if "/" not in key and any("/" in one for one in keys):
+            yield "What is followed here has namespaces: write namespace/name."
 
     def _on_problem(self, key: str, found: KubeObject[Any]) -> Iterator[str]:
         if found.problem:
@@ -205,7 +232,14 @@ class Explainer:
         if written is found:
             return
         if written is None:
-            yield "This process has deleted it: reads say so already, the watch does not yet."
+            entry = self._overlay.entries.get(key)
+            what, version = "deleted it, or written it out of what is followed", ""
+            if isinstance(entry, Written):
+                what, version = "written it out of what is followed", f" (at {entry.version})"
+            elif entry is not None:
+                what = "deleted it"
+            reads = "reads say so already, the watch does not yet"
+            yield f"This process has {what}{version}: {reads}."
         else:
             version = written.metadata.resource_version
             yield f"This process has written {version}: reads show it, the watch does not yet."
@@ -223,7 +257,8 @@ class Explainer:
         if informer.crash is not None:
             yield f"The informer has crashed, and its cache stays at {position}: {informer.crash}"
         elif informer.state is ReflectorState.NEW:
-            yield "The informer has not been started."
+            since = "was started a moment ago, and has not asked the server yet"
+            yield f"The informer {since if informer.is_running else 'has not been started'}."
         elif informer.state is ReflectorState.STOPPED:
             yield f"The informer is closed: its cache stays at {position}."
         elif not informer.has_synced:
@@ -249,9 +284,11 @@ class Explainer:
         yield from (f"At {entry}." for entry in entries if entry in told)
 
     async def _on_server(self, key: str) -> AsyncIterator[str]:
-        scope = self._informer.scope
+        scope, is_list = self._informer.scope, False
         try:
             if not self._outside(key):
+                # Only a whole resource is answered to a list with 404; an object is left out.
+                is_list = True
                 fresh = await look(self._reflector.list_watch.only(key))
                 position = self._reflector.position or "nothing"
                 at = fresh.resource_version
@@ -259,9 +296,12 @@ class Explainer:
                 if fresh.uid:
                     yield self._on_fresh(key, fresh)
                     return
-            resource = scope.resource
+            is_list, resource = False, scope.resource
             live = await self._informer.cluster.get(resource.api_version, resource.resource, key)
         except NotFoundError:
+            if is_list:
+                yield f"The server does not serve {scope.resource} at all."
+                return
             still = ", and the watch has not brought that yet" if key in self._indexer else ""
             yield f"The server does not have it{still}."
         except InformerError as error:

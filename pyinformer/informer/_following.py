@@ -72,7 +72,7 @@ class Following(Insight[V]):
         """What it follows, and of which cluster if that has a name: `eu: pods.v1 in shop`."""
         self.journal: Journal = Journal()
         """What happened to it lately, in words."""
-        self._states = StateChanges(self.name)
+        self._states = StateChanges(self.name, absence_is_fine=settings.absent == "optional")
         self._indexer: Indexer[V] = Indexer(view)
         self._freshness: Freshness[V] = Freshness(
             cluster,
@@ -156,11 +156,6 @@ class Following(Insight[V]):
             on_end=self._ended,
             grace_seconds=grace_seconds,
         )
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it was started, and neither closed nor broken since."""
-        return self._lifetime.is_running
 
     @property
     def is_closed(self) -> bool:
@@ -284,7 +279,8 @@ class Following(Insight[V]):
 
         Only identities are listed, in pages, and nothing is held up by it. What differs is logged
         and repaired by a complete list, of which handlers hear as of every other. An audit waits
-        until the watch runs; one that cannot be concluded says so in its report, and why.
+        until the watch runs; one that cannot be concluded says so in its report, and why: at once
+        where the resource is absent or forbidden, or its versions cannot be compared.
 
         Args:
             timeout_seconds: how long it may take; longer ones are inconclusive.

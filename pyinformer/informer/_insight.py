@@ -51,6 +51,11 @@ class Insight(Generic[V]):
         return self._distribution.has_synced
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither closed nor broken since."""
+        return self._lifetime.is_running
+
+    @property
     def crash(self) -> InformerError | None:
         """What went wrong inside, which would be a bug of ours; None unless that happened."""
         return self._lifetime.crash
@@ -102,7 +107,8 @@ class Insight(Generic[V]):
         if self.state is ReflectorState.WATCHING:
             return ""
         age = self.age_seconds()
-        since = "never synced" if age is None else f"last proven {age:.0f} s ago"
+        never = "taken as empty" if self.has_synced else "never synced"
+        since = never if age is None else f"last proven {age:.0f} s ago"
         reason = self._reflector.status().reason
         return f"{self.state.value}, {since}{': ' if reason else ''}{reason}"
 
@@ -117,6 +123,7 @@ class Insight(Generic[V]):
 
         Raises:
             InvalidTypeError: the key is no text.
+            InvalidArgumentError: it cannot be a key.
         """
         return self._explainer.explain(key)
 
@@ -131,6 +138,7 @@ class Insight(Generic[V]):
 
         Raises:
             InvalidTypeError: the key is no text.
+            InvalidArgumentError: it cannot be a key.
 
         Cancellation:
             Safe.
@@ -141,7 +149,11 @@ class Insight(Generic[V]):
     def _explainer(self) -> Explainer:
         now = self._lifetime.now()
         return Explainer(
-            self, self._indexer, self._reflector, lambda key: self._audience.stories(key, now)
+            self,
+            self._indexer,
+            self._reflector,
+            self._freshness.overlay,
+            lambda key: self._audience.stories(key, now),
         )
 
     def status(self, *, with_journal: bool = False) -> InformerStatus:

@@ -62,6 +62,8 @@ def _since_the_last_reset(loads: Sequence[LoadRecord]) -> Sequence[LoadRecord]:
 
 
 def _went_back(load: LoadRecord) -> bool:
+    if load.is_reset:
+        return True
     both = (load.before, load.position)
     return all(map(resource_version_is_well_formed, both)) and older(load.position, load.before)
 

@@ -43,10 +43,12 @@ class StateChanges:
 
     Args:
         informer: what it follows.
+        absence_is_fine: the resource need not be served: that it is not is no alarm.
     """
 
-    def __init__(self, informer: str) -> None:
+    def __init__(self, informer: str, *, absence_is_fine: bool = False) -> None:
         self._informer = informer
+        self._quiet = ReflectorState.ABSENT if absence_is_fine else None
         self._state = ReflectorState.NEW
         self._said = ReflectorState.NEW
         self._callbacks: tuple[Callable[[StateChange], object], ...] = ()
@@ -88,6 +90,8 @@ class StateChanges:
         if state is not self._said and self._lasts(reason, attempts):
             level = logging.WARNING if state in _LOUD else logging.INFO
             before, self._said = self._said, state
+            if state is self._quiet:  # the reflector has said so once
+                level = logging.DEBUG
         elif state is before:
             return
         why = f": {reason}" if reason else ""

@@ -29,6 +29,8 @@ class Doubts:
         """When the watch was lost; None while nothing suggests another history."""
         self.is_silent: bool = False
         """It was lost because nothing came: only the resource itself can tell whether it is."""
+        self.distrust_reason: str = ""
+        """What proves that, for people: also when such a load is tried again after an error."""
         self._demanded = ""
         self._distrusts_next = False
         self._in_touch_at = float("-inf")
@@ -49,6 +51,8 @@ class Doubts:
         self._demanded = reason
         self.distrust = self.distrust or distrust
         self._distrusts_next = self._distrusts_next or distrust
+        if distrust:
+            self.distrust_reason = reason
 
     def load_begins(self) -> None:
         """Take note that a load asks the server from here on: it answers what was demanded."""
@@ -58,6 +62,8 @@ class Doubts:
     def _doubt_no_more(self, now: float) -> None:
         """Take note of a complete load; it answers nothing that was demanded since it began."""
         self.distrust = self._distrusts_next
+        if not self.distrust:
+            self.distrust_reason = ""
         if not self._demanded:
             self.lost_at = None
         self._touch(now)

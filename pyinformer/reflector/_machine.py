@@ -117,6 +117,7 @@ class ReflectorMachine(Doubts):
         self._watches_since_load = 0
         self._empty_watches = 0
         self._too_large = 0
+        self._proof_error: InformerError | None = None
         self._malformed = MalformedVersions()
         self._bad_frames = BadFrames()
         self.breaks_order = False
@@ -126,6 +127,15 @@ class ReflectorMachine(Doubts):
         self._suspicions = Suspicions()
         self._on_suspicion = on_suspicion
         self._relax = relax
+
+    @property
+    def told_error(self) -> str:
+        """The last error for people; a proof asks about other resources, too. Empty if none."""
+        error = self.last_error
+        if error is None:
+            return ""
+        asked = "asking for the server's history: " if error is self._proof_error else ""
+        return f"{asked}{error}"
 
     def start(self, now: float) -> Command:
         """Return the first command."""
@@ -172,7 +182,7 @@ class ReflectorMachine(Doubts):
 
     def load_begins(self) -> None:
         """Take note that a load asks the server from here on: it answers what was demanded."""
-        self.reason = self._demanded or self.reason
+        self.reason = (self.distrust and self.distrust_reason) or self._demanded or self.reason
         super().load_begins()
 
     def _on_loaded(self, happened: Loaded, now: float) -> Command:
@@ -234,7 +244,10 @@ class ReflectorMachine(Doubts):
                 return self._on_proved(verdict, now)
             case ProofFailed(error):
                 if self._is_worth_waiting(error):
-                    return self._wait(error, now, self._next)
+                    self._proof_error = error
+                    command = self._wait(error, now, self._next)
+                    self.reason = self.told_error
+                    return command
                 return self._on_proved(Verdict.UNDECIDED, now)
             case Verified(error):
                 return self._on_verified(error, now)

@@ -147,6 +147,7 @@ class Performing(Generic[V]):
         self._generation = 0
         self._loads: deque[LoadRecord] = deque(maxlen=_LOADS_KEPT)
         self._load_before = self._load_reason = ""
+        self._load_epoch = 0
         self._loader = Loader(
             list_watch, self._codec, guard, sink, self._options, note=self.journal.note
         )
@@ -220,13 +221,14 @@ class Performing(Generic[V]):
         """Say once that it cannot follow, and once that it can again; status() tells the rest."""
         machine, resource = self._machine, self._codec.resource
         is_told = self._is_cut_off or machine.state is ReflectorState.ABSENT  # by presence
+        is_told = is_told or (self._presence.is_absent and self._presence.policy == "optional")
         if not is_told and machine.attempts >= _CUT_OFF_ATTEMPTS:
             self._is_cut_off = True
             _log.warning(
                 "%s cannot be followed, %d attempts failed: %s; it goes on trying",
                 resource,
                 machine.attempts,
-                machine.last_error or machine.reason,
+                machine.told_error or machine.reason,
             )
         elif self._is_cut_off and not machine.attempts:
             self._is_cut_off = False
@@ -331,6 +333,7 @@ class Performing(Generic[V]):
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust
         self._load_before = self._guard.position
+        self._load_epoch = self._guard.epoch
         self._load_reason = self._machine.reason if self._load_before else ""
 
     def _loaded(self, mode: LoadMode) -> None:
@@ -340,8 +343,11 @@ class Performing(Generic[V]):
         position = self._guard.position
         self.journal.note(f"loaded by {mode.value} at {position}")
         why, before = self._load_reason, self._load_before
-        self._loads.append(LoadRecord(wall_time(), mode.value, why, before, position))
         broke = self._loader.broke
+        is_reset = bool(before) and (bool(broke) or self._guard.epoch != self._load_epoch)
+        if broke:
+            why = f"the server's history is another: {broke}"
+        self._loads.append(LoadRecord(wall_time(), mode.value, why, before, position, is_reset))
         if broke and self._generation == self._lineage.generation:
             self._lineage.broke(f"{self._codec.resource}: {broke}", by=self)
 
@@ -358,6 +364,8 @@ class Performing(Generic[V]):
         self._guard.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
         if proof.verdict is Verdict.INTACT:
             self._look_at_outage()
+        elif proof.verdict is Verdict.BROKEN:  # the lineage has told all of its members
+            machine.distrust_reason = f"the server's history is another: {proof.reason}"
         else:
             self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
         return Proved(proof.verdict)

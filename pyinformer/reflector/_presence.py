@@ -99,6 +99,16 @@ class Presence:
         return self.policy == "require" and self.is_confirmed and not self._has_loaded
 
     @property
+    def cure(self) -> str:
+        """What somebody has to do about it, while waiting for the first list is in vain."""
+        if not self.fails_sync:
+            return ""
+        return (
+            f'{self._resource} is not served, and absent="require" demands it: install its'
+            ' definition, correct the name, or use "wait" or "optional"'
+        )
+
+    @property
     def ask_again_seconds(self) -> float:
         """How long to wait before discovery is asked again."""
         if self._has_loaded:
@@ -118,10 +128,15 @@ class Presence:
         if self.is_absent:
             return
         self.is_absent = True
+        facts = {"resource": self._resource, "policy": self.policy}
+        if self.policy == "optional":
+            text = "%s is not served (404), and need not be: it is followed once it is"
+            _log.info(text, self._resource, extra=facts)
+            return
         _log.warning(
             "%s is not served (404): what is cached is kept, and it is looked for until it is back",
             self._resource,
-            extra={"resource": self._resource, "policy": self.policy},
+            extra=facts,
         )
 
     def answered(self, is_served: bool, asked_at: float) -> Finding:  # noqa: FBT001 - the answer

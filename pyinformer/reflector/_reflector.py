@@ -130,12 +130,12 @@ class Reflector(Performing[V]):
     def status(self) -> ReflectorStatus:
         """Return where it stands."""
         machine = self._machine
-        error = machine.last_error
+        error = machine.told_error
         return ReflectorStatus(
             state=machine.state,
             reason=self._reason(),
             attempts=machine.attempts,
-            last_error=None if error is None else str(error),
+            last_error=error or None,
             loads=machine.loads,
             guard=self._guard.statistics(),
             takeovers=self._liveness.takeovers,
@@ -144,6 +144,8 @@ class Reflector(Performing[V]):
 
     def _reason(self) -> str:
         """Return why it is in its state, and what it waits for in there."""
+        if cure := self._presence.cure:
+            return cure
         waits = "waiting for its turn to list" if self._is_in_line else self.list_watch.waits_for()
         return "; ".join(part for part in (self._machine.reason, waits) if part)
 
@@ -177,7 +179,9 @@ class Reflector(Performing[V]):
 
     def lineage_broken(self, reason: str) -> None:
         """Load again, and believe nothing that is cached; for the lineage."""
-        self.journal.note(f"the server's history is another: {reason}")
+        reason = f"the server's history is another: {reason}"
+        self.journal.note(reason)
+        self._noted_reason = reason  # the load that follows need not say so again
         self._machine.demand_load(reason, distrust=True)
         spread = self._options.rng.uniform(0, _RELOAD_SPREAD_SECONDS)
         asyncio.get_running_loop().call_later(spread, self._interrupt_if_demanded)

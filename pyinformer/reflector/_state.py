@@ -107,6 +107,8 @@ class LoadRecord(Struct, frozen=True):
     before: str
     """The position before; empty for the first load."""
     position: str
+    is_reset: bool = False
+    """It was taken over as another history: what it lacks may have gone in that."""
 
 
 @final

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import threading
 from contextlib import asynccontextmanager
@@ -14,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer import Event, InvalidTypeError, SharedInformer, View
+from pyinformer import (
+    Event,
+    InvalidArgumentError,
+    InvalidTypeError,
+    SharedInformer,
+    SharedInformerFactory,
+    View,
+)
 from pyinformer.informer._origins import origin_of
 from pyinformer.reflector import LoadRecord
 from pyinformer.testing import APIServer, Fault
@@ -120,7 +128,8 @@ async def test_outside_of_the_namespace_is_all_there_is_to_say(apiserver: APISer
 
     only = "and only namespace default is followed."
     assert elsewhere.sentences == (f"It cannot be cached: it is in namespace kube-system, {only}",)
-    assert nowhere.sentences == (f"It cannot be cached: it is in no namespace, {only}",)
+    hint = "Write namespace/name, such as default/a."
+    assert nowhere.sentences == (f"It cannot be cached: it is in no namespace, {only} {hint}",)
 
 
 async def test_a_name_without_its_namespace_is_told_what_is_cached(apiserver: APIServer) -> None:
@@ -128,6 +137,8 @@ async def test_a_name_without_its_namespace_is_told_what_is_cached(apiserver: AP
         explanation = informer.explain("a")
 
     assert "Cached under that name: default/a." in explanation.sentences
+    hint = "What is followed here has namespaces: write namespace/name."
+    assert hint in explanation.sentences
 
 
 async def test_selectors_and_transforms_are_named(apiserver: APIServer) -> None:
@@ -186,6 +197,112 @@ async def test_before_the_start_nothing_is_known(apiserver: APIServer) -> None:
         "It is not cached: nothing is, before the first load is complete.",
         "The informer has not been started.",
     )
+
+
+async def test_right_after_the_start_it_is_not_said_to_wait_for_one(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        informer = factory.informer("v1", "pods")
+        await factory.start()
+        assert informer.state == "new"
+        explanation = informer.explain("default/a")
+
+    assert explanation.sentences[1] == (
+        "The informer was started a moment ago, and has not asked the server yet."
+    )
+
+
+async def test_what_is_optional_and_not_served_is_empty_and_nobody_is_alarmed(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pyinformer")
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(
+            cluster, "acme.io/v1", "gadgets", options=HURRIED, absent="optional"
+        ) as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        live = await informer.explain_live("default/g")
+        report = await informer.audit(timeout_seconds=10)
+        await until(lambda: informer.status().reflector.attempts >= 2)
+
+    words = [one.getMessage() for one in caplog.records if one.levelno >= logging.INFO]
+    told = [line for line in words if "gadgets" in line and "stopped" not in line]
+    assert told == [
+        "gadgets.v1.acme.io is not served (404), and need not be: it is followed once it is"
+    ]
+    assert "never synced" not in str(live)
+    assert live.sentences[-1] == "The server does not serve gadgets.v1.acme.io at all."
+    assert (report.verdict, report.seconds < 5) == ("inconclusive", True)
+    assert "the informer is absent" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("is_deletion", "words"),
+    [
+        pytest.param(False, r"written it out of what is followed \(at \d+\)", id="relabelled"),
+        pytest.param(True, "deleted it", id="deleted"),
+    ],
+)
+async def test_what_this_process_has_taken_out_is_told_from_what_it_deleted(
+    apiserver: APIServer, words: str, *, is_deletion: bool
+) -> None:
+    apiserver.create(pod("b", app="web"))
+    async with following(apiserver, label_selector="app=web") as informer:
+        found = await informer.cluster.get("v1", "pods", "default/b")
+        apiserver.faults.add(Fault(resource="pods", verb="watch", hang=True, times=None))
+        apiserver.end_watches()
+        await until(lambda: apiserver.faults.held)
+        if is_deletion:
+            await informer.cluster.delete("v1", "pods", "default/b", grace_period_seconds=0)
+        else:
+            body = found.to_dict()
+            body["metadata"]["labels"] = {"app": "db"}
+            await informer.cluster.replace(body)
+        explanation = informer.explain("default/b")
+        apiserver.faults.clear()
+        apiserver.faults.release()
+
+    assert has(
+        explanation, rf"This process has {words}: reads say so already, the watch does not yet\."
+    )
+
+
+async def test_what_went_with_another_history_says_when(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pyinformer")
+    snapshot = apiserver.save()
+    async with following(apiserver) as informer:
+        apiserver.create(pod("b"))
+        await until(lambda: informer.lister.get("default/b") is not None)
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        await until(lambda: informer.state != "watching")
+        apiserver.restore(snapshot)
+        apiserver.accept_again()
+        await until(lambda: informer.lister.get("default/b") is None)
+        await until(lambda: informer.state == "watching")
+        gone = informer.explain("default/b")
+        left = informer.explain("default/a")
+        journal = [entry.what for entry in informer.journal.entries()]
+
+    reset = r"when the server's history was found to be another, at 20.* UTC"
+    assert re.fullmatch(rf"It is not cached: it may have gone {reset}\.", gone.sentences[0])
+    assert re.search(r"relist, .* \(the server's history is another: ", left.sentences[0])
+    changes = [one.getMessage() for one in caplog.records if "pods.v1: loading" in one.getMessage()]
+    assert all("history is another" in line for line in changes), changes
+    assert len([what for what in journal if "history is another" in what]) == 1, journal
+
+
+@pytest.mark.parametrize("key", ["", "a/b/c", "/", "a/", "/a"])
+async def test_what_cannot_be_a_key_is_refused(apiserver: APIServer, key: str) -> None:
+    async with cluster_of(apiserver) as cluster:
+        informer: SharedInformer[None] = SharedInformer(cluster, "v1", "pods")
+        with pytest.raises(InvalidArgumentError, match="'namespace/name', or 'name'"):
+            informer.explain(key)
+        with pytest.raises(InvalidArgumentError, match="'namespace/name', or 'name'"):
+            await informer.explain_live(key)
 
 
 async def test_what_is_forbidden_says_whose_right_is_missing(apiserver: APIServer) -> None:
