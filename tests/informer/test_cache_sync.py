@@ -47,7 +47,7 @@ async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) 
     error = raised.value
     forbidden, hanging = error.pending
     assert re.fullmatch(
-        r"pods\.v1: forbidden, [1-9]\d* failed attempts, last error: .*403.*no rights here.*,"
+        r"pods\.v1: forbidden, [1-9]\d* failed attempts?, last error: .*403.*no rights here.*,"
         r" for 0\.\d s",
         forbidden,
     )
@@ -62,6 +62,22 @@ async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) 
     )
     assert error.waited_seconds >= 0.3
     assert isinstance(error, TimeoutError)
+
+
+async def test_what_is_required_and_not_served_names_the_cure(apiserver: APIServer) -> None:
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "acme.io/v1", "gadgets", absent="require") as informer,
+    ):
+        with pytest.raises(CacheSyncTimeoutError) as raised:
+            await informer.wait_for_cache_sync(timeout_seconds=10)
+
+    (line,) = raised.value.pending
+    assert (
+        'gadgets.v1.acme.io is not served, and absent="require" demands it: install its'
+        ' definition, correct the name, or use "wait" or "optional"'
+    ) in line
+    assert raised.value.waited_seconds < 10
 
 
 async def test_an_unreachable_server_is_said_to_be_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyinformer.apimachinery import TransportError
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._frames import ListBehindError, ListUnorderedError
 from pyinformer.reflector._state import (
@@ -122,6 +123,21 @@ def test_a_server_that_cannot_be_reached_is_asked_again_under_backoff() -> None:
         assert isinstance(command, Sleep)
         bench.now += command.seconds
         assert bench.step(Woke()) == Prove()
+
+
+def test_the_error_of_a_proof_says_what_was_asked() -> None:
+    """It asks about every resource of the cluster: its error names another one."""
+    bench = Bench().watching()
+    bench.step(WatchSilent(75.0))
+    bench.step(ProofFailed(LOST))
+    told = f"asking for the server's history: {LOST}"
+    assert bench.machine.told_error == bench.machine.reason == told
+
+    bench.step(Woke())
+    bench.step(Proved(Verdict.INTACT))
+    refused = TransportError("https://server", "refused")
+    bench.step(WatchFailed(refused, established=False))
+    assert bench.machine.told_error == str(refused)
 
 
 def test_a_list_behind_the_position_is_proven_before_it_is_believed() -> None:
