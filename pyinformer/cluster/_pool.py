@@ -31,7 +31,7 @@ from pyinformer.cluster._pooled import (
     Pooled,
     PooledClusterStatus,
     bare,
-    release_frames,
+    drop_tracebacks,
     words_of,
 )
 from pyinformer.tasks import Host, Startable
@@ -218,7 +218,7 @@ class ClusterPool(Startable, Generic[_T]):
         try:
             look.missing = await self._raised_by(self._glance(opened))
             if look.missing is not None:
-                release_frames(look.missing)
+                drop_tracebacks(look.missing)
         finally:
             member.look = None
             look.done.set()
@@ -272,7 +272,7 @@ class ClusterPool(Startable, Generic[_T]):
         if error is None:
             error = self._why_it_ended(member, now)
         error = bare(error)
-        release_frames(error)
+        drop_tracebacks(error)
         member.failed(error, now)
         if member.has_broken:
             self._warn("cluster %(cluster)s was open and broke: %(error)s", member, error)

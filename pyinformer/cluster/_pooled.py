@@ -6,10 +6,6 @@ Nothing here waits. A change of state replaces the event that announces it, so n
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import sys
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, final
 
@@ -18,8 +14,6 @@ import anyio
 from pyinformer.apimachinery import CacheSyncTimeoutError, ClusterUnavailableError, InformerError
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pyinformer.apimachinery import ExponentialBackoff
 
 _T = TypeVar("_T")
@@ -242,27 +236,16 @@ def missing_in(error: BaseException) -> str:
     return words_of(error)
 
 
-def release_frames(error: BaseException) -> None:
-    """Let go of what an error's tracebacks hold: the caches of a cluster that failed, say."""
+def drop_tracebacks(error: BaseException) -> None:
+    """Let go of what an error's tracebacks hold: the caches of a cluster that failed, say.
+
+    The frames themselves are left alone: one of them may belong to a loop that goes on.
+    """
     left, seen = [error], set[int]()
     while left:
         one = left.pop()
         if id(one) not in seen:
             seen.add(id(one))
-            for frame, _ in traceback.walk_tb(one.__traceback__):
-                _clear(frame)
+            one.__traceback__ = None
             left += [linked for linked in (one.__cause__, one.__context__) if linked is not None]
             left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-
-
-def _clear(frame: FrameType) -> None:
-    """Empty a frame that has ended.
-
-    One that waits, of a loop that goes on after the error it told, is left alone. Until Python
-    3.13 clear() would end that loop instead of refusing: there only a frame that has ended owns
-    what it refers to, one that waits leaves it to its coroutine.
-    """
-    if sys.version_info < (3, 13) and not gc.get_referents(frame):
-        return
-    with contextlib.suppress(RuntimeError):  # it runs, or waits
-        frame.clear()

@@ -7,7 +7,6 @@ told to let go, and are interrupted at every step.
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -384,36 +383,3 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_a_pool_that_works(
         await asyncio.wait((task,))
         if not task.cancelled():
             task.exception()
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the language refuses it by itself")
-async def test_frames_that_wait_are_told_from_those_that_ended() -> None:
-    """The means of the test above, by itself: it is an implementation's, and may change."""
-    from pyinformer.cluster._pooled import release_frames
-
-    local = set[str]()
-    errors: list[BaseException] = []
-
-    async def waits() -> str:
-        kept = local
-        try:
-            raise ConnectionError("kept")
-        except ConnectionError as error:
-            errors.append(error)
-        await asyncio.sleep(0)
-        return f"went on with {kept!r}"
-
-    async def ends() -> None:
-        try:
-            raise ValueError("ended")
-        except ValueError as error:
-            errors.append(error)
-            raise
-
-    task = asyncio.create_task(waits())
-    with pytest.raises(ValueError, match="ended"):
-        await ends()
-    await asyncio.sleep(0)
-    for error in errors:
-        release_frames(error)
-    assert await task == "went on with set()"

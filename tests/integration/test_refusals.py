@@ -50,7 +50,7 @@ async def reason_of(
             informer.lister.list()
         text = str(raised.value)
         assert f"{plural}." in text
-        assert "failed attempts" in text
+        assert "failed attempt" in text
         assert "last error: " in text
         return text
 
@@ -196,7 +196,7 @@ async def test_a_server_that_cannot_be_reached_at_first_is_followed_later(server
         proxy.refuse()
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         await factory.start()
-        with pytest.raises(pyinformer.CacheSyncTimeoutError, match="failed attempts"):
+        with pytest.raises(pyinformer.CacheSyncTimeoutError, match="failed attempt"):
             await factory.wait_for_cache_sync(timeout_seconds=0.5)
         proxy.accept()
         await factory.wait_for_cache_sync(timeout_seconds=20)
