@@ -160,8 +160,9 @@ async def test_a_herd_that_is_asked_for_patience_comes_no_sooner_and_not_at_once
             await asyncio.to_thread(api.end_watches)
             # Watches that have ended and are not gone yet count as open: each has to ask again.
             await until(
-                lambda: sum(one.verb == "watch" for one in api.requests)
-                >= INFORMERS * (REFUSALS + 1),
+                lambda: (
+                    sum(one.verb == "watch" for one in api.requests) >= INFORMERS * (REFUSALS + 1)
+                ),
                 timeout_seconds=60.0,
             )
             await herd.is_back()
