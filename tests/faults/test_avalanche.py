@@ -270,7 +270,7 @@ async def test_a_cluster_hanging_in_all_its_slots_never_delays_another() -> None
             informer = factory.informer("v1", "configmaps")
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=10)
-            assert clock() - began < 0.5
+            assert clock() - began < 3.0  # 0.1 s on a calm machine; A hangs for half a minute
             assert [obj.key for obj in informer.lister.list()] == ["default/a"]
             waits = [str(one) for one in stuck.status().informers]
             assert sum("waiting for its turn to list" in line for line in waits) == 6
