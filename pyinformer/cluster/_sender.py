@@ -7,14 +7,14 @@ carried out whose answer was lost.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import TokenBucket, TooManyRequestsError
+from pyinformer.apimachinery import TooManyRequestsError
+from pyinformer.tasks import Turns
 
 if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions
@@ -64,10 +64,15 @@ class Sender:
         self._connection = connection
         self._options = options
         rate = options.writes_per_second
-        self._bucket = None if rate is None else TokenBucket(per_second=rate, burst=options.burst)
+        self._turns = None if rate is None else Turns(per_second=rate, burst=options.burst)
         self.sent: int = 0
         self.retried: int = 0
-        self.waiting: int = 0
+        self._busy = 0  # those that give a busy server time
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait at present, for their turn or for a busy server."""
+        return self._busy + (0 if self._turns is None else self._turns.waiting)
 
     async def send(
         self, method: str, path: str, *, query: Query, body: bytes, content_type: str
@@ -86,7 +91,8 @@ class Sender:
 
         async def attempt() -> bytes:
             """Let the write leave, when it is its turn."""
-            await self._wait_for_turn()
+            if self._turns is not None:
+                await self._turns.take()
             self.sent += 1
             return await self._connection.request(
                 method, path, query=query, body=body, content_type=content_type
@@ -121,21 +127,9 @@ class Sender:
             await self._sleep(seconds)
             self.retried += 1
 
-    async def _wait_for_turn(self) -> None:
-        if self._bucket is None:
-            return
-        seconds = self._bucket.reserve(asyncio.get_running_loop().time())
-        if not seconds:
-            return
-        try:
-            await self._sleep(seconds)
-        except BaseException:
-            self._bucket.give_back()
-            raise
-
     async def _sleep(self, seconds: float) -> None:
-        self.waiting += 1
+        self._busy += 1
         try:
             await anyio.sleep(seconds)
         finally:
-            self.waiting -= 1
+            self._busy -= 1

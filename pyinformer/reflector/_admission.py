@@ -7,7 +7,6 @@ holds up others only while it gets on: a place whose list stands still goes to t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, final
 
 import anyio
 
-from pyinformer.apimachinery import InvalidArgumentError, TokenBucket, check_seconds
+from pyinformer.apimachinery import InvalidArgumentError, check_seconds
 from pyinformer.reflector._idle import IdleTimer
+from pyinformer.tasks import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,17 +121,12 @@ class Admission:
     def __init__(self, options: AdmissionOptions | None = None) -> None:
         self._options = options or AdmissionOptions()
         self._places = anyio.Semaphore(self._options.max_lists)  # hands over in order of arrival
-        # One takes a token or waits for it, the others are in line; there is none for a burst.
-        self._turn = anyio.Lock(fast_acquire=True)
-        self._bucket = TokenBucket(
-            per_second=self._options.attempts_per_second, burst=self._options.burst
-        )
+        self._turns = Turns(per_second=self._options.attempts_per_second, burst=self._options.burst)
         self._listing = 0
         self._peak_listing = 0
         self._waiting_to_list = 0
         self._overdue = 0
         self._attempts = 0
-        self._waiting_to_attempt = 0
 
     @asynccontextmanager
     async def listing(self) -> AsyncIterator[ListingSlot]:
@@ -167,27 +162,8 @@ class Admission:
         Cancellation:
             Safe; the turn is the next one's.
         """
-        self._waiting_to_attempt += 1
-        try:
-            async with self._turn:
-                await self._take_token()
-        finally:
-            self._waiting_to_attempt -= 1
+        await self._turns.take()
         self._attempts += 1
-
-    async def _take_token(self) -> None:
-        """Wait for one token; nobody else has reserved one that is yet to come.
-
-        Were later ones reserved as well, those of a herd that is cancelled could be taken again
-        while others still wait for theirs: more at once than the budget says.
-        """
-        seconds = self._bucket.reserve(asyncio.get_running_loop().time())
-        if seconds:
-            try:
-                await anyio.sleep(seconds)
-            except BaseException:
-                self._bucket.give_back()
-                raise
 
     def statistics(self) -> AdmissionStatistics:
         """Return how busy it is; safe from any thread."""
@@ -197,5 +173,5 @@ class Admission:
             waiting_to_list=self._waiting_to_list,
             overdue=self._overdue,
             attempts=self._attempts,
-            waiting_to_attempt=self._waiting_to_attempt,
+            waiting_to_attempt=self._turns.waiting,
         )

@@ -3,6 +3,7 @@
 from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
 from pyinformer.tasks._signals import SignalListener, telling_at_signal
+from pyinformer.tasks._turns import Turns
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
@@ -18,6 +19,7 @@ __all__ = [
     "Host",
     "SignalListener",
     "Startable",
+    "Turns",
     "UserTask",
     "UserTasks",
     "Watchdog",

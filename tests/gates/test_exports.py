@@ -468,6 +468,7 @@ PUBLIC: dict[str, list[str]] = {
         "Host",
         "SignalListener",
         "Startable",
+        "Turns",
         "UserTask",
         "UserTasks",
         "Watchdog",

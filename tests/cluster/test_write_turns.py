@@ -1,0 +1,55 @@
+"""Writes leave at the agreed rate and in their order, however many of them are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from pyinformer.cluster import WriteOptions
+from pyinformer.cluster._sender import Sender
+from tests.waiting import now, settle
+
+if TYPE_CHECKING:
+    from pyinformer.transport import Wire
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Heard:
+    """The other end of a wire that notes when requests leave."""
+
+    def __init__(self) -> None:
+        self.left: list[tuple[float, str]] = []
+
+    async def request(self, method: str, path: str, **_: object) -> bytes:
+        """Note it, and answer."""
+        self.left.append((now(), path))
+        return method.encode()
+
+
+async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_says() -> None:
+    """Turns that were given back must not come due together with those that were not."""
+    heard = Heard()
+    sender = Sender(cast("Wire", heard), WriteOptions(writes_per_second=1.0, burst=1))
+
+    async def write(number: int) -> bytes:
+        return await sender.send("PUT", f"{number:03}", query=(), body=b"", content_type="")
+
+    kept: list[asyncio.Task[bytes]] = []
+    for round_ in range(5):
+        herd = [asyncio.create_task(write(100 * round_ + number)) for number in range(10)]
+        await settle()
+        for task in herd[:-2]:
+            task.cancel()
+        await settle()
+        kept += herd[-2:]
+    await asyncio.wait(kept, timeout=60.0)
+
+    instants = [at for at, _ in heard.left]
+    assert instants == pytest.approx([float(second) for second in range(len(instants))])
+    paths = [path for _, path in heard.left]
+    assert paths == sorted(paths)
+    assert all(task.done() for task in kept)
+    assert sender.waiting == 0
