@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
+from pyinformer.informer._status import counted
+
 if TYPE_CHECKING:
     from pyinformer.sources._source import SourceStatus
     from pyinformer.tasks import WatchdogStatistics
@@ -111,16 +113,37 @@ class ControllerStatus:
 
     def line(self) -> str:
         """Return it in one line, for people."""
-        state = "working" if self.is_running and self.has_synced else "not working"
+        return f"controller {self.name}: {self._in_a_word()}; {'; '.join(self._parts())}"
+
+    def _in_a_word(self) -> str:
+        noops = self.noop_writes
+        if not (self.is_running and self.has_synced):
+            return "not working"
+        if noops.is_storm:
+            return f"STORM: {noops.noop_ratio * 100:.0f} % of its newest writes changed nothing"
+        return "working"
+
+    def _parts(self) -> list[str]:
+        queue, noops = self.queue, self.noop_writes
         busy = sum(slot.request is not None for slot in self.slots)
-        parts = [f"{self.queue.depth} keys wait", f"{busy} are reconciled"]
+        parts = [
+            "1 key waits" if queue.depth == 1 else f"{queue.depth} keys wait",
+            "1 is reconciled" if busy == 1 else f"{busy} are reconciled",
+        ]
+        if noops.held or noops.breaker in {"open", "half-open"}:
+            parts.append(f"{counted(noops.held, 'request')} held (breaker {noops.breaker})")
+        if queue.delayed:
+            parts.append(f"{queue.delayed} delayed")
         if self.failing:
-            parts.append(f"{self.failing} fail, last: {self.last_error}")
+            fail = "1 fails" if self.failing == 1 else f"{self.failing} fail"
+            parts.append(f"{fail}, last: {self.last_error}")
+        if given_up := self.outcomes.get("terminal", 0):
+            parts.append(f"{given_up} given up (terminal)")
         if self.hot:
             parts.append(f"hot loops of {', '.join(self.hot)}")
         if self.poisoned:
             parts.append(f"ignore their end: {', '.join(self.poisoned)}")
-        return f"controller {self.name}: {state}; {'; '.join(parts)}"
+        return parts
 
 
 @final

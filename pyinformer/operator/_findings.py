@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 from pyinformer.apimachinery import InvalidArgumentError, check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
@@ -31,6 +31,14 @@ _DURATIONS: Final = (
 _POSITIVE: Final = frozenset(
     {"stale_seconds", "wedged_seconds", "blocked_seconds", "blocked_window_seconds"}
 )
+
+
+class HasStatus(Protocol):
+    """A SharedInformerFactory, a SharedInformer, a Controller or a ControllerGroup."""
+
+    def status(self) -> Status:
+        """Return how it is doing; from any thread."""
+        ...
 
 
 @final

@@ -13,13 +13,16 @@ import msgspec
 
 from pyinformer.apimachinery import InvalidArgumentError, JSONObject
 from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
-from pyinformer.informer._status import counted
-from pyinformer.operator._findings import Status, controllers_of, informers_of, watchdog_of
+from pyinformer.operator._findings import (
+    HasStatus,
+    Status,
+    controllers_of,
+    informers_of,
+    watchdog_of,
+)
 
 if TYPE_CHECKING:
-    from pyinformer.controller import ControllerStatus
     from pyinformer.operator._health import Page
-    from pyinformer.operator._verdict import HasStatus
 
 _DIGITS: Final = 3  # of a second: a millisecond is what people and dashboards can use
 
@@ -142,7 +145,7 @@ def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
         if isinstance(status, FactoryStatus):
             lines.append(str(status))
         lines += [one.line() for one in informers_of(status) if status is one]
-        lines += map(_line_of, controllers_of(status))
+        lines += [one.line() for one in controllers_of(status)]
     if not lines:
         return "nothing is watched over"
     for question, answer in verdicts.items():
@@ -150,42 +153,6 @@ def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
         lines.append(f"{question}: {'yes' if answer.is_ok else no}")
     notes = dict.fromkeys(note for answer in verdicts.values() for note in answer.notes)
     return "\n".join((*lines, *(f"note: {note}" for note in notes)))
-
-
-def _line_of(controller: ControllerStatus) -> str:
-    return f"controller {controller.name}: {_state_of(controller)}; {'; '.join(_parts(controller))}"
-
-
-def _state_of(controller: ControllerStatus) -> str:
-    noops = controller.noop_writes
-    if not (controller.is_running and controller.has_synced):
-        return "not working"
-    if noops.is_storm:
-        return f"STORM: {noops.noop_ratio * 100:.0f} % of its newest writes changed nothing"
-    return "working"
-
-
-def _parts(controller: ControllerStatus) -> list[str]:
-    queue, noops = controller.queue, controller.noop_writes
-    busy = sum(slot.request is not None for slot in controller.slots)
-    parts = [
-        "1 key waits" if queue.depth == 1 else f"{queue.depth} keys wait",
-        "1 is reconciled" if busy == 1 else f"{busy} are reconciled",
-    ]
-    if noops.held or noops.breaker in {"open", "half-open"}:
-        parts.append(f"{counted(noops.held, 'request')} held (breaker {noops.breaker})")
-    if queue.delayed:
-        parts.append(f"{queue.delayed} delayed")
-    if controller.failing:
-        fail = "1 fails" if controller.failing == 1 else f"{controller.failing} fail"
-        parts.append(f"{fail}, last: {controller.last_error}")
-    if given_up := controller.outcomes.get("terminal", 0):
-        parts.append(f"{given_up} given up (terminal)")
-    if controller.hot:
-        parts.append(f"hot loops of {', '.join(controller.hot)}")
-    if controller.poisoned:
-        parts.append(f"ignore their end: {', '.join(controller.poisoned)}")
-    return parts
 
 
 def _format_of(query: Mapping[str, str], usual: str) -> str:

@@ -11,12 +11,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Protocol, final
+from typing import Final, Literal, final
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidTypeError
 from pyinformer.cluster import ClusterPool
 from pyinformer.operator._findings import (
+    HasStatus,
     HealthOptions,
     Status,
     live_findings,
@@ -30,14 +31,6 @@ from pyinformer.operator._pages import StatusPages, overview
 from pyinformer.tasks import WatchdogStatistics
 
 _MAX_SAMPLES: Final = 256  # probes come every few seconds
-
-
-class HasStatus(Protocol):
-    """A SharedInformerFactory, a SharedInformer, a Controller or a ControllerGroup."""
-
-    def status(self) -> Status:
-        """Return how it is doing; from any thread."""
-        ...
 
 
 @final
