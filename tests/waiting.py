@@ -41,3 +41,14 @@ async def until(
             await tick.wait()
         finally:
             timer.cancel()
+
+
+def now() -> float:
+    """Return the loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+async def settle() -> None:
+    """Let every task that can run do so, and those that they wake."""
+    for _ in range(20):
+        await asyncio.sleep(0)

@@ -24,6 +24,7 @@ from pyinformer import (
 )
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, LifecycleError
 from tests.virtual_time import elapse
+from tests.waiting import now, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
@@ -46,17 +47,6 @@ class Longest(random.Random):
     def uniform(self, a: float, b: float) -> float:
         """Return the upper end."""
         return max(a, b)
-
-
-def now() -> float:
-    """Return the loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 def connect(name: str) -> Any:

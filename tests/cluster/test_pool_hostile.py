@@ -15,8 +15,9 @@ import pytest
 
 from pyinformer import ClusterPool, ClusterPoolOptions, ClusterUnavailableError
 from pyinformer.apimachinery import InvalidTypeError, LifecycleError
-from tests.cluster.test_pool import Openings, connect, now, pool_of, refused, settle
+from tests.cluster.test_pool import Openings, connect, pool_of, refused
 from tests.virtual_time import elapse
+from tests.waiting import now, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

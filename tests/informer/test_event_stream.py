@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._event_stream import EventStream
 from tests.objects import make
+from tests.waiting import settle
 
 pytestmark = pytest.mark.virtual_time
 
@@ -49,12 +50,6 @@ class Source:
         for stream in self.streams:
             for event in events:
                 stream.put_nowait(event)
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(8):
-        await asyncio.sleep(0)
 
 
 async def rest(stream: EventStream) -> list[Event]:

@@ -23,6 +23,7 @@ from pyinformer.informer._listener import Listener
 from pyinformer.tasks._user_tasks import UserTasks
 from tests.objects import make
 from tests.virtual_time import elapse
+from tests.waiting import now, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,17 +32,6 @@ pytestmark = pytest.mark.virtual_time
 
 A1, A2 = make("default/a"), make("default/a", resource_version="2")
 B1 = make("default/b")
-
-
-def now() -> float:
-    """Return the loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(8):
-        await asyncio.sleep(0)
 
 
 async def until(condition: Callable[[], bool]) -> None:

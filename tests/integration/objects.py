@@ -58,6 +58,18 @@ def pod_on(node: str, name: str, namespace: str, **labels: str) -> JSONObject:
     return PODS.make(name, namespace, labels=labels, spec={**_POD_SPEC, "nodeName": node})
 
 
+def event_of_nothing(name: str, namespace: str) -> JSONObject:
+    """Return an Event about a pod that there is not."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "name": "none", "namespace": namespace},
+        "reason": "Suite",
+        "type": "Normal",
+    }
+
+
 def changed(obj: JSONObject, number: int, **labels: str) -> JSONObject:
     """Return an object with another annotation, and perhaps other labels."""
     metadata = obj["metadata"]

@@ -29,7 +29,7 @@ from pyinformer.testing import KubeAPIServer, StaticToken
 from tests.integration.asked import USER, Asked, audit_flags
 from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
-from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET
+from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, event_of_nothing
 from tests.integration.proxy import proxying
 from tests.integration.servers import RealServer
 from tests.integration.workload import SELECTED, Writer, together
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from pyinformer.apimachinery import JSONObject
     from tests.integration.proxy import Proxy
 
 MINUTES = float(os.environ.get("PYINFORMER_SOAK_MINUTES", "2"))
@@ -119,7 +118,7 @@ class Traffic:
         while not self._stop.wait(EVENTS_PERIOD_SECONDS):
             for _ in range(6):
                 with lock:
-                    self.server.api.create(_event(f"e{self.events}", self.namespace))
+                    self.server.api.create(event_of_nothing(f"e{self.events}", self.namespace))
                 self.events += 1
 
     def restart_in_turn(self, period_seconds: float, balancer: Proxy) -> None:
@@ -170,17 +169,6 @@ class Traffic:
             finally:
                 self._stop.set()
                 await asyncio.gather(*map(asyncio.wrap_future, parts))
-
-
-def _event(name: str, namespace: str) -> JSONObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {"kind": "Pod", "name": "none", "namespace": namespace},
-        "reason": "Suite",
-        "type": "Normal",
-    }
 
 
 @pytest.fixture

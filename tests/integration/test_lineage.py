@@ -20,7 +20,7 @@ import pyinformer
 from pyinformer import Updated
 from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
-from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed
+from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed, event_of_nothing
 from tests.integration.proxy import Proxy, proxying
 from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
@@ -28,7 +28,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from pyinformer.apimachinery import JSONObject
     from tests.integration.asked import Observed
     from tests.integration.servers import Server
 
@@ -71,7 +70,7 @@ class World:
         """Write what the backup is to have."""
         for number, writer in enumerate(self.writers):
             writer.fill(KEPT)
-            self.server.api.create(_event(f"e{number}", self.namespace))
+            self.server.api.create(event_of_nothing(f"e{number}", self.namespace))
 
     async def churn(self, *, creates: int, others: int) -> None:
         """Write at random, all kinds at once."""
@@ -121,17 +120,6 @@ class World:
         before = self.proxy.passed
         self.proxy.accept()
         await until(lambda: self.proxy.passed > before, timeout_seconds=RECONNECT_SECONDS)
-
-
-def _event(name: str, namespace: str) -> JSONObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {"kind": "Pod", "name": "none", "namespace": namespace},
-        "reason": "Suite",
-        "type": "Normal",
-    }
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ import pytest
 from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.reflector import Admission, AdmissionOptions
 from tests.virtual_time import elapse
+from tests.waiting import now, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from pyinformer.reflector import ListingSlot
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    """Return the loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(8):
-        await asyncio.sleep(0)
 
 
 class Lists:

@@ -12,6 +12,7 @@ import pytest
 from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
 from pyinformer.tasks._host import Host
 from tests.virtual_time import VirtualTimeLoop, elapse
+from tests.waiting import now, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    """Return the loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(8):
-        await asyncio.sleep(0)
 
 
 async def crash() -> None:

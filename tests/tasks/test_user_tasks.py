@@ -11,16 +11,12 @@ import pytest
 
 from pyinformer.tasks._user_tasks import UserTask, UserTasks
 from tests.virtual_time import elapse
+from tests.waiting import now, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    """Return the loop's time."""
-    return asyncio.get_running_loop().time()
 
 
 class Stubborn:
@@ -37,12 +33,6 @@ class Stubborn:
                 await self.release.wait()
             except asyncio.CancelledError:
                 self.cancellations += 1
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def test_a_task_that_ends_is_not_abandoned() -> None:
