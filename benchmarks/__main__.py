@@ -12,9 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks._against import PEERS as OWN_PEERS
-from benchmarks._against import ROOT, NoSuchTreeError, against_specs, measure_both, names, trees
-from benchmarks._controllers import (
+from benchmarks.data.pods import PodSizes
+from benchmarks.harness.measure import PEERS, ServerOptions, measure, running_server
+from benchmarks.harness.phases import Measurement
+from benchmarks.harness.processes import pick_cpus
+from benchmarks.report.record import Section, make_record, show, write_json
+from benchmarks.report.rows import (
+    Spec,
+    audit_specs,
+    make_rows,
+    read_specs,
+    sync_specs,
+    update_specs,
+)
+from benchmarks.runs.against import PEERS as OWN_PEERS
+from benchmarks.runs.against import ROOT, NoSuchTreeError, against_specs, measure_both, names, trees
+from benchmarks.runs.controllers import (
     CONTROLLER_RUNTIME,
     ControllerWorkload,
     controller_rows,
@@ -22,22 +35,16 @@ from benchmarks._controllers import (
     measure_memory,
     memory_rows,
 )
-from benchmarks._controllers import PEERS as CONTROLLER_PEERS
-from benchmarks._controllers import measure_round as measure_controllers
-from benchmarks._generator import PodSizes
-from benchmarks._measure import PEERS, measure, running_server
-from benchmarks._phases import Measurement
-from benchmarks._processes import pick_cpus
-from benchmarks._queue import (
+from benchmarks.runs.controllers import PEERS as CONTROLLER_PEERS
+from benchmarks.runs.controllers import measure_round as measure_controllers
+from benchmarks.runs.queues import (
     CLIENT_GO,
     QueueWorkload,
     client_go_program,
     measure_round,
     queue_rows,
 )
-from benchmarks._queue import PEERS as QUEUE_PEERS
-from benchmarks._report import Section, make_record, show, write_json
-from benchmarks._rows import Spec, audit_specs, make_rows, read_specs, sync_specs, update_specs
+from benchmarks.runs.queues import PEERS as QUEUE_PEERS
 
 _UPDATE_PEERS = ("bare", "kubernetes_asyncio", "pyinformer", "pyinformer-dict")
 _SYNC_PEERS = ("bare", "pyinformer", "pyinformer-raw")
@@ -154,7 +161,7 @@ def _run(plan: Plan, *, seed: int) -> Section:
     client_cpu, server_cpu = pick_cpus()
     rounds: list[dict[str, Measurement]] = []
     with running_server(
-        objects=plan.objects, updates=plan.updates, seed=seed, cpu=server_cpu
+        ServerOptions(objects=plan.objects, updates=plan.updates, seed=seed, cpu=server_cpu)
     ) as server:
         for number in range(plan.rounds):
             found: dict[str, Measurement] = {}
@@ -187,7 +194,7 @@ def _run_against(options: argparse.Namespace) -> Section:
     with (
         trees(options.against or str(ROOT)) as places,
         running_server(
-            objects=objects, updates=updates, seed=options.seed, cpu=server_cpu
+            ServerOptions(objects=objects, updates=updates, seed=options.seed, cpu=server_cpu)
         ) as server,
     ):
         for number in range(_rounds(options, _ROUNDS_AGAINST)):

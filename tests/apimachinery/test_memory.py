@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._generator import PodGenerator
+from benchmarks.data.pods import PodGenerator
 from pyinformer.apimachinery import KubeObject, ObjectCodec, View
 from pyinformer.store import Indexer
 from tests.apimachinery.samples import PODS

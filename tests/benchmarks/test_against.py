@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._against import NOW, NoSuchTreeError, against_specs, named, names, trees
-from benchmarks._phases import Measurement
-from benchmarks._rows import make_rows
+from benchmarks.harness.phases import Measurement
+from benchmarks.report.rows import make_rows
+from benchmarks.runs.against import NOW, NoSuchTreeError, against_specs, named, names, trees
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks._generator import PodGenerator
-from benchmarks._phases import Measurement
-from benchmarks._report import Record
-from benchmarks._rows import Row, make_rows, update_specs
+from benchmarks.data.pods import PodGenerator
+from benchmarks.harness.phases import Measurement
+from benchmarks.report.record import Record
+from benchmarks.report.rows import Row, make_rows, update_specs
 
 _ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(240)  # a dozen processes, one after the other

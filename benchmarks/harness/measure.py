@@ -2,7 +2,8 @@
 
 Enters: the name of a peer and a workload. Leaves: a Measurement; a peer that fails or hangs
 becomes a Measurement whose `error` says why.
-Invariant: nothing of a peer runs in the parent; `python -m benchmarks._measure` is the child.
+Invariant: nothing of a peer runs in the parent; the child is
+`python -m benchmarks.harness.measure`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from typing import cast
 
 import msgspec
 
-from benchmarks._generator import PodSizes
-from benchmarks._phases import Measurement, Peer, Phases, Workload
-from benchmarks._processes import pin_to_cpu
+from benchmarks.data.pods import PodSizes
+from benchmarks.harness.phases import Measurement, Peer, Phases, Workload
+from benchmarks.harness.processes import pin_to_cpu
 
 _PEER_TIMEOUT_SECONDS = 900.0
 _MARK = "MEASUREMENT "  # peers may print; the figures are on the line that begins so
@@ -41,31 +42,33 @@ class PeerProgram:
 
 PEERS = {
     "bare": PeerProgram(
-        "benchmarks._peer_bare", "run", "aiohttp readline, type and metadata, dict store"
+        "benchmarks.peers.bare", "run", "aiohttp readline, type and metadata, dict store"
     ),
     "kubernetes_asyncio": PeerProgram(
-        "benchmarks._peer_kubernetes_asyncio", "run", "list and Watch.stream into a dict of dicts"
+        "benchmarks.peers.kubernetes_asyncio_dicts",
+        "run",
+        "list and Watch.stream into a dict of dicts",
     ),
     "pyinformer": PeerProgram(
-        "benchmarks._peer_pyinformer",
+        "benchmarks.peers.own",
         "run",
         "stripped; view, two indexes, handler that reads metadata",
     ),
     "pyinformer-raw": PeerProgram(
-        "benchmarks._peer_pyinformer",
+        "benchmarks.peers.own",
         "run_raw",
         "whole bodies; view, two indexes, handler that reads metadata",
     ),
     "pyinformer-dict": PeerProgram(
-        "benchmarks._peer_pyinformer",
+        "benchmarks.peers.own",
         "run_private_dict",
         "stripped; view, two indexes, handler that takes a private dict",
     ),
     "pyinformer-reads": PeerProgram(
-        "benchmarks._peer_pyinformer", "run_reads", "reads of cached, stripped objects"
+        "benchmarks.peers.own", "run_reads", "reads of cached, stripped objects"
     ),
     "pyinformer-audit": PeerProgram(
-        "benchmarks._peer_pyinformer", "run_audit", "audits of cached, stripped objects"
+        "benchmarks.peers.own", "run_audit", "audits of cached, stripped objects"
     ),
 }
 
@@ -78,14 +81,29 @@ class RunningServer:
     sizes: PodSizes
 
 
+class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the replay server is started."""
+
+    objects: int
+    updates: int = 0
+    seed: int = 0
+    cpu: int | None = None
+
+    def command(self) -> list[str]:
+        """Return the command that starts it."""
+        options = msgspec.structs.asdict(self)
+        given = [
+            f"--{name.replace('_', '-')}={value}"
+            for name, value in options.items()
+            if value is not None
+        ]
+        return [sys.executable, "-m", "benchmarks.server.replay", *given]
+
+
 @contextlib.contextmanager
-def running_server(
-    *, objects: int, updates: int, seed: int, cpu: int | None
-) -> Iterator[RunningServer]:
+def running_server(options: ServerOptions) -> Iterator[RunningServer]:
     """Start the replay server in a process of its own; it ends with the block."""
-    command = [sys.executable, "-m", "benchmarks._server"]
-    command += [f"--objects={objects}", f"--updates={updates}", f"--seed={seed}"]
-    command += [] if cpu is None else [f"--cpu={cpu}"]
+    command = options.command()
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -112,7 +130,7 @@ def measure(
         cpu: where to run; None for anywhere.
         folder: where the packages are imported from; None for here.
     """
-    command = [sys.executable, "-m", "benchmarks._measure", f"--peer={peer}"]
+    command = [sys.executable, "-m", "benchmarks.harness.measure", f"--peer={peer}"]
     command += ["--workload", msgspec.json.encode(workload).decode()]
     command += [] if cpu is None else [f"--cpu={cpu}"]
     try:
@@ -153,7 +171,7 @@ async def _run_phases(peer: str, workload: Workload) -> Measurement:
 
 def main() -> None:
     """Run one peer in this process and print its figures as the last line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks._measure")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.harness.measure")
     parser.add_argument("--peer", choices=PEERS, required=True)
     parser.add_argument("--workload", required=True)
     parser.add_argument("--cpu", type=int, default=None)

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks._measure import measure
-from benchmarks._phases import Measurement, Workload
-from benchmarks._rows import Spec, update_specs
+from benchmarks.harness.measure import measure
+from benchmarks.harness.phases import Measurement, Workload
+from benchmarks.report.rows import Spec, update_specs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOW = "now"
 PEERS = ("pyinformer", "pyinformer-raw", "pyinformer-dict")
 

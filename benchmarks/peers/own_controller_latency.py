@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from benchmarks._config_maps import config_map_name
+from benchmarks.server.embedded import config_map_name
 from pyinformer import (
     Cluster,
     Controller,

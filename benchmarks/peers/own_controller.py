@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from benchmarks._controller_latency import measure_latency
-from benchmarks._processes import cpu_seconds, pin_to_cpu, rss_bytes
+from benchmarks.harness.processes import cpu_seconds, pin_to_cpu, rss_bytes
+from benchmarks.peers.own_controller_latency import measure_latency
 from pyinformer import Cluster, Controller, KubeObject, Request, SharedInformerFactory, connect
 
 _MICRO = 1e6
@@ -163,7 +163,7 @@ MODES = {"noop": _noop, "start": _start, "latency": _latency, "passage": _passag
 
 def main() -> None:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks._peer_controller")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.own_controller")
     parser.add_argument("--mode", choices=MODES, required=True)
     parser.add_argument("--objects", type=int, required=True)
     parser.add_argument("--url", default="")

@@ -14,8 +14,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from benchmarks import _audit, _reads, _sharing
-from benchmarks._phases import Measurement
+from benchmarks.harness.phases import Measurement
+from benchmarks.peers import own_audits as _audit
+from benchmarks.peers import own_reads as _reads
+from benchmarks.peers import own_sharing as _sharing
 
 Round: TypeAlias = Mapping[str, Measurement]
 Figure: TypeAlias = Callable[[Measurement], "float | None"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import aiohttp
 import msgspec
 
-from benchmarks._phases import Phases
+from benchmarks.harness.phases import Phases
 
 _READ_BUFFER_BYTES = 1 << 20
 _WATCH_LIST = (

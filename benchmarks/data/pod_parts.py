@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeAlias
 
-from benchmarks._workloads import Workload
+from benchmarks.data.workloads import Workload
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 Tree: TypeAlias = "dict[str, JSON]"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from benchmarks._processes import cpu_seconds, pin_to_cpu, rss_bytes
+from benchmarks.harness.processes import cpu_seconds, pin_to_cpu, rss_bytes
 from pyinformer.workqueue import LOW_PRIORITY, DelayingQueue, PriorityQueue, Queue
 
 _MICRO = 1e6
@@ -25,7 +25,7 @@ _DELAY_SECONDS = 3_600.0
 
 def main() -> None:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks._peer_queue")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.own_queue")
     parser.add_argument("--kind", choices=("queue", "priority-queue"), required=True)
     parser.add_argument("--mode", choices=("speed", *_WEIGHED), required=True)
     parser.add_argument("--keys", type=int, required=True)

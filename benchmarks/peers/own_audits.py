@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from benchmarks._phases import Heartbeat
-from benchmarks._processes import cpu_seconds
+from benchmarks.harness.phases import Heartbeat
+from benchmarks.harness.processes import cpu_seconds
 
 if TYPE_CHECKING:
     import pyinformer

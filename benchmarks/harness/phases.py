@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from benchmarks._processes import cpu_seconds, peak_rss_bytes, rss_bytes
+from benchmarks.harness.processes import cpu_seconds, peak_rss_bytes, rss_bytes
 
 _HEARTBEAT_SECONDS = 0.001
 
@@ -31,6 +31,26 @@ class Workload(msgspec.Struct, frozen=True):
     updates: int
     last_resource_version: str
     """Of the last update; a peer that saw it has seen everything."""
+    api_version: str = "v1"
+    resource: str = "pods"
+    kind: str = "Pod"
+    ca_file: str = ""
+    """PEM file with the authority of a server that speaks TLS; empty for plain HTTP."""
+    token: str = ""
+    """Bearer token; empty for none."""
+    handler: str = "metadata"
+    """What a peer's own code does with each update: `metadata` (reads a name and, through a
+    projection where there is one, a status field), `object` (decodes the whole object, privately
+    where the peer can), `queue` (puts the key into a work queue)."""
+    handlers: int = 1
+    """How many of them there are."""
+    indexes: int = 1
+    """1: by namespace only; 2: by `spec.nodeName` as well, through a view where there is one."""
+    updates_per_second: float = 0.0
+    """How fast the server sends them; 0: as fast as the peer takes them."""
+    load: str = "default"
+    """How the initial state is asked for: `default`, `list` or `watch-list`; a peer that has no
+    choice ignores it."""
 
 
 class Measurement(msgspec.Struct):
@@ -43,6 +63,8 @@ class Measurement(msgspec.Struct):
     sync_wall_seconds: float | None = None
     sync_cpu_seconds: float | None = None
     longest_block_seconds: float | None = None
+    longest_gc_pause_seconds: float | None = None
+    """Of the peer's own collector, over the whole run."""
     longest_step_seconds: float | None = None
     """The same in CPU time of the loop's own thread."""
     rss_before_bytes: int | None = None

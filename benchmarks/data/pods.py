@@ -13,8 +13,8 @@ from random import Random
 
 import msgspec
 
-from benchmarks._pod_parts import JSON, managed_fields, pod_spec, pod_status
-from benchmarks._workloads import Workload, make_uid, make_workload
+from benchmarks.data.pod_parts import JSON, managed_fields, pod_spec, pod_status
+from benchmarks.data.workloads import Workload, make_uid, make_workload
 
 _PODS_PER_WORKLOAD = 20
 _MIN_WORKLOADS = 500

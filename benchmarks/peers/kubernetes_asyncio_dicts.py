@@ -13,7 +13,7 @@ from typing import Any
 
 from kubernetes_asyncio import client, watch
 
-from benchmarks._phases import Phases
+from benchmarks.harness.phases import Phases
 
 
 async def run(phases: Phases) -> None:

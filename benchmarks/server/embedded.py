@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from benchmarks._processes import pin_to_cpu
+from benchmarks.harness.processes import pin_to_cpu
 from pyinformer.testing import APIServer
 
 _VALUE = "x" * 300
@@ -32,7 +32,7 @@ def config_map_server(objects: int, *, cpu: int | None) -> Iterator[str]:
     Yields:
         Its URL.
     """
-    command = [sys.executable, "-m", "benchmarks._config_maps", f"--objects={objects}"]
+    command = [sys.executable, "-m", "benchmarks.server.embedded", f"--objects={objects}"]
     command += [] if cpu is None else [f"--cpu={cpu}"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -47,7 +47,7 @@ def config_map_server(objects: int, *, cpu: int | None) -> Iterator[str]:
 
 def main() -> None:
     """Fill, serve, and stop when the parent closes our standard input."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks._config_maps")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server.embedded")
     parser.add_argument("--objects", type=int, required=True)
     parser.add_argument("--cpu", type=int, default=None)
     options = parser.parse_args()

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks._go import go_program, pinned
-from benchmarks._phases import Measurement
-from benchmarks._rows import Round, Row, Spec, make_rows, named
+from benchmarks.harness.go import go_program, pinned
+from benchmarks.harness.phases import Measurement
+from benchmarks.report.rows import Round, Row, Spec, make_rows, named
 
 CLIENT_GO = "client-go"
 PEERS = (CLIENT_GO, "queue", "priority-queue")
-_MODULE = Path(__file__).parent / "client_go_queue"
+_MODULE = Path(__file__).parents[1] / "peers" / "client_go_queue"
 _MODES = ("speed", "ready", "delayed", "passage")
 
 
@@ -102,7 +102,7 @@ def _commands(
     }
     return [
         [
-            *(sys.executable, "-m", "benchmarks._peer_queue"),
+            *(sys.executable, "-m", "benchmarks.peers.own_queue"),
             *(f"--kind={peer}", f"--mode={mode}", f"--keys={counts[mode]}"),
             *(f"--repeats={workload.repeats}",),
             *(() if cpu is None else (f"--cpu={cpu}",)),

@@ -17,7 +17,7 @@ from typing import IO
 
 import msgspec
 
-from benchmarks._generator import PodGenerator
+from benchmarks.data.pods import PodGenerator
 
 FIRST_RESOURCE_VERSION = 1_000_000
 

@@ -16,17 +16,17 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks._config_maps import config_map_server
-from benchmarks._go import go_program, pinned
-from benchmarks._phases import Measurement
-from benchmarks._queue import run_child
-from benchmarks._rows import Round, Row, Spec, make_rows, named
+from benchmarks.harness.go import go_program, pinned
+from benchmarks.harness.phases import Measurement
+from benchmarks.report.rows import Round, Row, Spec, make_rows, named
+from benchmarks.runs.queues import run_child
+from benchmarks.server.embedded import config_map_server
 
 CONTROLLER_RUNTIME = "controller-runtime"
 CONTROLLER = "controller"
 PEERS = (CONTROLLER_RUNTIME, CONTROLLER)
 MEMORY_PEERS = ("controller-memory",)
-_MODULE = Path(__file__).parent / "controller_runtime"
+_MODULE = Path(__file__).parents[1] / "peers" / "controller_runtime"
 _TIMEOUT_SECONDS = 3_600.0
 
 
@@ -138,7 +138,7 @@ def _measure_start(
 
 def _own(arguments: Sequence[str], *, cpu: int | None) -> list[str]:
     pin = () if cpu is None else (f"--cpu={cpu}",)
-    return [sys.executable, "-m", "benchmarks._peer_controller", *arguments, *pin]
+    return [sys.executable, "-m", "benchmarks.peers.own_controller", *arguments, *pin]
 
 
 def _add(found: Measurement, command: Sequence[str]) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks._phases import Measurement
-from benchmarks._rows import Row
+from benchmarks.harness.phases import Measurement
+from benchmarks.report.rows import Row
 
 _COLUMNS = ("measurement", "peer", "median", "min", "max", "unit", "to reach")
 _PACKAGES = ("pyinformer", "aiohttp", "msgspec", "kubernetes_asyncio", "anyio")

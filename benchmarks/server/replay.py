@@ -1,4 +1,4 @@
-"""The replay server, in a process of its own: `python -m benchmarks._server`.
+"""The replay server, in a process of its own: `python -m benchmarks.server.replay`.
 
 Enters: HTTP requests of an informer for pods, and of the measurement for control. Leaves:
 pre-rendered bytes: lists (paged or whole), watch-lists with their end bookmark, watches.
@@ -19,9 +19,9 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks._generator import PodGenerator
-from benchmarks._processes import pin_to_cpu
-from benchmarks._recording import Recording, Span, as_chunk
+from benchmarks.data.pods import PodGenerator
+from benchmarks.harness.processes import pin_to_cpu
+from benchmarks.server.recording import Recording, Span, as_chunk
 
 _PODS_PATH = "/api/v1/pods"
 _EMPTY_PATH = "/api/v1/configmaps"  # a collection without objects, to warm a client up
@@ -195,7 +195,7 @@ def _has_hung_up(client: socket.socket) -> bool:
 
 def main() -> None:
     """Render, serve, and stop when the parent closes our standard input."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks._server")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server.replay")
     parser.add_argument("--objects", type=int, required=True)
     parser.add_argument("--updates", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
 import pyinformer
-from benchmarks._audit import time_audits
-from benchmarks._phases import Phases
-from benchmarks._reads import time_reads
-from benchmarks._sharing import time_sharing
+from benchmarks.harness.phases import Phases
+from benchmarks.peers.own_audits import time_audits
+from benchmarks.peers.own_reads import time_reads
+from benchmarks.peers.own_sharing import time_sharing
 
 _TIMEOUT_SECONDS = 600.0
 

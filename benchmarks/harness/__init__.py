@@ -1,0 +1,1 @@
+"""How a peer is run and measured: processes, environments, the stopwatch."""

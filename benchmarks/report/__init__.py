@@ -1,0 +1,1 @@
+"""From rounds to rows, tables, plots and records."""
