@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
+from pyinformer.apimachinery._compact import BodyPacker
 from pyinformer.apimachinery._errors import InvalidObjectError
 from pyinformer.apimachinery._identity import (
     Fields,
@@ -57,6 +58,7 @@ class ObjectCodec(Generic[V]):
         resource: the resource whose objects these are.
         view: the projection, checked by `check_view`, or None.
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
+        compact: keep bodies compressed; needs the package zstandard.
         transform: the user's change to each object before it is kept.
         on_problem: is given each object that can be identified and not read as asked, before
             anybody else is.
@@ -68,12 +70,14 @@ class ObjectCodec(Generic[V]):
         *,
         view: type[V] | None = None,
         strip_managed_fields: bool = True,
+        compact: bool = False,
         transform: Transform | None = None,
         on_problem: Callable[[KubeObject[V]], None] | None = None,
     ) -> None:
         self.resource = resource
         self.gvk: GroupVersionKind | None = None
         self._strip = strip_managed_fields
+        self._make: Callable[..., KubeObject[V]] = BodyPacker().record if compact else KubeObject
         self._transform = transform
         self._on_problem = on_problem
         self._view = cast("type[View] | None", view)
@@ -180,7 +184,7 @@ class ObjectCodec(Generic[V]):
             meta.deletion_timestamp,
         )
         build = self._build_view
-        return KubeObject(
+        return self._make(
             f"{namespace}/{name}" if namespace else name,
             record,
             cast("V", None) if build is None or problem else build(wire),

@@ -220,9 +220,16 @@ def _refuse_deletion(obj: KubeObject[Any], name: str) -> NoReturn:
     raise FrozenObjectError(key=obj._key, operation=f"del object.{name}")
 
 
-# A frozen Struct puts refusals of its own in the place of these two when its class is made.
-type.__setattr__(KubeObject, "__setattr__", _refuse_assignment)
-type.__setattr__(KubeObject, "__delattr__", _refuse_deletion)
+def refuse_changes(kind: type[KubeObject[Any]]) -> None:
+    """Give a class of records the refusals that say what to call instead.
+
+    A frozen Struct puts some of its own in their place whenever a class is made.
+    """
+    type.__setattr__(kind, "__setattr__", _refuse_assignment)
+    type.__setattr__(kind, "__delattr__", _refuse_deletion)
+
+
+refuse_changes(KubeObject)
 
 
 def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model
