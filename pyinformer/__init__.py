@@ -177,6 +177,7 @@ from pyinformer.store import (
 )
 from pyinformer.transport import (
     ClusterConfig,
+    ConnectionOptions,
     Credentials,
     ListWatch,
 )
@@ -224,6 +225,7 @@ __all__ = [
     "ConfigurationError",
     "ConfigurationNotFoundError",
     "ConflictError",
+    "ConnectionOptions",
     "Controller",
     "ControllerGroup",
     "ControllerGroupStatus",

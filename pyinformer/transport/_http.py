@@ -81,7 +81,11 @@ class Connection:
         self._names = Names()
         # A proxy, and a password in the URL, are left to the general HTTP library.
         parts = urlsplit(self._server)
-        self._reads_watches_itself = config.proxy_url is None and "@" not in parts.netloc
+        self._reads_watches_itself = (
+            self._options.http_client == "direct"
+            and config.proxy_url is None
+            and "@" not in parts.netloc
+        )
         self._is_closed = False
         self._now: Callable[[], float] = float  # the loop's, from the first request on
 

@@ -121,6 +121,7 @@ PUBLIC: dict[str, list[str]] = {
         "ConfigurationError",
         "ConfigurationNotFoundError",
         "ConflictError",
+        "ConnectionOptions",
         "Controller",
         "ControllerGroup",
         "ControllerGroupStatus",

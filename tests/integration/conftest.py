@@ -1,4 +1,6 @@
-"""Each test of this folder runs twice: on the embedded server, and on a real kube-apiserver.
+"""Each test of this folder runs on the embedded server and on a real kube-apiserver.
+
+On the embedded one it runs twice: watches are read directly, and by the general HTTP library.
 
 A test asks for `server`, or for one of its variants, and gets an EmbeddedServer of its own or a
 RealServer that it shares with others; so it uses a namespace of its own. Only the real half is
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import pyinformer
 from pyinformer.testing import APIServer, KubeAPIServer, StaticToken, Token
 from tests.integration.asked import USER, Asked, Observed, audit_flags
 from tests.integration.servers import ADMIN, EmbeddedServer, RealServer
@@ -29,6 +32,7 @@ _REAL_TTL_SECONDS = 20.0  # with less, etcd would end the leases of Events while
 
 _BOTH = [
     pytest.param("embedded", id="embedded"),
+    pytest.param("aiohttp", id="embedded-aiohttp"),
     pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
 ]
 
@@ -45,6 +49,12 @@ def _embedded(*, watch_list: bool = True, event_ttl_seconds: float | None = None
     )
 
 
+def _over(param: str, server: EmbeddedServer) -> EmbeddedServer:
+    if param == "aiohttp":
+        server.options = pyinformer.ConnectionOptions(http_client="aiohttp")
+    return server
+
+
 @pytest.fixture(scope="session")
 def other_kube_apiserver(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
     """A second real server for the session: it refuses watch-lists, and its Events live shortly."""
@@ -57,9 +67,9 @@ def other_kube_apiserver(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
 @pytest.fixture(params=_BOTH)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server under test, as it comes."""
-    if request.param == "embedded":
+    if request.param != "real":
         with _embedded() as api:
-            yield EmbeddedServer(api)
+            yield _over(request.param, EmbeddedServer(api))
     else:
         yield RealServer(request.getfixturevalue("kube_apiserver"))
 
@@ -67,9 +77,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.fixture(params=_BOTH)
 def other_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server under test that refuses watch-lists, and whose Events live only seconds."""
-    if request.param == "embedded":
+    if request.param != "real":
         with _embedded(watch_list=False, event_ttl_seconds=_EMBEDDED_TTL_SECONDS) as api:
-            yield EmbeddedServer(api)
+            yield _over(request.param, EmbeddedServer(api))
     else:
         api_of_session: KubeAPIServer = request.getfixturevalue("other_kube_apiserver")
         yield RealServer(api_of_session)
@@ -93,9 +103,9 @@ def observed_kube_apiserver(
 @pytest.fixture(params=_BOTH)
 def observed(request: pytest.FixtureRequest) -> Iterator[Observed]:
     """A server under test that may be restored, and that tells what informers ask."""
-    if request.param == "embedded":
+    if request.param != "real":
         with _embedded() as api:
-            yield Observed(EmbeddedServer(api), Asked(api), ADMIN)
+            yield Observed(_over(request.param, EmbeddedServer(api)), Asked(api), ADMIN)
     else:
         api_of_session, folder = request.getfixturevalue("observed_kube_apiserver")
         yield Observed(RealServer(api_of_session), Asked(api_of_session, folder), INFORMERS)

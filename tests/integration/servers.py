@@ -38,6 +38,8 @@ class Server(ABC):
     name: str
     api: APIServer | KubeAPIServer
     token: str
+    options = pyinformer.ConnectionOptions()
+    """Of every connection to it."""
 
     def namespace(self) -> str:
         """Make a namespace that no other test knows."""
@@ -72,7 +74,8 @@ class Server(ABC):
         self, *, token: str | None = None, url: str | None = None
     ) -> AsyncIterator[pyinformer.Cluster]:
         """Connect a cluster."""
-        async with pyinformer.connect(config=self.config(token=token, url=url)) as cluster:
+        config = self.config(token=token, url=url)
+        async with pyinformer.connect(config=config, options=self.options) as cluster:
             yield cluster
 
     @abstractmethod

@@ -153,7 +153,7 @@ async def connected(
     *,
     credentials: Credentials | None = None,
     config: ClusterConfig | None = None,
-    **options: float,
+    **options: float | str,
 ) -> AsyncIterator[Connection]:
     """A connection that is closed when the block is left."""
     if config is None:

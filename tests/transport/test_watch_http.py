@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pyinformer.apimachinery import ConfigurationError, ProtocolError, TransportError
-from pyinformer.transport import ClusterConfig
+from pyinformer.apimachinery import (
+    ConfigurationError,
+    InvalidArgumentError,
+    ProtocolError,
+    TransportError,
+)
+from pyinformer.transport import ClusterConfig, ConnectionOptions
+from pyinformer.transport._watch_http import WatchResponse
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
 if TYPE_CHECKING:
@@ -242,3 +248,22 @@ async def test_a_watch_through_a_proxy_asks_the_proxy() -> None:
             assert await body.read() == b"by proxy"
 
     assert proxy.requests[0].target.startswith("http://cluster.test/a")
+
+
+@pytest.mark.parametrize(("client", "is_direct"), [("direct", True), ("aiohttp", False)])
+async def test_the_option_says_who_reads_a_watch(
+    client: Literal["direct", "aiohttp"], is_direct: bool
+) -> None:
+    answer = CHUNKED + chunk(b"an event\n") + chunk(b"")
+    async with (
+        serving(always(answer)) as server,
+        connected(server.url, http_client=client) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        assert b"".join(await body.pieces()) == b"an event\n"
+        assert isinstance(body, WatchResponse) is is_direct
+
+
+def test_an_unknown_http_client_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="'curl' is none of direct, aiohttp"):
+        ConnectionOptions(http_client="curl")  # type: ignore[arg-type] # that is the test
