@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import http.client
+import ssl
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -21,6 +22,7 @@ import msgspec
 from benchmarks.harness.processes import cpu_seconds, peak_rss_bytes, rss_bytes
 
 _HEARTBEAT_SECONDS = 0.001
+_CONTROL_SECONDS = 180.0
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -51,6 +53,12 @@ class Workload(msgspec.Struct, frozen=True):
     load: str = "default"
     """How the initial state is asked for: `default`, `list` or `watch-list`; a peer that has no
     choice ignores it."""
+    work: str = "follow"
+    """What is measured: `follow` (sync, then updates), `relist` (sync, then everything is listed
+    again, unchanged, then updates), `reads` (of a cache that has synced), `starts` (of 1, 10 and
+    50 informers), `audits`."""
+    control_url: str = ""
+    """Who lets the updates begin, without TLS; empty where it is the server itself."""
 
 
 class Measurement(msgspec.Struct):
@@ -97,11 +105,13 @@ class Phases:
         self.result = Measurement(peer=peer)
         self._heartbeat = Heartbeat()
         self._own_heartbeat = Heartbeat(time.thread_time)
+        self._pauses = Pauses()
         self._wall = self._cpu = 0.0
 
     def begin(self) -> None:
         """Start the sync's clock; to be called when all is imported and no request was made."""
         gc.collect()
+        self._pauses.start()
         self.result.rss_before_bytes = rss_bytes()
         self.result.tracked_before = len(gc.get_objects())
         self._heartbeat.start()
@@ -114,7 +124,9 @@ class Phases:
         self.result.longest_block_seconds = self._heartbeat.stop()
         self.result.longest_step_seconds = self._own_heartbeat.stop()
         self.result.objects = objects
+        self._pauses.stop()
         gc.collect()
+        self._pauses.start()
         self.result.rss_after_bytes = rss_bytes()
         self.result.tracked_after = len(gc.get_objects())
 
@@ -124,7 +136,7 @@ class Phases:
         Cancellation:
             The server may or may not have begun to send.
         """
-        control = _Control(self.workload.url)
+        control = Control(self.workload)
         await asyncio.to_thread(control.post, "/benchmark/wait-for-watch")
         self._start_clocks()
         control.post("/benchmark/release")
@@ -137,6 +149,9 @@ class Phases:
 
     def finished(self) -> Measurement:
         """Close the record."""
+        self._pauses.stop()
+        if self.result.longest_gc_pause_seconds is None:  # else of a collector that is not ours
+            self.result.longest_gc_pause_seconds = self._pauses.longest
         self.result.peak_rss_bytes = peak_rss_bytes()
         return self.result
 
@@ -147,22 +162,65 @@ class Phases:
         return time.perf_counter() - self._wall, cpu_seconds() - self._cpu
 
 
-class _Control:
-    """The measurement's own, blocking connection to the server."""
+class Control:
+    """The measurement's own, blocking connection to the server, or to whoever controls it."""
 
-    def __init__(self, url: str) -> None:
-        self._netloc = urlsplit(url).netloc
+    def __init__(self, workload: Workload) -> None:
+        """Connect to nothing yet."""
+        self._target = urlsplit(workload.control_url or workload.url)
+        self._ca_file = workload.ca_file
+
+    def get(self, path: str) -> bytes:
+        """Return what the server answers."""
+        return self._request("GET", path)
 
     def post(self, path: str) -> None:
-        connection = http.client.HTTPConnection(self._netloc, timeout=90)
+        """Ask the server to do something, and wait until it is done."""
+        self._request("POST", path)
+
+    def _request(self, method: str, path: str) -> bytes:
+        connection = self._connection()
         try:
-            connection.request("POST", path)
+            connection.request(method, path)
             answer = connection.getresponse()
-            answer.read()
+            body = answer.read()
         finally:
             connection.close()
         if answer.status != http.client.OK:
-            raise RuntimeError(f"{path} answered {answer.status}: no watch was opened in time")
+            raise RuntimeError(f"{path} answered {answer.status}")
+        return body
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._target.scheme == "https":
+            context = ssl.create_default_context(cafile=self._ca_file)
+            return http.client.HTTPSConnection(
+                self._target.netloc, timeout=_CONTROL_SECONDS, context=context
+            )
+        return http.client.HTTPConnection(self._target.netloc, timeout=_CONTROL_SECONDS)
+
+
+class Pauses:
+    """Find the longest pause of Python's garbage collector while it is watched."""
+
+    def __init__(self) -> None:
+        """Watch nothing yet."""
+        self.longest = 0.0
+        self._began = 0.0
+
+    def start(self) -> None:
+        """Watch, until `stop`."""
+        gc.callbacks.append(self._note)
+
+    def stop(self) -> None:
+        """Watch no longer; a second call does nothing."""
+        if self._note in gc.callbacks:
+            gc.callbacks.remove(self._note)
+
+    def _note(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.perf_counter()
+        else:
+            self.longest = max(self.longest, time.perf_counter() - self._began)
 
 
 class Heartbeat:

@@ -11,6 +11,8 @@ import resource
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+_PEAK = "5"  # the kernel's number for the peak in proc(5)
 
 
 def pin_to_cpu(cpu: int | None) -> None:
@@ -44,6 +46,15 @@ def peak_rss_bytes() -> int | None:
     Not ru_maxrss: Linux hands that one down from parent to child across exec.
     """
     return _status_bytes("VmHWM")
+
+
+def reset_peak() -> bool:
+    """Let `peak_rss_bytes` begin again from now; false where that cannot be done."""
+    try:
+        _CLEAR.write_text(_PEAK, encoding="ascii")
+    except OSError:
+        return False
+    return True
 
 
 def _status_bytes(field: str) -> int | None:
