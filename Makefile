@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := cli,testing
-TEST_EXTRAS := cli,testing,pydantic
+TEST_EXTRAS := cli,testing,pydantic,compact
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_TO_TEST := $(VENV)/.ready-to-test
@@ -73,17 +73,16 @@ lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 	@echo "== interrogate: package" && $(call INTERROGATE,pyinformer)
 	@echo "== interrogate: tests" && $(call INTERROGATE,--fail-under $(TESTS_DOCUMENTED) --ignore-regex '^(test|Test)' tests)
 
+# COVERAGE=1 measures branch coverage in the same run, which takes longer.
 check-tests: $(READY_TO_TEST)
-	@echo "== tests on the embedded server"
-	@$(BIN)/python -m pytest -m "not real" $(PARALLEL) $(PYTEST_ARGS)
+	@echo "== tests on the embedded server$(if $(COVERAGE), (branch coverage measured))"
+	@rm -f .coverage .coverage.*
+	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real" $(PARALLEL) $(PYTEST_ARGS)
+	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
 	@echo "== skipped: the tests marked real (make test-real runs them)"
 
-coverage: $(READY_TO_TEST)  ## the same tests again, measured: fails below the branch coverage gate
-	@echo "== tests on the embedded server, with branch coverage"
-	@rm -f .coverage .coverage.*
-	@$(BIN)/coverage run -m pytest -q -m "not real" -n 2 --dist loadfile
-	@$(BIN)/coverage combine --quiet
-	@$(BIN)/coverage report
+coverage:  ## the same tests, measured: fails below the branch coverage gate
+	@$(MAKE) check-tests COVERAGE=1
 
 format: $(READY_TO_TEST)  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .

@@ -53,8 +53,8 @@ class ConnectionOptions:
 
     http_client: Literal["direct", "aiohttp"] = "direct"
     """Who reads the streams of watches. `direct` parses them as they arrive, by llhttp, and takes
-    a third less CPU time per event; behind a proxy aiohttp reads them in any case, as it does all
-    other answers. `aiohttp` is for programs that instrument it, or that meet a server with which
+    less CPU time per event; behind a proxy aiohttp reads them in any case, as it does all other
+    answers. `aiohttp` is for programs that instrument it, or that meet a server with which
     the direct way has trouble."""
 
     def __post_init__(self) -> None:
