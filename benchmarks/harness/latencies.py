@@ -10,14 +10,12 @@ was merged into a later one is not counted: `latency_counted` says how many were
 from __future__ import annotations
 
 import math
-import ssl
 import time
-import urllib.request
 from collections.abc import Sequence
 
 import msgspec
 
-from benchmarks.harness.phases import Workload
+from benchmarks.harness.phases import Control, Workload
 
 P50 = "latency_p50_us"
 P90 = "latency_p90_us"
@@ -26,7 +24,6 @@ MAX = "latency_max_us"
 COUNTED = "latency_counted"
 
 _SEND_TIMES = "/benchmark/send-times"
-_TIMEOUT_SECONDS = 60.0
 
 
 class Latencies:
@@ -44,7 +41,7 @@ class Latencies:
         """Ask the server when it sent, and compare; blocks, so call it when all is measured."""
         return latency_figures(
             self._seen,
-            _send_times(workload),
+            msgspec.json.decode(Control(workload).get(_SEND_TIMES), type=list[int]),
             first_resource_version=int(workload.last_resource_version) - workload.updates + 1,
         )
 
@@ -86,14 +83,3 @@ def percentile(ascending: Sequence[float], percent: float) -> float:
     """Return the smallest value that `percent` of all values do not exceed (nearest rank)."""
     rank = math.ceil(len(ascending) * percent / 100)
     return ascending[max(rank, 1) - 1]
-
-
-def _send_times(workload: Workload) -> list[int]:
-    trusted = ssl.create_default_context(cafile=workload.ca_file) if workload.ca_file else None
-    request = urllib.request.Request(workload.url + _SEND_TIMES)  # noqa: S310  (http or https)
-    if workload.token:
-        request.add_header("Authorization", f"Bearer {workload.token}")
-    with urllib.request.urlopen(  # noqa: S310  (as above)
-        request, timeout=_TIMEOUT_SECONDS, context=trusted
-    ) as answer:
-        return msgspec.json.decode(answer.read(), type=list[int])
