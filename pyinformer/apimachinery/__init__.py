@@ -2,6 +2,7 @@
 
 from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.apimachinery._codec import ObjectCodec
+from pyinformer.apimachinery._compact import load_zstandard
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
 from pyinformer.apimachinery._errors import (
     AlreadyOwnedError,
@@ -87,6 +88,7 @@ from pyinformer.apimachinery._resource_version import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._seconds import check_seconds
+from pyinformer.apimachinery._tables import large_dict
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
@@ -182,6 +184,8 @@ __all__ = [
     "compare_resource_versions",
     "decode_object",
     "diff",
+    "large_dict",
+    "load_zstandard",
     "object_key",
     "older",
     "parse_path",

@@ -179,7 +179,9 @@ class SharedInformerFactory(Closable):
             label_selector: as text or as a mapping; None for all objects.
             field_selector: as text or as a mapping; None for all objects.
             projection: the view to decode with each object.
-            memory: what is kept of each object.
+            memory: what is kept of each object: all of it (`raw`), all but managedFields, or that
+                compressed (`compact`, of the extra `pyinformer[compact]`): a third of the memory
+                or less, for 5 us more per event and 3 us more per read of a body.
             transform: your change to each object before it is kept.
             queue: what stands between the wire and the cache.
             sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
@@ -191,7 +193,8 @@ class SharedInformerFactory(Closable):
 
         Raises:
             InformerConflictError: the informer exists with other settings; names both places.
-            InvalidArgumentError: an argument that cannot work, or two of them swapped.
+            InvalidArgumentError: an argument that cannot work, or two of them swapped; or
+                `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
             InvalidViewError: the projection could be mutated, or cannot be decoded.
             LifecycleError: the factory is closed.

@@ -85,7 +85,7 @@ class Freshness(Generic[V]):
             scope,
             self.overlay,
             view=cast("type[V] | None", settings.projection),
-            strip_managed_fields=settings.memory == "strip_managed_fields",
+            strip_managed_fields=settings.memory != "raw",
             transform=settings.transform,
         )
 

@@ -26,12 +26,13 @@ from pyinformer.apimachinery import (
     Transform,
     View,
     check_seconds,
+    load_zstandard,
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
-Memory: TypeAlias = Literal["raw", "strip_managed_fields"]
-"""What is kept of each object: all of it, or all but `metadata.managedFields`."""
+Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact"]
+"""What is kept of each object: all of it, all but `metadata.managedFields`, or that compressed."""
 
 SharingKind: TypeAlias = Literal["private", "decoded"]
 """Each reader of a whole object decodes one of its own, or all share one decoded object."""
@@ -142,6 +143,8 @@ class InformerSettings:
             if value not in choices:
                 reason = f"{value!r} is none of {', '.join(choices)}"
                 raise InvalidArgumentError(name, reason)
+        if self.memory == "compact":
+            load_zstandard()  # here, where somebody asks for it, and not when objects arrive
 
 
 def check_safeguards(options: object, mutation_detector: object) -> None:
@@ -174,7 +177,7 @@ def check_audit_period(seconds: float) -> None:
 
 
 _CHOICES = {
-    "memory": ("raw", "strip_managed_fields"),
+    "memory": get_args(Memory),
     "queue": ("direct", "real_fifo", "delta_fifo"),
     "sharing": ("private", "decoded"),
     "absent": get_args(AbsencePolicy),

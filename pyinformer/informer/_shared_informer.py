@@ -69,7 +69,7 @@ class SharedInformer(Startable, Following[V]):
         label_selector: as text or as a mapping; None for all objects.
         field_selector: as text or as a mapping; None for all objects.
         projection: the view to decode with each object.
-        memory: what is kept of each object.
+        memory: what is kept of each object: see `SharedInformerFactory.informer`.
         transform: your change to each object before it is kept.
         queue: what stands between the wire and the cache.
         sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.

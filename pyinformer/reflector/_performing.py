@@ -90,6 +90,7 @@ class Performing(Generic[V]):
         *,
         projection: type[V] | None = None,
         strip_managed_fields: bool = True,
+        compact: bool = False,
         transform: Transform | None = None,
         options: ReflectorOptions | None = None,
         absent: AbsencePolicy = "wait",
@@ -123,6 +124,7 @@ class Performing(Generic[V]):
             resource,
             view=projection,
             strip_managed_fields=strip_managed_fields,
+            compact=compact,
             transform=transform,
             on_problem=self._quarantine.notice,
         )

@@ -63,6 +63,7 @@ class Reflector(Performing[V]):
         sink: takes what is learned: a store, a RealFIFO, a DeltaFIFO.
         projection: the view to decode with each object.
         strip_managed_fields: leave `metadata.managedFields` out of what the sink gets.
+        compact: keep bodies compressed; needs the extra `pyinformer[compact]`.
         transform: the user's change to each object.
         options: how the server is talked to.
         absent: what it means that the resource is not served.

@@ -114,7 +114,7 @@ def _as_cached(informer: SharedInformer[Any], obj: KubeObject[Any]) -> KubeObjec
     codec: ObjectCodec[Any] = ObjectCodec(
         scope.resource,
         view=cast("Any", settings.projection),
-        strip_managed_fields=settings.memory == "strip_managed_fields",
+        strip_managed_fields=settings.memory != "raw",
         transform=settings.transform,
     )
     return codec.decode(obj.raw, 0, len(obj.raw))

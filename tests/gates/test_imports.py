@@ -19,4 +19,6 @@ def test_import_loads_neither_aiohttp_nor_kubernetes_asyncio() -> None:
     tops = {name.partition(".")[0] for name in loaded_modules()}
 
     assert "pyinformer" in tops
-    assert tops.isdisjoint({"aiohttp", "kubernetes_asyncio", "yaml", "pydantic", "pytest"})
+    assert tops.isdisjoint(
+        {"aiohttp", "kubernetes_asyncio", "yaml", "pydantic", "pytest", "zstandard"}
+    )

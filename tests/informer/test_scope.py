@@ -137,7 +137,7 @@ def test_a_resource_that_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"memory": "compact"}, "memory: 'compact' is none of raw, strip_managed_fields"),
+        ({"memory": "zstd"}, "memory: 'zstd' is none of raw, strip_managed_fields, compact"),
         ({"queue": "fifo"}, "queue: 'fifo' is none of direct, real_fifo, delta_fifo"),
         ({"queue": None}, "queue: None is none of"),
     ],
