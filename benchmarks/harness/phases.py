@@ -124,6 +124,7 @@ class Phases:
         self.result.longest_block_seconds = self._heartbeat.stop()
         self.result.longest_step_seconds = self._own_heartbeat.stop()
         self.result.objects = objects
+        self.result.peak_rss_bytes = peak_rss_bytes()
         self._pauses.stop()
         gc.collect()
         self._pauses.start()
@@ -152,7 +153,8 @@ class Phases:
         self._pauses.stop()
         if self.result.longest_gc_pause_seconds is None:  # else of a collector that is not ours
             self.result.longest_gc_pause_seconds = self._pauses.longest
-        self.result.peak_rss_bytes = peak_rss_bytes()
+        peaks = (self.result.peak_rss_bytes, peak_rss_bytes())  # a relist begins a peak of its own
+        self.result.peak_rss_bytes = max((peak for peak in peaks if peak is not None), default=None)
         return self.result
 
     def _start_clocks(self) -> None:

@@ -7,15 +7,16 @@ a 1 MiB buffer. No guard, no index, no handler, no copy of the body, no recovery
 
 from __future__ import annotations
 
+import ssl
+
 import aiohttp
 import msgspec
 
-from benchmarks.harness.phases import Phases
+from benchmarks.harness.phases import Phases, Workload
 
 _READ_BUFFER_BYTES = 1 << 20
 _WATCH_LIST = (
-    "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-    "&allowWatchBookmarks=true"
+    "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 )
 
 
@@ -55,13 +56,13 @@ async def run(phases: Phases) -> None:
     store: dict[str, tuple[bytes, _Metadata]] = {}
     async with aiohttp.ClientSession(
         phases.workload.url,
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=_connector(phases.workload),
         read_bufsize=_READ_BUFFER_BYTES,
         timeout=aiohttp.ClientTimeout(total=None),
-        headers={"Accept-Encoding": "identity"},
+        headers=_headers(phases.workload),
     ) as session:
         phases.begin()
-        async with session.get(_WATCH_LIST) as response:
+        async with session.get(_path(phases.workload) + _WATCH_LIST) as response:
             readline = response.content.readline
             while True:
                 line = await readline()
@@ -79,3 +80,19 @@ async def run(phases: Phases) -> None:
                 metadata = decode(line).object.metadata
                 store[f"{metadata.namespace}/{metadata.name}"] = (line, metadata)
             phases.updated(seen=phases.workload.updates)
+
+
+def _connector(workload: Workload) -> aiohttp.TCPConnector:
+    if not workload.ca_file:
+        return aiohttp.TCPConnector(limit=0)
+    return aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=workload.ca_file))
+
+
+def _headers(workload: Workload) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity"}
+    return headers | ({"Authorization": f"Bearer {workload.token}"} if workload.token else {})
+
+
+def _path(workload: Workload) -> str:
+    prefix = "/apis" if "/" in workload.api_version else "/api"
+    return f"{prefix}/{workload.api_version}/{workload.resource}"

@@ -1,0 +1,42 @@
+"""The start of 1, 10 and 50 informers in one program, each of a small collection of its own.
+
+Enters: a workload whose server has small collections, one in each namespace `small-0`, `small-1`
+and so on. Leaves: milliseconds from the start until all have synced, CPU and wall, by name.
+Invariant: each number of informers starts on a connection of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pyinformer
+from benchmarks.harness.phases import Workload
+from benchmarks.harness.processes import cpu_seconds
+from benchmarks.peers.own_cache import connected, warm_up
+
+_COUNTS = (1, 10, 50)
+_MILLI = 1e3
+_TIMEOUT_SECONDS = 120.0
+
+
+async def time_starts(workload: Workload) -> dict[str, float]:
+    """Start, wait for all, stop; for each number.
+
+    Cancellation:
+        Safe; what was started is stopped.
+    """
+    figures: dict[str, float] = {}
+    for count in _COUNTS:
+        async with connected(workload) as cluster:
+            await warm_up(cluster)
+            gc.collect()
+            wall, cpu = time.perf_counter(), cpu_seconds()
+            async with pyinformer.SharedInformerFactory(cluster) as factory:
+                for number in range(count):
+                    factory.informer("v1", "pods", namespaces=f"small-{number}")
+                await factory.start()
+                await factory.wait_for_cache_sync(timeout_seconds=_TIMEOUT_SECONDS)
+                figures[f"start_{count}_wall_ms"] = (time.perf_counter() - wall) * _MILLI
+                figures[f"start_{count}_cpu_ms"] = (cpu_seconds() - cpu) * _MILLI
+    return figures
