@@ -13,7 +13,9 @@ import (
 )
 
 var subcommands = map[string]func(arguments []string) error{
-	"render": render,
+	"informer": informer,
+	"queue":    queue,
+	"render":   render,
 }
 
 func main() {
