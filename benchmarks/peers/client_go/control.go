@@ -18,13 +18,17 @@ type control struct {
 	client *http.Client
 }
 
-func newControl(config *rest.Config) (*control, error) {
+// newControl connects to url, or to the server itself where that is empty.
+func newControl(config *rest.Config, url string) (*control, error) {
 	client, err := rest.HTTPClientFor(rest.CopyConfig(config))
 	if err != nil {
 		return nil, err
 	}
 	client.Timeout = controlTimeout
-	return &control{url: config.Host, client: client}, nil
+	if url == "" {
+		url = config.Host
+	}
+	return &control{url: url, client: client}, nil
 }
 
 func (c *control) post(path string) error {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// runs are what an informer is measured at; the name of the peer may say which, after its own:
-// `client-go-json-relist`. Without one it follows updates.
+// runs are what an informer is measured at, by the workload's word for it; the name of the peer may
+// say it too, after its own: `client-go-json-relist`.
 var runs = map[string]func(*session) error{
-	"":       followUpdates,
+	"follow": followUpdates,
 	"relist": relist,
 	"reads":  timeReads,
 	"starts": timeStarts,
@@ -53,15 +53,21 @@ func measure(peer, text string) (measurement, error) {
 		return measurement{}, err
 	}
 	client, run := splitPeer(peer)
+	if run == "" {
+		run = workload.Work
+	}
 	sources, err := newSources(client, workload)
 	if err != nil {
 		return measurement{}, err
 	}
-	control, err := newControl(restConfig(workload))
+	control, err := newControl(restConfig(workload), workload.ControlURL)
 	if err != nil {
 		return measurement{}, err
 	}
 	watch := newStopwatch(peer, control)
+	if runs[run] == nil {
+		return measurement{}, fmt.Errorf("nothing is called %q", run)
+	}
 	if err := runs[run](&session{workload, sources, watch}); err != nil {
 		return measurement{}, err
 	}
@@ -71,7 +77,7 @@ func measure(peer, text string) (measurement, error) {
 // splitPeer tells the client in a peer's name from the run.
 func splitPeer(peer string) (client, run string) {
 	for run := range runs {
-		if client, found := strings.CutSuffix(peer, "-"+run); run != "" && found {
+		if client, found := strings.CutSuffix(peer, "-"+run); found {
 			return client, run
 		}
 	}

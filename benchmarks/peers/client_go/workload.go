@@ -25,12 +25,15 @@ type workload struct {
 	Indexes             int     `json:"indexes"`
 	UpdatesPerSecond    float64 `json:"updates_per_second"`
 	Load                string  `json:"load"`
+	Work                string  `json:"work"`
+	ControlURL          string  `json:"control_url"`
 }
 
 func readWorkload(text string) (workload, error) {
 	found := workload{
 		APIVersion: "v1", Resource: "pods", Kind: "Pod",
 		Handler: "metadata", Handlers: 1, Indexes: 1, Load: "default",
+		Work: "follow",
 	}
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
 		return found, fmt.Errorf("--workload: %w", err)
@@ -70,6 +73,9 @@ type measurement struct {
 
 // print writes the line by which the harness knows the figures from all else that is printed.
 func (m measurement) print() error {
+	if m.Extra == nil { // of a peer that failed: the reader wants an object
+		m.Extra = map[string]float64{}
+	}
 	text, err := json.Marshal(m)
 	if err == nil {
 		_, err = fmt.Printf("MEASUREMENT %s\n", text)
