@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LEVEL = 1  # with a dictionary, level 3 saves 4 % of the bytes for 20 % of the time
 _SAMPLES = 128  # twice as many make bodies 2 % smaller
-_SAMPLES_BYTES = 512 * 1024  # bounds the time of a training where objects are large
+_SAMPLES_BYTES = 1024 * 1024  # bounds the time of a training where objects are large
 _DICTIONARY_BYTES = 64 * 1024
 # Given, zstd does not try out others for half a second. With a small table of frequencies (2**16)
 # and a fifth of the samples counted a training takes 3 ms, a quarter of what it takes with its own:
@@ -31,7 +31,7 @@ _DICTIONARY_BYTES = 64 * 1024
 _TRAINING = {"k": 1024, "d": 8, "f": 16, "accel": 5, "level": _LEVEL}
 _GROWTH = 16  # each dictionary serves for so many times as many objects as the one before
 _LARGE_BYTES = 64 * 1024  # such a body repeats itself enough: it needs and teaches no dictionary
-_WORTH_IT = 0.9  # what stays larger than this part of itself costs more to read than it saves
+_WORTH_IT = 0.8  # what stays larger than this part of itself is not worth 3 us per read
 _PACKED = b"("[0]  # every zstd frame begins with it, and no JSON object does
 
 
@@ -134,7 +134,7 @@ class BodyPacker:
     """Makes the records of one informer; learns from the first of them, and ever more rarely.
 
     The first objects stay as they are until there are enough to learn from, then they are packed,
-    too: at most 128 of them, or 512 KiB. The second dictionary is trained some 2,000 objects later,
+    too: at most 128 of them, or 1 MiB. The second dictionary is trained some 2,000 objects later,
     each further one after 16 times as many: lists come in the order of names, so the first objects
     need not resemble the rest. Records are made in one thread.
 

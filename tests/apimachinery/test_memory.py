@@ -48,13 +48,13 @@ def _tracked() -> int:
     return len(gc.get_objects())
 
 
-@pytest.mark.parametrize("memory", ["strip_managed_fields", "raw"])
+@pytest.mark.parametrize("memory", ["strip_managed_fields", "raw", "compact"])
 def test_a_full_cache_adds_less_than_a_thousand_tracked_objects(memory: str) -> None:
     """With a view, two indexes, labels, owners and finalizers; texts differ in every object."""
     generator = PodGenerator(_POSSIBLE)
     templates = [generator.pod(number, resource_version=1) for number in range(_POSSIBLE)]
     codec: ObjectCodec[Any] = ObjectCodec(
-        PODS, view=PodView, strip_managed_fields=memory == "strip_managed_fields"
+        PODS, view=PodView, strip_managed_fields=memory != "raw", compact=memory == "compact"
     )
     store: Indexer[Any] = Indexer(PodView)
     store.add_index("node", "spec.nodeName")
