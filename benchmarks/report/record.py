@@ -1,18 +1,17 @@
-"""Show a run: a table for people, a JSON record for later comparison.
+"""The record of what was measured: sections with every round's raw figures, machine, versions.
 
-Enters: sections of rows, and what is known of machine and workload. Leaves: text on standard
-output (by rich where it is installed) and, if asked for, a file.
-Invariant: both say the same; the record also holds every round's raw figures.
+Enters: sections as they come, or records of earlier runs. Leaves: one record, on disk as JSON.
+Invariant: a file is either the old record or the new one, whole; figures of two machines never
+stand in one record.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
-import sys
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,9 +20,15 @@ import msgspec
 from benchmarks.harness.phases import Measurement
 from benchmarks.report.rows import Row
 
-_COLUMNS = ("measurement", "peer", "median", "min", "max", "unit", "to reach")
-_PACKAGES = ("pyinformer", "aiohttp", "msgspec", "kubernetes_asyncio", "anyio")
+OPENING = "(opening)"
+"""Among a section's seconds: what starting servers and building programs took."""
+
+_PACKAGES = ("pyinformer", "aiohttp", "httptools", "msgspec", "kubernetes_asyncio", "anyio")
 _CPUINFO = Path("/proc/cpuinfo")
+_MEMINFO = Path("/proc/meminfo")
+_PEERS = Path(__file__).parents[1] / "peers"
+_PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)", re.MULTILINE)
+_GO_MODULE = re.compile(r"^(?:require )?\s*\S+/(client-go|controller-runtime) v(\S+)", re.MULTILINE)
 
 
 class Section(msgspec.Struct):
@@ -33,6 +38,14 @@ class Section(msgspec.Struct):
     workload: dict[str, float | int | str]
     rows: list[Row]
     rounds: list[dict[str, Measurement]]
+    name: str = ""
+    """Of the run, as on the command line."""
+    says: str = ""
+    """What the run shows, for the page."""
+    seconds: dict[str, float] = {}
+    """What a turn of each peer took, mean; estimates of later runs begin with it."""
+    date: str = ""
+    size: str = ""
 
 
 class Record(msgspec.Struct):
@@ -42,86 +55,71 @@ class Record(msgspec.Struct):
     machine: dict[str, str | int | None]
     versions: dict[str, str]
     sections: list[Section]
+    size: str = ""
+
+    def put(self, section: Section) -> None:
+        """Take a section in, in place of the one of the same run."""
+        section.date, section.size = section.date or _now(), section.size or self.size
+        for index, known in enumerate(self.sections):
+            if known.name == section.name:
+                self.sections[index] = section
+                return
+        self.sections.append(section)
 
 
-def make_record(sections: Sequence[Section]) -> Record:
+class DifferentMachinesError(Exception):
+    """Records of two machines were to become one."""
+
+
+def make_record(sections: Sequence[Section] = (), *, size: str = "") -> Record:
     """Put the sections beside the date, the machine and the versions."""
-    return Record(
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=_machine(),
-        versions=_versions(),
-        sections=list(sections),
-    )
+    return Record(_now(), _machine(), _versions(), list(sections), size)
 
 
 def write_json(record: Record, path: Path) -> None:
     """Write the record to `path`, indented."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    unfinished.replace(path)
 
 
-def show(record: Record) -> None:
-    """Print the record as tables."""
-    versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
-    machine = record.machine
-    print(f"{record.date}  {machine['cpu']}, {machine['cpus']} CPUs, {machine['system']}")
-    print(versions)
-    for section in record.sections:
-        print()
-        print(section.title)
-        print(", ".join(f"{key}: {value}" for key, value in section.workload.items()))
-        lines = [_cells(row) for row in section.rows]
-        if importlib.util.find_spec("rich"):
-            _show_rich(lines)
-        else:
-            _show_plain(lines)
-        for note in dict.fromkeys(row.note for row in section.rows if row.note):
-            print(f"- {note}")
+def read_json(path: Path) -> Record:
+    """Read what `write_json` wrote."""
+    return msgspec.json.decode(path.read_bytes(), type=Record)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    if row.median is None or row.min is None or row.max is None:
-        figures = ("failed", "", "")
-    else:
-        figures = (_number(row.median), _number(row.min), _number(row.max))
-    return (row.measures, row.peer, *figures, row.unit, row.target)
+def merged(records: Iterable[Record]) -> Record:
+    """Make one record of several; of the same run, the later record's section is kept.
+
+    Raises:
+        DifferentMachinesError: they are of different processors.
+    """
+    first, *others = records
+    whole = Record(first.date, first.machine, dict(first.versions), [], first.size)
+    for record in (first, *others):
+        if record.machine.get("cpu") != whole.machine.get("cpu"):
+            told = f"{whole.machine.get('cpu')} and {record.machine.get('cpu')}"
+            raise DifferentMachinesError(told)
+        whole.date = max(whole.date, record.date)
+        whole.versions |= record.versions
+        for section in record.sections:
+            section.size = section.size or record.size
+            section.date = section.date or record.date
+            whole.put(section)
+    whole.size = ", ".join(dict.fromkeys(section.size for section in whole.sections))
+    return whole
 
 
-def _number(value: float) -> str:
-    value = float(value)
-    if abs(value) >= 1_000 or value.is_integer():
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
-
-
-def _show_rich(lines: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*_COLUMNS)
-    for index in (2, 3, 4):
-        table.columns[index].justify = "right"
-    for line in lines:
-        table.add_row(*line)
-    # without a terminal nothing may be folded to 80 columns
-    width = None if sys.stdout.isatty() else 160
-    Console(width=width).print(table)
-
-
-def _show_plain(lines: Sequence[tuple[str, ...]]) -> None:
-    table = [_COLUMNS, *lines]
-    widths = [max(len(line[index]) for line in table) for index in range(len(_COLUMNS))]
-    for line in table:
-        cells = (
-            cell.rjust(width) if index in {2, 3, 4} else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        print("  ".join(cells).rstrip())
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _machine() -> dict[str, str | int | None]:
     return {
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
+        "memory": _memory(),
         "system": f"{platform.system()} {platform.release()}",
     }
 
@@ -134,11 +132,26 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
+def _memory() -> str | None:
+    if not _MEMINFO.exists():
+        return None
+    kilobytes = int(_MEMINFO.read_text(encoding="ascii").split(maxsplit=2)[1])
+    return f"{kilobytes / 1024**2:.1f} GiB"
+
+
 def _versions() -> dict[str, str]:
+    """Name what runs here, and what the other peers are pinned to."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
+    for module in sorted(_PEERS.glob("*/go.mod")):
+        found = dict(_GO_MODULE.findall(module.read_text())) | found
+    for pins in sorted((_PEERS / "requirements").glob("*.txt")):
+        versions = dict(_PINNED.findall(pins.read_text()))
+        name = pins.stem.split("-")[0]
+        if name in versions:
+            found.setdefault(name, versions[name])
     return found

@@ -45,6 +45,15 @@ class Row(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Least:
+    """The best of several, round by round: who has the smallest figure is compared with."""
+
+    name: str
+    """What the report calls them."""
+    peers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
     """How to make one kind of row."""
 
@@ -53,8 +62,10 @@ class Spec:
     figure: Figure
     targets: Mapping[str, str]
     """Target by peer, or by "a / b"."""
-    ratios: tuple[tuple[str, str], ...] = ()
-    """Pairs of peers to be compared by this figure."""
+    ratios: tuple[tuple[str, str | Least], ...] = ()
+    """Pairs of peers to be compared by this figure; the second may be the best of several."""
+    only: tuple[str, ...] = ()
+    """The peers that have this figure; empty for all."""
 
 
 def update_specs() -> tuple[Spec, ...]:
@@ -216,30 +227,45 @@ def audit_specs() -> tuple[Spec, ...]:
 
 
 def make_rows(specs: Sequence[Spec], peers: Sequence[str], rounds: Sequence[Round]) -> list[Row]:
-    """Make every row of `specs`; a figure that is missing becomes a row that says so."""
+    """Make every row of `specs`; a figure that is missing becomes a row that says so.
+
+    Args:
+        specs: what to make.
+        peers: of whom, in the order of the report.
+        rounds: what was measured; not every peer needs to be in each of them.
+    """
     rows: list[Row] = []
     for spec in specs:
-        rows += [_peer_row(spec, peer, rounds) for peer in peers]
+        rows += [_peer_row(spec, peer, rounds) for peer in spec.only or peers if peer in peers]
         rows += [
             _ratio_row(spec, above, below, rounds)
-            for above, below in spec.ratios
-            if above in peers and below in peers
+            for above, below in ((above, _least(below)) for above, below in spec.ratios)
+            if above in peers and any(peer in peers for peer in below.peers)
         ]
     return rows
 
 
 def _peer_row(spec: Spec, peer: str, rounds: Sequence[Round]) -> Row:
-    values = [_value(spec, found[peer]) for found in rounds]
+    values = [value_of(spec, found[peer]) for found in rounds if peer in found]
     return _row(spec.measures, peer, spec.unit, spec, values, note=_failure(rounds, peer))
 
 
-def _ratio_row(spec: Spec, above: str, below: str, rounds: Sequence[Round]) -> Row:
+def _ratio_row(spec: Spec, above: str, below: Least, rounds: Sequence[Round]) -> Row:
     values: list[float | None] = []
     for found in rounds:
-        top, bottom = _value(spec, found[above]), _value(spec, found[below])
-        values.append(top / bottom if top is not None and bottom else None)
-    note = _failure(rounds, above) or _failure(rounds, below)
-    return _row(f"{spec.measures}, ratio", f"{above} / {below}", "x", spec, values, note=note)
+        beside = [found[peer] for peer in below.peers if peer in found]
+        if above in found and beside:
+            top = value_of(spec, found[above])
+            bottom = min((value for one in beside if (value := value_of(spec, one))), default=None)
+            values.append(top / bottom if top is not None and bottom else None)
+    failures = [_failure(rounds, peer) for peer in below.peers]
+    note = _failure(rounds, above) or ("" if "" in failures else failures[0])
+    label = f"{above} / {below.name}"
+    return _row(f"{spec.measures}, ratio", label, "x", spec, values, note=note)
+
+
+def _least(below: str | Least) -> Least:
+    return below if isinstance(below, Least) else Least(below, (below,))
 
 
 def _row(
@@ -248,17 +274,23 @@ def _row(
     target = spec.targets.get(peer, "")
     known = [value for value in values if value is not None]
     if note or len(known) < len(values) or not known:
-        return Row(measures, peer, unit, target, note=note or "not measured on this platform")
+        return Row(measures, peer, unit, target, note=note or "not measured")
     return Row(measures, peer, unit, target, statistics.median(known), min(known), max(known))
 
 
-def _value(spec: Spec, found: Measurement) -> float | None:
+def value_of(spec: Spec, found: Measurement) -> float | None:
+    """Read a figure; None if the peer failed or does not have it."""
     return None if found.error else spec.figure(found)
 
 
 def _failure(rounds: Sequence[Round], peer: str) -> str:
     return next(
-        (f"{peer} failed: {found[peer].error}" for found in rounds if found[peer].error), ""
+        (
+            f"{peer} failed: {found[peer].error}"
+            for found in rounds
+            if peer in found and found[peer].error
+        ),
+        "",
     )
 
 

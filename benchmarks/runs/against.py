@@ -16,15 +16,17 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.harness.measure import measure
+from benchmarks.harness.measure import ServerOptions, measure, running_server
 from benchmarks.harness.phases import Measurement, Workload
 from benchmarks.report.rows import Spec, update_specs
+from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 
 ROOT = Path(__file__).parents[2]
 NOW = "now"
+THEN = "then"
 PEERS = ("pyinformer", "pyinformer-raw", "pyinformer-dict")
 
 _PACKAGE = "pyinformer"
@@ -61,7 +63,7 @@ def trees(against: str, root: Path = ROOT) -> Iterator[dict[str, Path]]:
         now, then = Path(folder) / "now", Path(folder) / "then"
         _copy(root / _PACKAGE, now / _PACKAGE)
         if (Path(against) / _PACKAGE).is_dir():
-            name = "then"
+            name = THEN
             _copy(Path(against) / _PACKAGE, then / _PACKAGE)
         else:
             name = _export(against, root, then)
@@ -109,42 +111,74 @@ def _check_is_imported(tree: Path) -> None:
         raise NoSuchTreeError(f"{tree.name}: another package is imported: {found}")
 
 
-def measure_both(
-    peers: Sequence[str],
-    workload: Workload,
-    places: Mapping[str, Path],
-    *,
-    cpu: int | None,
-    number: int,
-) -> dict[str, Measurement]:
-    """Run one round: each peer in both trees, one right after the other, who is first by turns."""
-    found: dict[str, Measurement] = {}
-    for peer in peers:
-        order = sorted(places, key=list(places).index, reverse=bool(number % 2))
-        for tree in order:
-            done = measure(peer, workload, cpu=cpu, folder=places[tree])
-            done.peer = named(peer, tree)
-            found[done.peer] = done
-    return {name: found[name] for name in names(peers, places)}
-
-
 def named(peer: str, tree: str) -> str:
     """Return what a peer is called in the report."""
     return f"{peer} {tree}"
 
 
-def names(peers: Sequence[str], places: Mapping[str, Path]) -> list[str]:
+def names(peers: Sequence[str]) -> list[str]:
     """List what is measured, in the report's order."""
-    return [named(peer, tree) for peer in peers for tree in places]
+    return [named(peer, tree) for peer in peers for tree in (NOW, THEN)]
 
 
-def against_specs(peers: Sequence[str], places: Mapping[str, Path]) -> list[Spec]:
+def against_specs(peers: Sequence[str]) -> list[Spec]:
     """List the rows: those of the updates run, each with the ratio of now to then."""
-    now, then = places
-    pairs = tuple((named(peer, now), named(peer, then)) for peer in peers)
+    pairs = tuple((named(peer, NOW), named(peer, THEN)) for peer in peers)
     ratios = [f"{above} / {below}" for above, below in pairs]
     return [
         replace(spec, ratios=pairs, targets=dict.fromkeys(ratios, _COMPARED[spec.measures]))
         for spec in update_specs()
         if spec.measures in _COMPARED
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _AgainstBench:
+    known: Known
+    workload: Workload
+    places: Mapping[str, Path]
+    cpu: int | None
+
+    def measure(self, peer: str) -> Measurement:
+        program, tree = peer.rsplit(" ", 1)
+        found = measure(program, self.workload, cpu=self.cpu, folder=self.places[tree])
+        found.peer = peer
+        return found
+
+
+@contextlib.contextmanager
+def _open(setting: Setting) -> Iterator[Bench]:
+    against = setting.against or (str(ROOT) if setting.size is Size.SMOKE else "HEAD")
+    objects, updates = (40, 120) if setting.size is Size.SMOKE else (5_000, 10_000)
+    options = ServerOptions(
+        objects=objects, updates=updates, seed=setting.seed, cpu=setting.server_cpu
+    )
+    with trees(against) as places, running_server(options) as server:
+        now, then = places
+        known: Known = {
+            "objects": objects,
+            "updates": updates,
+            "compared": f"{now} and {then}",
+            "client and server CPU": f"{setting.client_cpu}, {setting.server_cpu}",
+        }
+        folders = {NOW: places[now], THEN: places[then]}
+        yield _AgainstBench(known, server.workload, folders, setting.client_cpu)
+
+
+# A few percent are looked for, and a neighbour's noise is more than that.
+_ROUNDS = {Size.SMOKE: 1, Size.BENCH: 15, Size.FULL: 25}
+
+AGAINST = Run(
+    name="against",
+    title="Against an earlier self",
+    says="The same program on the package as it is and as it was, one right after the other.",
+    peers={
+        Size.SMOKE: tuple(names(PEERS[:1])),
+        Size.BENCH: tuple(names(PEERS[:1])),
+        Size.FULL: tuple(names(PEERS)),
+    },
+    rounds=_ROUNDS,
+    open=_open,
+    specs=lambda _: against_specs(PEERS),
+    on_request=True,
+)

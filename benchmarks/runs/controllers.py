@@ -7,19 +7,20 @@ and is the same for both peers.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.harness.go import go_program, pinned
 from benchmarks.harness.phases import Measurement
-from benchmarks.report.rows import Round, Row, Spec, make_rows, named
+from benchmarks.report.rows import Spec, named
 from benchmarks.runs.queues import run_child
+from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 from benchmarks.server.embedded import config_map_server
 
 CONTROLLER_RUNTIME = "controller-runtime"
@@ -46,19 +47,24 @@ class ControllerWorkload:
     repeats: int = 3
 
 
-def controller_rows(peers: Sequence[str], rounds: Sequence[Round]) -> list[Row]:
-    """Make the rows of the controllers; the start alone is compared."""
-    own = [peer for peer in peers if peer == CONTROLLER]
-    return [*make_rows(_start_specs(), peers, rounds), *make_rows(_own_specs(), own, rounds)]
+_WORKLOADS = {
+    Size.SMOKE: ControllerWorkload(40, 40, 120, period_seconds=0.5, noops=120, repeats=1),
+    Size.BENCH: ControllerWorkload(10_000, 13_000, 1_000_000),
+    Size.FULL: ControllerWorkload(10_000, 13_000, 10_000_000),
+}
 
 
-def memory_rows(rounds: Sequence[Round]) -> list[Row]:
-    """Make the rows of the keys that passed."""
-    specs = (
+def _specs(_: Known) -> tuple[Spec, ...]:
+    """List the rows of the controllers; the start alone is compared."""
+    return (*_start_specs(), *(replace(spec, only=(CONTROLLER,)) for spec in _own_specs()))
+
+
+def _passing_specs(_: Known) -> tuple[Spec, ...]:
+    """List the rows of the keys that passed."""
+    return (
         Spec("controller: memory before the keys passed", "MB", named("before_mb"), {}),
         Spec("controller: memory left by them", "MB", named("left_mb"), {MEMORY_PEERS[0]: "< 10"}),
     )
-    return make_rows(specs, MEMORY_PEERS, rounds)
 
 
 def _start_specs() -> tuple[Spec, ...]:
@@ -88,37 +94,63 @@ def _own_specs() -> tuple[Spec, ...]:
     )
 
 
-def controller_runtime_program(*, wanted: bool) -> AbstractContextManager[Path | str]:
-    """Build controller-runtime's peer, or say why not; it is gone after the block."""
-    return go_program(_MODULE, wanted=wanted)
+@dataclass(frozen=True, slots=True)
+class _ControllerBench:
+    known: Known
+    workload: ControllerWorkload
+    program: Path | str
+    setting: Setting
 
+    def measure(self, peer: str) -> Measurement:
+        cpu, server_cpu = self.setting.client_cpu, self.setting.server_cpu
+        with config_map_server(self.workload.objects, cpu=server_cpu) as url:
+            found = _measure_start(peer, self.workload, self.program, url, cpu=cpu)
+        if peer == CONTROLLER:
+            with config_map_server(self.workload.reminded, cpu=server_cpu) as url:
+                self._measure_own(found, url)
+        return found
 
-def measure_round(
-    peers: Sequence[str],
-    workload: ControllerWorkload,
-    program: Path | str,
-    *,
-    cpu: int | None,
-    server_cpu: int | None,
-) -> dict[str, Measurement]:
-    """Run each peer once, on a server of the round's."""
-    with config_map_server(workload.objects, cpu=server_cpu) as url:
-        found = {peer: _measure_start(peer, workload, program, url, cpu=cpu) for peer in peers}
-    with config_map_server(workload.reminded, cpu=server_cpu) as url:
-        latency = [f"--url={url}", f"--period-seconds={workload.period_seconds}"]
+    def _measure_own(self, found: Measurement, url: str) -> None:
+        reminded = self.workload.reminded
+        latency = [f"--url={url}", f"--period-seconds={self.workload.period_seconds}"]
         for arguments in (
-            ["--mode=noop", f"--objects={workload.noops}"],
-            ["--mode=latency", f"--objects={workload.reminded}", *latency],
+            ["--mode=noop", f"--objects={self.workload.noops}"],
+            ["--mode=latency", f"--objects={reminded}", *latency],
         ):
-            _add(found[CONTROLLER], _own(arguments, cpu=cpu))
-    return found
+            _add(found, _own(arguments, cpu=self.setting.client_cpu))
 
 
-def measure_memory(workload: ControllerWorkload, *, cpu: int | None) -> dict[str, Measurement]:
-    """Let the keys pass, once."""
-    found = Measurement(peer=MEMORY_PEERS[0], objects=workload.passing)
-    _add(found, _own(["--mode=passage", f"--objects={workload.passing}"], cpu=cpu))
-    return {MEMORY_PEERS[0]: found}
+@contextlib.contextmanager
+def _open(setting: Setting) -> Iterator[Bench]:
+    workload = _WORKLOADS[setting.size]
+    known: Known = {
+        "objects": workload.objects,
+        "reminded of": workload.reminded,
+        "period of the reminders, seconds": workload.period_seconds,
+        "no-ops": workload.noops,
+        "client and server CPU": f"{setting.client_cpu}, {setting.server_cpu}",
+    }
+    with go_program(_MODULE, wanted=setting.size is not Size.SMOKE) as program:
+        yield _ControllerBench(known, workload, program, setting)
+
+
+@dataclass(frozen=True, slots=True)
+class _PassingBench:
+    known: Known
+    keys: int
+    cpu: int | None
+
+    def measure(self, peer: str) -> Measurement:
+        found = Measurement(peer=peer, objects=self.keys)
+        _add(found, _own(["--mode=passage", f"--objects={self.keys}"], cpu=self.cpu))
+        return found
+
+
+@contextlib.contextmanager
+def _open_passing(setting: Setting) -> Iterator[Bench]:
+    keys = _WORKLOADS[setting.size].passing
+    known: Known = {"keys": keys, "CPU": f"{setting.client_cpu}"}
+    yield _PassingBench(known, keys, setting.client_cpu)
 
 
 def _measure_start(
@@ -147,3 +179,26 @@ def _add(found: Measurement, command: Sequence[str]) -> None:
         found.extra |= run_child(command, timeout_seconds=_TIMEOUT_SECONDS)
     except (subprocess.SubprocessError, msgspec.DecodeError) as error:
         found.error = f"{type(error).__name__}: {error}"
+
+
+CONTROLLERS = Run(
+    name="controllers",
+    title="Controllers",
+    says=(
+        "From the start of an informer and a controller until all objects were reconciled, beside "
+        "controller-runtime; and how long an event waits while all else is reminded of."
+    ),
+    peers={Size.SMOKE: (CONTROLLER,), Size.FULL: PEERS},
+    rounds={Size.SMOKE: 1, Size.FULL: 3},
+    open=_open,
+    specs=_specs,
+)
+PASSING = Run(
+    name="controllers-memory",
+    title="Keys that passed through a controller",
+    says="Whether anything stays of keys that were reconciled and are gone.",
+    peers={Size.SMOKE: MEMORY_PEERS, Size.FULL: MEMORY_PEERS},
+    rounds={Size.SMOKE: 1, Size.FULL: 1},
+    open=_open_passing,
+    specs=_passing_specs,
+)

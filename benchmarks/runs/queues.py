@@ -11,14 +11,14 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.harness.go import go_program, pinned
 from benchmarks.harness.phases import Measurement
-from benchmarks.report.rows import Round, Row, Spec, make_rows, named
+from benchmarks.report.rows import Spec, named
 
 CLIENT_GO = "client-go"
 PEERS = (CLIENT_GO, "queue", "priority-queue")
@@ -39,10 +39,10 @@ class QueueWorkload:
     repeats: int = 7
 
 
-def queue_rows(peers: Sequence[str], rounds: Sequence[Round]) -> list[Row]:
-    """Make the rows of the queue run; memory is weighed without client-go."""
-    own = [peer for peer in peers if peer != CLIENT_GO]
-    return [*make_rows(_speed_specs(), peers, rounds), *make_rows(_memory_specs(), own, rounds)]
+def queue_specs() -> tuple[Spec, ...]:
+    """List the rows of the queue run; memory is weighed without client-go."""
+    own = tuple(peer for peer in PEERS if peer != CLIENT_GO)
+    return (*_speed_specs(), *(replace(spec, only=own) for spec in _memory_specs()))
 
 
 def _speed_specs() -> tuple[Spec, ...]:

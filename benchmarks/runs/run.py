@@ -2,8 +2,8 @@
 
 Enters: a size, a seed, the CPUs. Leaves: a bench that measures one peer at a time, and what the
 report says of it.
-Invariant: a run decides what is done and how often; `benchmarks.__main__` alone decides the order,
-turn by turn, so that no peer always has the warmer machine.
+Invariant: a run decides what is done and how often; `benchmarks.runs.turns` alone decides the
+order, turn by turn, so that no peer always has the warmer machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from benchmarks.harness.measure import ServerOptions, measure, running_server
-from benchmarks.harness.phases import Measurement
+from benchmarks.harness.phases import Measurement, Workload
 from benchmarks.report.rows import Spec
 
 Known: TypeAlias = "dict[str, float | int | str]"
@@ -44,6 +44,8 @@ class Setting:
     seed: int = 0
     client_cpu: int | None = None
     server_cpu: int | None = None
+    against: str = ""
+    """An earlier self to compare with: a commit, or a folder with another checkout."""
 
 
 class Bench(Protocol):
@@ -73,6 +75,12 @@ class Run:
     rounds: Mapping[Size, int]
     open: Callable[[Setting], AbstractContextManager[Bench]]
     specs: Callable[[Known], Sequence[Spec]]
+    fewer_rounds: Mapping[str, int] = field(default_factory=dict)
+    """Peers that are too slow for all rounds, and how many they take part in."""
+    plots: tuple[str, ...] = ()
+    """What the page draws, as the specs call it; empty draws the first spec."""
+    on_request: bool = False
+    """Runs in the smoke, and otherwise only when it is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +94,20 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplayBench:
+class ReplayBench:
+    """Peers at a replay server that runs."""
+
     known: Known
-    workload: msgspec.Struct
+    workload: Workload
     cpu: int | None
 
     def measure(self, peer: str) -> Measurement:
-        return measure(peer, self.workload, cpu=self.cpu)  # type: ignore[arg-type]
+        """Run a peer once, in a process of its own."""
+        return measure(peer, self.workload, cpu=self.cpu)
 
 
 @contextlib.contextmanager
-def replayed(replay: Replay, setting: Setting) -> Iterator[Bench]:
+def replayed(replay: Replay, setting: Setting) -> Iterator[ReplayBench]:
     """Start the replay server for a run."""
     options = msgspec.structs.replace(replay.server, seed=setting.seed, cpu=setting.server_cpu)
     with running_server(options) as server:
@@ -112,4 +123,20 @@ def replayed(replay: Replay, setting: Setting) -> Iterator[Bench]:
             "managedFields share": round(sizes.managed_fields_share, 3),
             "client and server CPU": f"{setting.client_cpu}, {setting.server_cpu}",
         }
-        yield _ReplayBench(known, workload, setting.client_cpu)
+        yield ReplayBench(known, workload, setting.client_cpu)
+
+
+_FOREIGN = (
+    "client-go",
+    "cloudcoil",
+    "controller-runtime",
+    "kopf",
+    "kr8s",
+    "kubernetes",
+    "lightkube",
+)
+
+
+def is_foreign(peer: str) -> bool:
+    """Say whether a peer is somebody else's program: its failure is a row, and not our mistake."""
+    return peer.startswith(_FOREIGN)

@@ -13,7 +13,15 @@ import pytest
 
 from benchmarks.harness.phases import Measurement
 from benchmarks.report.rows import make_rows
-from benchmarks.runs.against import NOW, NoSuchTreeError, against_specs, named, names, trees
+from benchmarks.runs.against import (
+    NOW,
+    THEN,
+    NoSuchTreeError,
+    against_specs,
+    named,
+    names,
+    trees,
+)
 
 
 @pytest.fixture
@@ -77,13 +85,12 @@ def test_a_tree_whose_package_is_not_the_one_imported_is_refused(
 
 
 def test_each_row_has_its_ratio_of_now_to_then() -> None:
-    places = {NOW: Path(), "1234567": Path()}
     then, now = (
         Measurement("pyinformer", updates=1, update_cpu_seconds=seconds) for seconds in (2.0, 3.0)
     )
-    found = {named("pyinformer", NOW): now, named("pyinformer", "1234567"): then}
-    specs = against_specs(["pyinformer"], places)
-    rows = make_rows(specs, names(["pyinformer"], places), [found])
+    found = {named("pyinformer", NOW): now, named("pyinformer", THEN): then}
+    specs = against_specs(["pyinformer"])
+    rows = make_rows(specs, names(["pyinformer"]), [found])
     ratios = {row.measures: row for row in rows if row.unit == "x"}
     assert ratios["CPU per update, ratio"].median == 1.5
     assert ratios["CPU per update, ratio"].target == "<= 1.05"

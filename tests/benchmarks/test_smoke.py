@@ -18,6 +18,8 @@ from benchmarks.data.pods import PodGenerator
 from benchmarks.harness.phases import Measurement
 from benchmarks.report.record import Record
 from benchmarks.report.rows import Row, make_rows, update_specs
+from benchmarks.runs import RUNS
+from benchmarks.runs.run import Size
 
 _ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(240)  # a dozen processes, one after the other
@@ -46,22 +48,10 @@ def test_every_row_of_the_smoke_has_a_figure(smoke: tuple[Record, str]) -> None:
     assert [row for row in rows if None in {row.median, row.min, row.max}] == []
 
 
-def test_the_smoke_measures_every_section_and_peer(smoke: tuple[Record, str]) -> None:
+def test_the_smoke_measures_every_run_and_peer(smoke: tuple[Record, str]) -> None:
     record, _ = smoke
-    assert {section.title: list(section.rounds[0]) for section in record.sections} == {
-        "Updates into the cache": [
-            "bare",
-            "kubernetes_asyncio",
-            "pyinformer",
-            "pyinformer-dict",
-        ],
-        "Reads from the cache": ["pyinformer-reads"],
-        "Large sync": ["bare", "pyinformer", "pyinformer-raw"],
-        "Audits of the cache": ["pyinformer-audit"],
-        "Against an earlier self": ["pyinformer now", "pyinformer then"],
-        "Work queue": ["queue", "priority-queue"],
-        "Controllers": ["controller"],
-        "Keys that passed through a controller": ["controller-memory"],
+    assert {section.name: list(section.rounds[0]) for section in record.sections} == {
+        run.name: list(run.peers[Size.SMOKE]) for run in RUNS
     }
 
 
