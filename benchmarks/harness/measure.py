@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import importlib
 import json
+import os
 import subprocess
 import sys
 import traceback
@@ -27,6 +28,7 @@ from benchmarks.data.pods import PodSizes
 from benchmarks.harness.phases import Measurement, Peer, Phases, Workload
 from benchmarks.harness.processes import pin_to_cpu
 
+_ROOT = Path(__file__).parents[2]
 _PEER_TIMEOUT_SECONDS = 900.0
 _MARK = "MEASUREMENT "  # peers may print; the figures are on the line that begins so
 
@@ -38,16 +40,59 @@ class PeerProgram:
     module: str
     function: str
     does: str
+    environment: str | None = None
+    """The virtual environment it needs; None: the one that runs the benchmarks."""
 
 
 PEERS = {
     "bare": PeerProgram(
         "benchmarks.peers.bare", "run", "aiohttp readline, type and metadata, dict store"
     ),
-    "kubernetes_asyncio": PeerProgram(
-        "benchmarks.peers.kubernetes_asyncio_dicts",
+    "kubernetes": PeerProgram(
+        "benchmarks.peers.kubernetes_informer",
+        "run",
+        "SharedInformer of the official client: typed models in a dict, handlers on its thread",
+        "kubernetes",
+    ),
+    "kubernetes-asyncio": PeerProgram(
+        "benchmarks.peers.kubernetes_asyncio_watch",
         "run",
         "list and Watch.stream into a dict of dicts",
+    ),
+    "kubernetes-asyncio-typed": PeerProgram(
+        "benchmarks.peers.kubernetes_asyncio_watch",
+        "run_typed",
+        "list and Watch.stream into a dict of typed models",
+    ),
+    "kopf-event": PeerProgram(
+        "benchmarks.peers.kopf_operator",
+        "run_event",
+        "an operator with @kopf.on.event; it keeps no objects",
+        "kopf",
+    ),
+    "kopf-index": PeerProgram(
+        "benchmarks.peers.kopf_operator",
+        "run_index",
+        "an operator with @kopf.index of whole objects by namespace, and @kopf.on.event",
+        "kopf",
+    ),
+    "lightkube": PeerProgram(
+        "benchmarks.peers.lightkube_watch",
+        "run",
+        "list and watch into a dict of typed models",
+        "lightkube",
+    ),
+    "kr8s": PeerProgram(
+        "benchmarks.peers.kr8s_watch",
+        "run",
+        "get and watch into a dict of its objects",
+        "kr8s",
+    ),
+    "cloudcoil": PeerProgram(
+        "benchmarks.peers.cloudcoil_informer",
+        "run",
+        "its cache's informer: pydantic models, async handlers",
+        "cloudcoil",
     ),
     "pyinformer": PeerProgram(
         "benchmarks.peers.own",
@@ -71,6 +116,7 @@ PEERS = {
         "benchmarks.peers.own", "run_audit", "audits of cached, stripped objects"
     ),
 }
+PEERS["kubernetes_asyncio"] = PEERS["kubernetes-asyncio"]  # as earlier records call it
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +176,17 @@ def measure(
         cpu: where to run; None for anywhere.
         folder: where the packages are imported from; None for here.
     """
-    command = [sys.executable, "-m", "benchmarks.harness.measure", f"--peer={peer}"]
+    python = _interpreter(peer)
+    if isinstance(python, str):
+        return Measurement(peer=peer, error=python)
+    command = [str(python), "-m", "benchmarks.harness.measure", f"--peer={peer}"]
     command += ["--workload", msgspec.json.encode(workload).decode()]
     command += [] if cpu is None else [f"--cpu={cpu}"]
     try:
         done = subprocess.run(
             command,
-            cwd=folder,
+            cwd=folder or _ROOT,
+            env=os.environ | {"PYTHONPATH": str(folder or _ROOT)},
             capture_output=True,
             text=True,
             timeout=_PEER_TIMEOUT_SECONDS,
@@ -149,6 +199,16 @@ def measure(
         if line.startswith(_MARK):
             return msgspec.json.decode(line.removeprefix(_MARK), type=Measurement)
     return Measurement(peer=peer, error=f"ended with exit status {done.returncode}")
+
+
+def _interpreter(peer: str) -> Path | str:
+    """Return what runs the peer, or why nothing does."""
+    environment = PEERS[peer].environment
+    if environment is None:
+        return Path(sys.executable)
+    from benchmarks.harness.environments import interpreter  # a peer's own process lacks its needs
+
+    return interpreter(environment)
 
 
 def _run(peer: str, workload: Workload) -> Measurement:

@@ -1,0 +1,101 @@
+"""kopf, embedded: an operator for one resource in all namespaces, without peering.
+
+Enters: the objects of the server. Leaves: for `run_index`, kopf's index "namespace" -> the bodies
+of its objects; for `run_event`, nothing but the calls of its handlers.
+Does: scan the API, list (whole, not paged; a watch-list if the workload asks for one), watch, one
+queue and one worker task per object, list again after a 410, notice a silent stream after 70 s.
+Does not: say what was deleted before it listed again, compare versions, keep objects but by an
+index. Handlers are asynchronous, as its documentation advises; a synchronous one would run on a
+thread. A body is a read-only view of a plain dict, which its nested parts share.
+Invariant: an operator that reacts to events only: it writes nothing to objects, posts no events.
+"""
+
+from __future__ import annotations
+
+import kopf
+
+from benchmarks.harness.phases import Phases, Workload
+from benchmarks.peers.reactions import DICTS, ForeignObject, Handler, Reactions, running
+
+
+async def run_event(phases: Phases) -> None:
+    """React with @kopf.on.event; nothing is kept.
+
+    Cancellation:
+        Ends the operator.
+    """
+    await _operate(phases, _registry(phases.workload))
+
+
+async def run_index(phases: Phases) -> None:
+    """Keep whole objects with @kopf.index, and react with @kopf.on.event.
+
+    Cancellation:
+        Ends the operator.
+    """
+    registry = _registry(phases.workload)
+
+    async def by_namespace(
+        namespace: str, body: ForeignObject, **_: ForeignObject
+    ) -> ForeignObject:
+        return {namespace: body}
+
+    kopf.index(*_selector(phases.workload), registry=registry)(by_namespace)
+    await _operate(phases, registry)
+
+
+async def _operate(phases: Phases, registry: kopf.OperatorRegistry) -> None:
+    workload = phases.workload
+    reactions = Reactions(phases, DICTS)
+    _add_event_handlers(registry, reactions, workload)
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # no watch for new kinds of resources beside ours
+    settings.watching.initial_streaming = workload.load == "watch-list"
+    phases.begin()
+    operator = kopf.operator(
+        registry=registry, settings=settings, standalone=True, clusterwide=True
+    )
+    async with running(operator):
+        await reactions.wait_for_initial_state()
+        phases.synced(workload.objects)
+        await reactions.follow_updates()
+
+
+def _registry(workload: Workload) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+
+    async def login(**_: ForeignObject) -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(
+            server=workload.url, ca_path=workload.ca_file or None, token=workload.token or None
+        )
+
+    kopf.on.login(registry=registry)(login)
+    return registry
+
+
+def _add_event_handlers(
+    registry: kopf.OperatorRegistry, reactions: Reactions, workload: Workload
+) -> None:
+    async def first(event: ForeignObject, body: ForeignObject, **_: ForeignObject) -> None:
+        if event["type"] == "MODIFIED":
+            reactions.handlers[0](body)
+        else:
+            reactions.added(body)
+
+    def further(handler: Handler) -> ForeignObject:
+        async def react(event: ForeignObject, body: ForeignObject, **_: ForeignObject) -> None:
+            if event["type"] == "MODIFIED":
+                handler(body)
+
+        return react
+
+    kopf.on.event(*_selector(workload), registry=registry, id="first")(first)
+    for number, handler in enumerate(reactions.handlers[1:]):
+        kopf.on.event(*_selector(workload), registry=registry, id=f"further-{number}")(
+            further(handler)
+        )
+
+
+def _selector(workload: Workload) -> tuple[str, ...]:
+    return (*workload.api_version.split("/"), workload.resource)
