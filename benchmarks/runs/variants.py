@@ -1,0 +1,57 @@
+"""Peers under several names in one run: the same program, asked for something else.
+
+Enters: a run's replay server, and what each name stands for. Leaves: a bench that measures them
+beside each other in the same rounds.
+Invariant: a name begins with its peer's, so that a reader, and a failure, know whose it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from benchmarks.harness.measure import measure
+from benchmarks.harness.phases import Measurement
+from benchmarks.runs.run import Known, Replay, ReplayBench, Setting, replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a name in the report stands for."""
+
+    peer: str
+    changes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Fields of the Workload that differ from the run's."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantBench:
+    """A bench at which peers go by the names of their variants; other names are peers."""
+
+    bench: ReplayBench
+    variants: Mapping[str, Variant]
+
+    @property
+    def known(self) -> Known:
+        """What the report says of the workload."""
+        return self.bench.known
+
+    def measure(self, peer: str) -> Measurement:
+        """Run a variant once, in a process of its own."""
+        variant = self.variants.get(peer, Variant(peer))
+        workload = msgspec.structs.replace(self.bench.workload, **variant.changes)
+        found = measure(variant.peer, workload, cpu=self.bench.cpu)
+        found.peer = peer
+        return found
+
+
+@contextlib.contextmanager
+def varied(
+    replay: Replay, variants: Mapping[str, Variant], setting: Setting
+) -> Iterator[VariantBench]:
+    """Start the replay server for a run of variants."""
+    with replayed(replay, setting) as bench:
+        yield VariantBench(bench, variants)
