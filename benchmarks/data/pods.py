@@ -8,11 +8,9 @@ processes, and any two runs, see the same bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 
-import msgspec
-
+from benchmarks.data.kinds import PODS, Sizes, as_go_writes, measure_sizes, timestamp
 from benchmarks.data.pod_parts import JSON, managed_fields, pod_spec, pod_status
 from benchmarks.data.workloads import Workload, make_uid, make_workload
 
@@ -21,20 +19,13 @@ _MIN_WORKLOADS = 500
 _NODES = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class PodSizes:
-    """Sizes in bytes over a sample of pods."""
-
-    mean_bytes: float
-    min_bytes: int
-    max_bytes: int
-    managed_fields_share: float
-    """Part of the JSON that is managedFields, 0 to 1."""
-    workloads: int
+PodSizes = Sizes
 
 
 class PodGenerator:
     """Make the pods of one synthetic cluster."""
+
+    kind = PODS
 
     def __init__(self, objects: int, *, seed: int = 0) -> None:
         """Lay out the cluster.
@@ -55,25 +46,17 @@ class PodGenerator:
             resource_version: what metadata.resourceVersion says.
             revision: 0 is the pod as created; each later one changes the status.
         """
-        # Go writes "&" as an escape; nothing generated here holds "<" or ">".
-        document = self._document(index, resource_version=resource_version, revision=revision)
-        return msgspec.json.encode(document).replace(b"&", rb"\u0026")
+        return as_go_writes(
+            self._document(index, resource_version=resource_version, revision=revision)
+        )
+
+    def object(self, index: int, *, resource_version: int, revision: int = 0) -> bytes:
+        """Render pod `index`: the name that all collections have for it."""
+        return self.pod(index, resource_version=resource_version, revision=revision)
 
     def sizes(self, objects: int, *, sample: int = 500) -> PodSizes:
         """Measure `sample` pods, spread over the first `objects`."""
-        lengths, managed = [], 0
-        for number in range(min(objects, sample)):
-            # a stride that no workload count divides, so that every kind of workload is met
-            body = self.pod(number * 7_919 % objects, resource_version=1_000_000 + number)
-            lengths.append(len(body))
-            managed += len(_ManagedDecoder.decode(body).metadata.managed_fields)
-        return PodSizes(
-            mean_bytes=sum(lengths) / len(lengths),
-            min_bytes=min(lengths),
-            max_bytes=max(lengths),
-            managed_fields_share=managed / sum(lengths),
-            workloads=len(self._workloads),
-        )
+        return measure_sizes(self, objects, sample=sample, workloads=len(self._workloads))
 
     def _document(self, index: int, *, resource_version: int, revision: int) -> dict[str, JSON]:
         workload = self._workloads[index % len(self._workloads)]
@@ -81,7 +64,7 @@ class PodGenerator:
         ordinal = index // len(self._workloads)
         address = f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}"
         node = rng.randrange(_NODES)
-        created = _timestamp(index * 37)
+        created = timestamp(index * 37)
         return {
             "kind": "Pod",
             "apiVersion": "v1",
@@ -107,25 +90,6 @@ class PodGenerator:
                 revision=revision,
             ),
         }
-
-
-class _ManagedMeta(msgspec.Struct, rename="camel"):
-    managed_fields: msgspec.Raw
-
-
-class _Managed(msgspec.Struct):
-    metadata: _ManagedMeta
-
-
-_ManagedDecoder = msgspec.json.Decoder(_Managed)
-
-
-def _timestamp(seconds: int) -> str:
-    day, rest = divmod(seconds, 86_400)
-    return (
-        f"2026-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}"
-        f"T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}Z"
-    )
 
 
 def _metadata(

@@ -134,15 +134,34 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     updates: int = 0
     seed: int = 0
     cpu: int | None = None
+    kind: str = "pods"
+    """The resource that it serves: `pods`, `configmaps`, `leases` or `widgets`."""
+    updates_per_second: float = 0.0
+    """How fast released updates are sent; 0: as fast as the peer takes them."""
+    small: int = 100
+    """Objects in each of the namespaces small-0, small-1, ..."""
+    tls: bool = False
+    """Whether it speaks TLS; its authority is then in the workload's `ca_file`."""
+    endless: bool = False
+    """Whether pods are made while they are sent, of templates: for a million of them."""
+    templates: int = 20_000
+    """How many of them there are."""
+    metadata: bool = False
+    """Whether metadata alone is rendered beforehand, not while it is sent."""
+    protobuf: bool = False
+    """Whether protobuf is rendered too; it takes the Go program of the client-go peers."""
+    renderer: str | None = None
+    """That program, if it was built already; None builds it."""
 
     def command(self) -> list[str]:
         """Return the command that starts it."""
-        options = msgspec.structs.asdict(self)
-        given = [
-            f"--{name.replace('_', '-')}={value}"
-            for name, value in options.items()
-            if value is not None
-        ]
+        given = []
+        for name, value in msgspec.structs.asdict(self).items():
+            option = f"--{name.replace('_', '-')}"
+            if value is True:
+                given.append(option)
+            elif value is not None and value is not False:
+                given.append(f"{option}={value}")
         return [sys.executable, "-m", "benchmarks.server.replay", *given]
 
 

@@ -1,7 +1,7 @@
-"""Everything the replay server will ever send, rendered once into an unnamed file.
+"""Everything that is sent as it is, rendered once into unnamed files.
 
-Enters: a generator and the numbers of objects and updates. Leaves: ranges of that file, sent
-as they are (watch streams), and slices of it joined into list pages.
+Enters: bodies of objects. Leaves: their watch events in parts of a stream, and the bodies again,
+for lists.
 Invariant: one HTTP chunk holds exactly one watch event, as Go's net/http writes events of more
 than 2 KB; at no time is more than one event, or one mebibyte of a stream, held in memory.
 """
@@ -11,131 +11,161 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import IO
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Protocol
 
-import msgspec
-
-from benchmarks.data.pods import PodGenerator
+from benchmarks.data.kinds import Kind
+from benchmarks.server.protobuf import ProtobufWire
+from benchmarks.server.wire import Form, JSONWire, Wire
 
 FIRST_RESOURCE_VERSION = 1_000_000
+JSON_FORM = Form()
 
-_TYPE_META = b'"kind":"Pod","apiVersion":"v1",'
-_ADDED = b'{"type":"ADDED","object":'
-_MODIFIED = b'{"type":"MODIFIED","object":'
-_EVENT_END = b"}\n"
 _CHUNK_END = b"\r\n"
 _PART_BYTES = 1 << 20
-_STRIDE = 7_919  # prime: updates visit the objects in an order that is not the stored one
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A range of the recording's file."""
-
-    offset: int
-    length: int
-
-
-class Recording:
-    """The pre-rendered traffic of one benchmark run."""
-
-    def __init__(self, generator: PodGenerator, *, objects: int, updates: int) -> None:
-        """Render `objects` ADDED events and `updates` MODIFIED events.
-
-        Args:
-            generator: where the pods come from.
-            objects: pods in the collection.
-            updates: changes after the initial state; update number j has resource version
-                `list_resource_version + 1 + j`.
-        """
-        self.objects = objects
-        self.list_resource_version = FIRST_RESOURCE_VERSION + objects
-        self.last_resource_version = self.list_resource_version + updates
-        self.file: IO[bytes] = tempfile.TemporaryFile(prefix="pyinformer-benchmark-")  # noqa: SIM115
-        self._starts = array("Q")
-        for index in range(objects):
-            self._starts.append(self.file.tell())
-            body = generator.pod(index, resource_version=FIRST_RESOURCE_VERSION + index)
-            self.file.write(as_chunk(_ADDED + body + _EVENT_END))
-        end = self.file.tell()
-        self._starts.append(end)
-        self.added = Span(0, end)
-        for number in range(updates):
-            body = generator.pod(
-                number * _STRIDE % objects,
-                resource_version=self.list_resource_version + 1 + number,
-                revision=1 + number // objects,
-            )
-            self.file.write(as_chunk(_MODIFIED + body + _EVENT_END))
-        self.modified = Span(end, self.file.tell() - end)
-        self.file.flush()
-
-    def end_bookmark(self) -> bytes:
-        """Frame the bookmark that ends the initial events of a watch-list."""
-        return as_chunk(
-            b'{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":'
-            b'{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}},'
-            b'"spec":{"containers":null},"status":{}}}\n' % self.list_resource_version
-        )
-
-    def parts(self, span: Span) -> Iterator[bytes]:
-        """Yield the bytes of `span` in parts of a mebibyte, to be sent as they are."""
-        offset, end = span.offset, span.offset + span.length
-        while offset < end:
-            # larger than a socket's buffer: the client never waits for the next part, as it
-            # does with sendfile, which passes 64 KiB at a time (measured: 1 us per event more)
-            part = os.pread(self.file.fileno(), min(_PART_BYTES, end - offset), offset)
-            yield part
-            offset += len(part)
-
-    def page(self, start: int, stop: int, *, only_metadata: bool = False) -> Iterator[bytes]:
-        """Yield the JSON of the list of objects `start` to `stop`, in parts.
-
-        Items are without kind and apiVersion, as in every list of a built-in resource; the
-        continue token of an unfinished list is the number of the next object.
-
-        Args:
-            start: the number of the first object.
-            stop: the number behind the last.
-            only_metadata: leave out everything else, as for a PartialObjectMetadataList.
-        """
-        kind = b"PodList", b"v1"
-        if only_metadata:
-            kind = b"PartialObjectMetadataList", b"meta.k8s.io/v1"
-        left = self.objects - stop
-        token = b',"continue":"%d","remainingItemCount":%d' % (stop, left) if left else b""
-        yield (
-            b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s},"items":['
-            % (
-                *kind,
-                self.list_resource_version,
-                token,
-            )
-        )
-        for index in range(start, stop):
-            item = self._item(index)
-            if only_metadata:
-                item = _METADATA_HEAD + bytes(_decode_metadata(item).metadata) + b"}"
-            yield (b"," if index > start else b"") + item
-        yield b"]}\n"
-
-    def _item(self, index: int) -> bytes:
-        start = self._starts[index]
-        frame = os.pread(self.file.fileno(), self._starts[index + 1] - start, start)
-        head = frame.index(_TYPE_META) + len(_TYPE_META)
-        return b"{" + frame[head : -len(_EVENT_END + _CHUNK_END)]
-
-
-class _Item(msgspec.Struct):
-    metadata: msgspec.Raw
-
-
-_decode_metadata = msgspec.json.Decoder(_Item).decode
-_METADATA_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
+def wire_of(kind: Kind, form: Form) -> Wire:
+    """Return how objects of a kind are written in a form."""
+    wire = ProtobufWire if form.protobuf else JSONWire
+    return wire(kind, only_metadata=form.only_metadata)
 
 
 def as_chunk(payload: bytes | bytearray) -> bytes:
     """Frame `payload` as one chunk of HTTP's chunked transfer encoding."""
     return b"%x\r\n%s\r\n" % (len(payload), payload)
+
+
+class Stock(Protocol):
+    """The objects of a collection, as they are before the first update."""
+
+    def parts(self, form: Form) -> Iterator[bytes]:
+        """Yield the stream of all their ADDED events, in parts of about a mebibyte."""
+        ...
+
+    def bodies(self, form: Form, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the bodies of objects `start` to `stop`."""
+        ...
+
+    def lengths(self, form: Form, start: int, stop: int) -> Iterable[int]:
+        """Yield how long those bodies are."""
+        ...
+
+
+class Tape:
+    """Watch events of one form, one behind the other in a file."""
+
+    def __init__(self, wire: Wire, type: str, bodies: Iterable[bytes]) -> None:
+        """Record one event of a type for each body."""
+        self._end_bytes = wire.end_bytes + len(_CHUNK_END)
+        self._starts, self._lengths = array("Q", [0]), array("I")
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="pyinformer-benchmark-")  # noqa: SIM115
+        for body in bodies:
+            self._lengths.append(len(body))
+            self._starts.append(
+                self._starts[-1] + self._file.write(as_chunk(wire.event(type, body)))
+            )
+        self._file.flush()
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def parts(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the stream in parts of a mebibyte.
+
+        Yields:
+            The number of the first event that begins in the part, that behind the last, the part.
+        """
+        offset, end, first = 0, self._starts[-1], 0
+        while offset < end:
+            # larger than a socket's buffer: the client never waits for the next part, as it
+            # does with sendfile, which passes 64 KiB at a time (measured: 1 us per event more)
+            part = os.pread(self._file.fileno(), min(_PART_BYTES, end - offset), offset)
+            offset += len(part)
+            stop = bisect_left(self._starts, offset, lo=first, hi=len(self))
+            yield first, stop, part
+            first = stop
+
+    def events(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the same, but each event by itself."""
+        for number in range(len(self)):
+            yield number, number + 1, self._read(number)
+
+    def bodies(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the bodies of events `start` to `stop`."""
+        for number in range(start, stop):
+            event = self._read(number)
+            end = len(event) - self._end_bytes
+            yield event[end - self._lengths[number] : end]
+
+    def lengths(self, start: int, stop: int) -> Iterable[int]:
+        """Return how long those bodies are."""
+        return self._lengths[start:stop]
+
+    def _read(self, number: int) -> bytes:
+        start = self._starts[number]
+        return os.pread(self._file.fileno(), self._starts[number + 1] - start, start)
+
+
+class Recording:
+    """Events of one type, on a tape for each form that was rendered beforehand."""
+
+    def __init__(self, kind: Kind, type: str, bodies: Iterable[bytes]) -> None:
+        """Record JSON; another form is made of it while it is sent, or recorded too.
+
+        Args:
+            kind: of the objects.
+            type: of the events.
+            bodies: JSON, one for each.
+        """
+        self._kind, self._type = kind, type
+        self._tapes = {JSON_FORM: Tape(wire_of(kind, JSON_FORM), type, bodies)}
+
+    def __len__(self) -> int:
+        return len(self._tapes[JSON_FORM])
+
+    def record_protobuf(self, render: Callable[[Iterable[bytes]], Iterator[bytes]]) -> None:
+        """Record protobuf, made of JSON by `render`."""
+        form = Form(protobuf=True)
+        bodies = render(self.bodies(JSON_FORM, 0, len(self)))
+        self._tapes[form] = Tape(wire_of(self._kind, form), self._type, bodies)
+
+    def record_metadata(self) -> None:
+        """Record the metadata alone, in each encoding that was recorded."""
+        for whole in list(self._tapes):
+            form = Form(protobuf=whole.protobuf, only_metadata=True)
+            bodies = self.bodies(form, 0, len(self))
+            self._tapes[form] = Tape(wire_of(self._kind, form), self._type, bodies)
+
+    def parts(self, form: Form) -> Iterator[bytes]:
+        """Yield the stream of all events, in parts of about a mebibyte."""
+        for _, _, part in self.numbered_parts(form):
+            yield part
+
+    def numbered_parts(
+        self, form: Form, *, one_by_one: bool = False
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the same, each with the numbers of its events; or each event by itself."""
+        tape = self._tapes.get(form)
+        if tape is not None:
+            yield from tape.events() if one_by_one else tape.parts()
+            return
+        wire = wire_of(self._kind, form)
+        for number, body in enumerate(self.bodies(form, 0, len(self))):
+            yield number, number + 1, as_chunk(wire.event(self._type, body))
+
+    def bodies(self, form: Form, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the bodies of events `start` to `stop`."""
+        tape = self._tapes.get(form)
+        if tape is not None:
+            return tape.bodies(start, stop)
+        whole = self._tapes[Form(protobuf=form.protobuf)]
+        return map(wire_of(self._kind, form).of_whole, whole.bodies(start, stop))
+
+    def lengths(self, form: Form, start: int, stop: int) -> Iterable[int]:
+        """Yield how long those bodies are."""
+        tape = self._tapes.get(form)
+        return (
+            map(len, self.bodies(form, start, stop)) if tape is None else tape.lengths(start, stop)
+        )
