@@ -56,9 +56,9 @@ def _interpreter(name: str, requirements: Path, cache_folder: Path) -> Path | st
     if not wanted.is_file():
         return f"no environment is called {name}: {wanted} does not exist"
     folder = cache_folder / f"{name}-{_digest(wanted)}"
-    cache_folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(cache_folder / f"{folder.name}.lock")
     try:
+        cache_folder.mkdir(parents=True, exist_ok=True)
         with lock.acquire(timeout=_LOCK_SECONDS):
             if not (folder / _READY).exists():
                 _make(folder, wanted)

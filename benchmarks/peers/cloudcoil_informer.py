@@ -12,9 +12,9 @@ run without updates fails and says so, one with updates goes on, with the sync o
 
 from __future__ import annotations
 
-from cloudcoil.client import Config
+from cloudcoil.client import Config  # before its cache: the other order is a circular import
 
-# isort: split  (the other order is a circular import)
+# isort: split
 from cloudcoil.caching import Cache
 from cloudcoil.models.kubernetes.coordination.v1 import Lease
 from cloudcoil.models.kubernetes.core.v1 import ConfigMap, Pod
