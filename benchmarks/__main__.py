@@ -30,6 +30,8 @@ from benchmarks.runs.run import Run, Setting, Size, is_foreign
 from benchmarks.runs.turns import Plan, carry_out, make_plan
 
 _INTERRUPTED = 130
+_KEPT = Path("build/benchmarks/record.json")
+_PUBLISHED = Path("docs/benchmarks/results.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,32 +48,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not plans:
         parser.error(f"of what was named, nothing runs at size {size} with these peers")
     record = make_record(size=size)
-    was_interrupted = _carry_out(plans, _setting(options, size), record, _paths(options))
+    path = _growing(options, size)
+    was_interrupted = _carry_out(plans, _setting(options, size), record, path)
     show(record)
+    if was_interrupted:
+        print(f"interrupted; what was measured so far is in {path}", file=sys.stderr)
+        return _INTERRUPTED
     if options.publish is not None:
         _publish(record, options.publish)
-    return _INTERRUPTED if was_interrupted else int(_own_failed(record))
+    return int(_own_failed(record))
 
 
-def _carry_out(
-    plans: Sequence[Plan], setting: Setting, record: Record, paths: Sequence[Path]
-) -> bool:
-    """Measure; whatever was measured is in `record` and in the files, also after an interrupt.
+def _carry_out(plans: Sequence[Plan], setting: Setting, record: Record, path: Path | None) -> bool:
+    """Measure; whatever was measured is in `record` and in the file, also after an interrupt.
 
     Returns:
         Whether it was interrupted.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    estimate = Estimate(plans, _earlier(paths, record.size))
+    estimate = Estimate(plans, _earlier(record.size))
     try:
         with progress(plans, estimate) as watcher:
             for plan in plans:
                 for section in carry_out(plan, setting, watcher):
                     record.put(section)
-                    _write(record, paths)
+                    if path is not None:
+                        write_json(record, path)
                 estimate.finished(plan.name)
     except KeyboardInterrupt:
-        print("interrupted; what was measured so far is kept", file=sys.stderr)
         return True
     return False
 
@@ -96,24 +100,15 @@ def _setting(options: argparse.Namespace, size: Size) -> Setting:
     return Setting(size, options.seed, client_cpu, server_cpu, options.against or "")
 
 
-def _paths(options: argparse.Namespace) -> list[Path]:
-    """List where the record is kept while it grows."""
-    given = [options.json] if options.json is not None else []
-    return [*given, *([options.publish / "results.json"] if options.publish is not None else [])]
+def _growing(options: argparse.Namespace, size: Size) -> Path | None:
+    """Name the file that the record grows in; a smoke is kept only if asked for."""
+    asked: Path | None = options.json
+    return asked or (None if size is Size.SMOKE else _KEPT)
 
 
-def _write(record: Record, paths: Iterable[Path]) -> None:
-    for path in paths:
-        write_json(record, path)
-
-
-def _earlier(paths: Sequence[Path], size: str) -> Record | None:
+def _earlier(size: str) -> Record | None:
     """Find a record of the same size, for the estimate of the time that is left."""
-    for path in (
-        *paths,
-        Path("build/benchmarks/results.json"),
-        Path("docs/benchmarks/results.json"),
-    ):
+    for path in (_KEPT, _PUBLISHED):
         if path.exists():
             found = read_json(path)
             if found.size == size:
@@ -181,7 +176,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="REV",
         help="an earlier self for the run `against`: a commit, or another checkout (HEAD)",
     )
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the record to PATH")
+    parser.add_argument(
+        "--json", type=Path, metavar="PATH", help=f"write the record to PATH ({_KEPT})"
+    )
     parser.add_argument(
         "--publish", type=Path, metavar="FOLDER", help="write pages, plots and record to FOLDER"
     )

@@ -36,13 +36,11 @@ def show(record: Record) -> None:
 
 
 def number(value: float) -> str:
-    """Write a figure with as many digits as it can carry."""
+    """Write a figure with three digits, and whole where it is large."""
     value = float(value)
     if abs(value) >= 1_000 or value.is_integer():
         return f"{value:,.0f}"
-    if abs(value) < 1:
-        return f"{value:.3g}"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
+    return f"{value:.3g}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:
