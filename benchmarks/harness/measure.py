@@ -94,15 +94,10 @@ PEERS = {
         "its cache's informer: pydantic models, async handlers",
         "cloudcoil",
     ),
-    "pyinformer": PeerProgram(
-        "benchmarks.peers.own",
-        "run",
-        "stripped; view, two indexes, handler that reads metadata",
-    ),
-    "pyinformer-raw": PeerProgram(
-        "benchmarks.peers.own",
-        "run_raw",
-        "whole bodies; view, two indexes, handler that reads metadata",
+    "pyinformer": PeerProgram("benchmarks.peers.own", "run", "the default: stripped"),
+    "pyinformer-raw": PeerProgram("benchmarks.peers.own", "run_raw", "whole bodies"),
+    "pyinformer-compact": PeerProgram(
+        "benchmarks.peers.own", "run_compact", "bodies compressed with a trained dictionary"
     ),
     "pyinformer-dict": PeerProgram(
         "benchmarks.peers.own",

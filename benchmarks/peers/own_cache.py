@@ -19,7 +19,7 @@ from pyinformer.reflector import ReflectorOptions
 from pyinformer.transport import NoCredentials, StaticCredentials
 
 _TIMEOUT_SECONDS = 600.0
-_WARM_UP = "configmaps"
+_WARM_UP = "endpoints"
 
 Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact"]
 
