@@ -87,7 +87,7 @@ class EventStream(Generic[V]):
         Args:
             objects: the cache's content; before anything else is put in.
         """
-        self._initial = iter(list(objects))
+        self._initial = iter(objects)
         self._something.set()
 
     def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:

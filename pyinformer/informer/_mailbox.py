@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.informer._backlog import Backlog
+from pyinformer.informer._initial_list import Contents, InitialList
 
 _MERGED_KEPT = 256  # keys whose merges are remembered
 
@@ -66,7 +67,7 @@ class Mailbox(Generic[V]):
         self._size = size
         self._on_first = on_first
         self._room = size  # 0: nothing may go straight to the queue
-        self._initial: Backlog[V] | None = None  # each an Added to be; before the queue
+        self._initial: InitialList[V] | None = None  # each an Added to be; before the queue
         self._queue: deque[Event[V]] = deque()
         self._slots: OrderedDict[str, _Slot[V]] = OrderedDict()  # after the queue
         self._resyncs: Backlog[V] | None = None  # each an Updated to be; after everything
@@ -98,8 +99,8 @@ class Mailbox(Generic[V]):
         key = event.key
         if self._resyncs is not None and self._resyncs.by_key().pop(key, None) is not None:
             self._coalesce(key)
-        if self._initial is not None and key in self._initial.by_key():
-            self._merge_initial(self._initial.by_key(), key, event)
+        if self._initial is not None and key in self._initial:
+            self._merge_initial(self._initial, key, event)
         elif len(self._queue) >= self._size:  # which it is as long as there are slots
             self._merge(key, event)
         else:
@@ -109,7 +110,7 @@ class Mailbox(Generic[V]):
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what exists already, as additions of the initial list.
 
-        Nothing is made per object until it is taken, so a hundred thousand cost milliseconds.
+        Of `Contents` nothing is made per object until it is taken, however many there are.
 
         Args:
             objects: the cache's content, no key twice.
@@ -122,7 +123,8 @@ class Mailbox(Generic[V]):
         if not self._is_empty():
             raise InternalError("A mailbox that holds events was given an initial list")
         if len(objects) > self._size:
-            self._initial = Backlog(objects)
+            contents = objects if isinstance(objects, Contents) else Contents(objects)
+            self._initial = InitialList(contents)
         else:
             self._queue.extend(Added(obj, is_in_initial_list=True) for obj in objects)
         self._settle()
@@ -150,7 +152,7 @@ class Mailbox(Generic[V]):
     def _yield_to_what_waits(self, resyncs: dict[str, KubeObject[V]]) -> None:
         waiting = set(self._slots)
         if self._initial is not None:
-            waiting.update(self._initial.by_key())
+            waiting.update(self._initial.keys())
         for key in waiting & resyncs.keys():
             del resyncs[key]
             self._coalesced += 1
@@ -159,7 +161,7 @@ class Mailbox(Generic[V]):
         """Return the oldest event and forget it; None if there is none."""
         if self._initial is not None:
             self._places_left += 1
-            added = Added(self._initial.pop(), is_in_initial_list=True)
+            added = Added(self._initial.take(), is_in_initial_list=True)
             self._settle()
             return added
         if self._queue:
@@ -242,8 +244,10 @@ class Mailbox(Generic[V]):
 
     def holds(self, key: str) -> bool:
         """Tell whether anything of a key waits; slow, for explanations, from any thread."""
-        waiting = (self._initial, self._resyncs)
-        if key in self._slots or any(one.holds(key) for one in waiting if one is not None):
+        initial, resyncs = self._initial, self._resyncs
+        if key in self._slots or (initial is not None and key in initial):
+            return True
+        if resyncs is not None and resyncs.holds(key):
             return True
         return any(event.key == key for event in self._queue.copy())
 
@@ -275,12 +279,12 @@ class Mailbox(Generic[V]):
         busy = self._slots or self._initial is not None or self._resyncs is not None
         self._room = 0 if busy else self._size
 
-    def _merge_initial(self, initial: dict[str, KubeObject[V]], key: str, event: Event[V]) -> None:
+    def _merge_initial(self, initial: InitialList[V], key: str, event: Event[V]) -> None:
         if isinstance(event, Deleted):
-            del initial[key]
+            initial.remove(key)
             self._dropped_pairs += 1
         else:
-            initial[key] = _newest(event)
+            initial.change(_newest(event))
             self._coalesce(key)
 
     def _merge(self, key: str, event: Event[V]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
@@ -342,3 +345,46 @@ def test_in_a_new_epoch_one_version_with_another_content_is_an_update(queue: Que
     (event,) = mirror.events
     assert isinstance(event, Updated)
     assert (event.new.raw, event.may_go_back) == (other.raw, True)
+
+
+class Bystander(Mirror):
+    """A receiver that keeps nothing."""
+
+    def _put(self, event: Event) -> None:
+        self.told = self.told + 1
+
+    told = 0
+
+    def preload_nowait(self, objects: Collection[KubeObject]) -> None:
+        """Take note of what was handed over."""
+        self.given = objects
+
+
+def test_one_copy_of_the_cache_serves_all_who_wait_for_the_first_list() -> None:
+    bench = Bench()
+    one, other = Bystander(bench.indexer), Bystander(bench.indexer)
+    bench.distribution.attach(one)
+    bench.distribution.attach(other)
+    bench.replace(*[make(f"ns/p{number}") for number in range(10_000)])
+    assert one.given is other.given
+    assert len(one.given) == 10_000
+
+
+def test_what_a_relist_replaces_is_freed_in_short_steps() -> None:
+    """A hundred thousand objects that die at once would stop the event loop."""
+    bodies = [b'{"metadata":{"name":"p%d"}}' % number for number in range(3_000)]
+    bench = Bench()
+    receiver = Bystander(bench.indexer)
+    bench.distribution.attach(receiver)
+    bench.replace(*[msgspec.structs.replace(make(f"ns/p{n}"), raw=b) for n, b in enumerate(bodies)])
+    del receiver.given
+    held = min(sys.getrefcount(body) for body in bodies)
+
+    def count_freed() -> int:
+        return sum(sys.getrefcount(body) < held for body in bodies)
+
+    steps = bench.replacing([make(f"ns/p{n}", resource_version="2") for n in range(3_000)])
+    freed = [0, *(count_freed() for _ in steps), count_freed()]
+    assert receiver.told == 3_000
+    assert freed[-1] == 3_000
+    assert max(after - before for before, after in pairwise(freed)) <= 512

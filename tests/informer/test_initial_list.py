@@ -1,0 +1,78 @@
+"""The content of a cache on its way to handlers, against a plain dict."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+from pyinformer.apimachinery import KubeObject
+from pyinformer.informer._initial_list import Contents, InitialList
+from tests.objects import make
+
+COUNT = 10_000
+OBJECTS = [make(f"ns/p{number}") for number in range(COUNT)]
+
+
+def test_contents_are_put_together_in_short_steps() -> None:
+    contents: Contents[None] = Contents()
+    sizes = [0, *(len(contents) for _ in contents.fill(OBJECTS))]
+    assert sizes[-1] == COUNT
+    assert max(after - before for before, after in pairwise(sizes)) <= 4096
+
+
+def test_contents_are_the_objects_in_their_order() -> None:
+    contents: Contents[None] = Contents(OBJECTS)
+    assert list(contents) == OBJECTS
+    assert OBJECTS[-1] in contents
+    assert make("ns/other") not in contents
+    assert "ns/p0" not in contents
+
+
+def test_what_one_handler_takes_or_changes_another_still_gets_as_it_was() -> None:
+    contents: Contents[None] = Contents(OBJECTS)
+    one, other = InitialList(contents), InitialList(contents)
+    for obj in OBJECTS[:5_000]:
+        assert one.take() is obj
+    one.remove(OBJECTS[-1]._key)
+    one.change(make("ns/p9000", resource_version="2"))
+    assert [other.take() for _ in range(len(other))] == OBJECTS
+
+
+def test_nothing_is_made_per_object_before_it_is_taken() -> None:
+    contents: Contents[None] = Contents(OBJECTS)
+    initial = InitialList(contents)
+    initial.remove(OBJECTS[-1]._key)
+    initial.change(make("ns/p9000", resource_version="2"))
+    assert [one is other for one, other in zip(initial._tables[::-1], contents.tables, strict=True)]
+    assert (len(initial._changed), len(initial._gone), len(initial._current)) == (1, 1, 0)
+
+
+def test_tables_that_all_are_past_are_let_go() -> None:
+    initial = InitialList(Contents(OBJECTS))
+    for _ in range(5_000):
+        initial.take()
+    assert sum(map(len, initial._tables)) == COUNT - 2 * 4096
+
+
+def test_takes_changes_and_removals_in_any_order_are_those_of_a_dict() -> None:
+    chance = random.Random(7)
+    initial, model = InitialList(Contents(OBJECTS)), {obj._key: obj for obj in OBJECTS}
+    told: list[KubeObject] = []
+    while model:
+        key = f"ns/p{chance.randrange(COUNT)}"
+        assert (key in initial) == (key in model)
+        assert len(initial) == len(model)
+        match chance.randrange(4):
+            case 0 if key in model:
+                model[key] = make(key, resource_version=str(chance.randrange(2, 9)))
+                initial.change(model[key])
+            case 1 if key in model:
+                del model[key]
+                initial.remove(key)
+            case _:
+                first = next(iter(model))
+                told.append(initial.take())
+                assert told[-1] is model.pop(first)
+        if len(told) % 1000 == 1:
+            assert initial.keys() == model.keys()
+    assert not initial.keys()
