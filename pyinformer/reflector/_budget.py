@@ -7,9 +7,12 @@ purpose: by the time that was really spent working, never by a count of items.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from anyio.lowlevel import checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BUDGET_SECONDS: Final = 0.004  # a handler on the same loop waits no longer than this for its turn
 
@@ -37,3 +40,17 @@ class TimeBudget:
         """
         self._spent = 0.0
         await checkpoint()
+
+
+async def spread(steps: Iterable[None]) -> None:
+    """Take short steps to their end, and let others run whenever the budget is used up.
+
+    Cancellation:
+        A point at which it is delivered; the steps that are left are not taken.
+    """
+    budget = TimeBudget()
+    started = budget.now()
+    for _ in steps:
+        if budget.spend_since(started):
+            await budget.yield_now()
+        started = budget.now()

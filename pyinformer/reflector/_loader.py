@@ -20,8 +20,9 @@ from pyinformer.apimachinery import (
     ListInconsistentError,
     ProtocolError,
     V,
+    large_dict,
 )
-from pyinformer.reflector._budget import TimeBudget
+from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
 from pyinformer.reflector._mass_delete import is_mass_delete
 from pyinformer.reflector._snapshot import Snapshot
@@ -96,6 +97,16 @@ class Loader(Generic[V]):
     async def _list(self, mode: LoadMode, own_seconds: float | None = None) -> Snapshot[V]:
         """List everything, on connections of its own if they get so many seconds."""
         snapshot = Snapshot(self._codec, self._sink, self._guard, distrust=self.distrust)
+        try:
+            await self._read_pages(snapshot, mode, own_seconds)
+        except InformerError:
+            await spread(snapshot.let_go())
+            raise
+        return snapshot
+
+    async def _read_pages(
+        self, snapshot: Snapshot[V], mode: LoadMode, own_seconds: float | None
+    ) -> None:
         limit = self._options.page_size if mode is LoadMode.PAGED else 0
         page = await self._read_page(snapshot, limit, "", own_seconds)
         first = page.resource_version
@@ -115,7 +126,6 @@ class Loader(Generic[V]):
             reason = f"it ends {page.remaining_item_count} items early"
             raise ListInconsistentError(f"list {self._codec.resource}", reason)
         self._complete(snapshot, first)
-        return snapshot
 
     async def _read_page(
         self, snapshot: Snapshot[V], limit: int, token: str, own_seconds: float | None
@@ -191,16 +201,11 @@ class Loader(Generic[V]):
             what=f"watch-list {self._codec.resource}",
             on_oversized=snapshot.on_oversized_line,
         )
-        with (
-            anyio.move_on_after(self._options.initial_events_total_seconds),
-            anyio.move_on_after(self._options.initial_events_idle_seconds) as idle,
-        ):
-            await self._read_initial_events(body, snapshot, splitter, idle)
-        version = snapshot.resource_version
-        if version is None:
-            what = f"watch-list {self._codec.resource}"
-            raise ListInconsistentError(what, "the server never said that it is complete")
-        self._complete(snapshot, version)
+        try:
+            await self._read_initial_events(body, snapshot, splitter)
+        except InformerError:
+            await spread(snapshot.let_go())
+            raise
         if await self._is_mass_delete(snapshot):
             await self._take_over(await self._ask_again(snapshot, LoadMode.PAGED))
             return None
@@ -208,6 +213,20 @@ class Loader(Generic[V]):
         return splitter, snapshot.rest
 
     async def _read_initial_events(
+        self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter
+    ) -> None:
+        with (
+            anyio.move_on_after(self._options.initial_events_total_seconds),
+            anyio.move_on_after(self._options.initial_events_idle_seconds) as idle,
+        ):
+            await self._read_to_bookmark(body, snapshot, splitter, idle)
+        version = snapshot.resource_version
+        if version is None:
+            what = f"watch-list {self._codec.resource}"
+            raise ListInconsistentError(what, "the server never said that it is complete")
+        self._complete(snapshot, version)
+
+    async def _read_to_bookmark(
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter, idle: anyio.CancelScope
     ) -> None:
         budget = TimeBudget()
@@ -244,7 +263,7 @@ class Loader(Generic[V]):
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
             )
         self._note(f"not served any more: {cached} cached objects are deleted")
-        await self._replace({}, self._guard.position or "0")
+        await self._replace(large_dict(), self._guard.position or "0")
 
     def _complete(self, snapshot: Snapshot[V], resource_version: str) -> None:
         snapshot.complete(resource_version)
@@ -291,6 +310,7 @@ class Loader(Generic[V]):
     async def _ask_again(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
         """Ask for the list that decides; what is held back takes no effect."""
         seconds = self._options.initial_events_total_seconds
+        await spread(held.let_go())  # before the second one is there as well
         try:
             found = await self._list(mode, seconds)
         except InformerError as error:
@@ -326,12 +346,7 @@ class Loader(Generic[V]):
         }
 
     async def _replace(self, objects: dict[str, KubeObject[V]], resource_version: str) -> None:
-        budget = TimeBudget()
-        started = budget.now()
-        for _ in self._sink.replace_nowait(objects, resource_version):
-            if budget.spend_since(started):
-                await budget.yield_now()
-            started = budget.now()
+        await spread(self._sink.replace_nowait(objects, resource_version))
 
     async def _take_over(self, snapshot: Snapshot[V]) -> None:
         resource_version = snapshot.resource_version or ""  # it is complete, and has one

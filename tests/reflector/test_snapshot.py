@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from pyinformer.apimachinery import (
@@ -338,3 +340,20 @@ def test_what_stands_behind_the_end_bookmark_goes_to_the_watch(size: int) -> Non
     assert bench.sink.versions() == {"b": "202"}
     assert bench.sink.history["a"] == ["update 90 95", "delete 203"]
     assert bench.guard.position == "203"
+
+
+def test_an_unchanged_object_is_listed_under_the_text_that_is_cached_already() -> None:
+    """Else each relist would leave another copy of every key in memory."""
+    bench = Bench()
+    bench.items(pod_bytes("a", "90"))
+    (key,) = bench.snapshot.complete("200")
+    assert key is bench.sink.objects["a"]._key
+
+
+def test_a_load_is_let_go_in_short_steps() -> None:
+    bench = Bench()
+    bench.items(*[pod_bytes(f"p{number}", str(number + 1)) for number in range(2_000)])
+    left = [len(bench.snapshot.objects)]
+    left += [len(bench.snapshot.objects) for _ in bench.snapshot.let_go()]
+    assert left[-1] == 0
+    assert max(before - after for before, after in pairwise(left)) <= 512
