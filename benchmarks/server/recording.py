@@ -40,6 +40,8 @@ def as_chunk(payload: bytes | bytearray) -> bytes:
 class Stock(Protocol):
     """The objects of a collection, as they are before the first update."""
 
+    def __len__(self) -> int: ...
+
     def parts(self, form: Form) -> Iterator[bytes]:
         """Yield the stream of all their ADDED events, in parts of about a mebibyte."""
         ...
@@ -70,6 +72,10 @@ class Tape:
 
     def __len__(self) -> int:
         return len(self._lengths)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
 
     def parts(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the stream in parts of a mebibyte.
@@ -124,6 +130,11 @@ class Recording:
 
     def __len__(self) -> int:
         return len(self._tapes[JSON_FORM])
+
+    def close(self) -> None:
+        """Give the files back."""
+        for tape in self._tapes.values():
+            tape.close()
 
     def record_protobuf(self, render: Callable[[Iterable[bytes]], Iterator[bytes]]) -> None:
         """Record protobuf, made of JSON by `render`."""

@@ -10,15 +10,22 @@ JSON line (address, workload, sizes), and ends when its standard input does.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import socket
+import ssl
 import sys
+import tempfile
 import threading
 from dataclasses import asdict, dataclass
 from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Self
 
 from benchmarks.data.collections import RESOURCES, make_collection
 from benchmarks.data.kinds import Collection, Kind
 from benchmarks.harness.processes import pin_to_cpu
+from benchmarks.server.certificates import server_context
 from benchmarks.server.gate import Gate, Journal
 from benchmarks.server.handler import Handler, Shelf
 from benchmarks.server.namespaces import SmallNamespaces, SmallStock
@@ -35,6 +42,13 @@ class Traffic:
     stock: Recording
     updates: Recording
     small: SmallNamespaces
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stock.close()
+        self.updates.close()
 
     @property
     def list_resource_version(self) -> int:
@@ -53,15 +67,36 @@ class ReplayServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, traffic: Traffic, *, updates_per_second: float = 0.0) -> None:
-        """Bind to 127.0.0.1; `server_port` says where."""
+    def __init__(
+        self,
+        traffic: Traffic,
+        *,
+        updates_per_second: float = 0.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Bind to 127.0.0.1; `url` says where."""
         super().__init__(("127.0.0.1", 0), Handler)
+        self._tls = tls
         self.updates = traffic.updates
         self.updates_per_second = updates_per_second
         self.has_protobuf = False
         self.gate = Gate()
         self.journal = Journal(updates=len(traffic.updates))
         self._traffic = traffic
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.server_port}"
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Accept a connection; its own thread shakes hands."""
+        accepted, address = super().get_request()
+        if self._tls is not None:
+            accepted = self._tls.wrap_socket(
+                accepted, server_side=True, do_handshake_on_connect=False
+            )
+        return accepted, address
 
     def shelf(self, kind: Kind, namespace: str | None) -> Shelf:
         """Return what stands at a path."""
@@ -76,7 +111,7 @@ class ReplayServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore clients that go away in the middle of a stream; report all else."""
-        if not isinstance(sys.exception(), ConnectionError):
+        if not isinstance(sys.exception(), ConnectionError | ssl.SSLError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
@@ -116,13 +151,24 @@ def main() -> None:
     options = _parser().parse_args()
     pin_to_cpu(options.cpu)
     collection = make_collection(options.kind, options.objects, seed=options.seed)
-    traffic = render(
-        collection, objects=options.objects, updates=options.updates, small=options.small
-    )
-    with ReplayServer(traffic, updates_per_second=options.updates_per_second) as server:
+    with contextlib.ExitStack() as stack:
+        traffic = stack.enter_context(
+            render(
+                collection, objects=options.objects, updates=options.updates, small=options.small
+            )
+        )
+        ca_file = Path(stack.enter_context(tempfile.TemporaryDirectory()), "ca.pem")
+        server = stack.enter_context(
+            ReplayServer(
+                traffic,
+                updates_per_second=options.updates_per_second,
+                tls=server_context(ca_file) if options.tls else None,
+            )
+        )
         threading.Thread(target=server.serve_forever, daemon=True).start()
         ready = {
-            "url": f"http://127.0.0.1:{server.server_port}",
+            "url": server.url,
+            "ca_file": str(ca_file) if options.tls else "",
             "objects": options.objects,
             "updates": options.updates,
             "last_resource_version": str(traffic.last_resource_version),
