@@ -15,6 +15,13 @@ from benchmarks.data.pod_parts import JSON
 
 ENDPOINTS = Kind("v1", "endpoints", "Endpoints")
 KINDS = (PODS, CONFIG_MAPS, ENDPOINTS, LEASES, WIDGETS)
+_NAMESPACES: JSON = {  # kopf begins nothing before it has found them; nobody asks for one
+    "name": "namespaces",
+    "singularName": "namespace",
+    "namespaced": False,
+    "kind": "Namespace",
+    "verbs": ["get", "list", "watch"],
+}
 
 _VERSION: Mapping[str, JSON] = {"major": "1", "minor": "37", "gitVersion": "v1.37.1"}
 
@@ -60,19 +67,22 @@ def _group(group_version: str) -> dict[str, JSON]:
 
 
 def _resources(group_version: str) -> dict[str, JSON]:
+    resources: list[JSON] = [
+        {
+            "name": kind.resource,
+            "singularName": kind.kind.lower(),
+            "namespaced": True,
+            "kind": kind.kind,
+            "verbs": ["get", "list", "watch"],
+        }
+        for kind in KINDS
+        if kind.api_version == group_version
+    ]
+    if group_version == "v1":
+        resources.append(_NAMESPACES)
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": group_version,
-        "resources": [
-            {
-                "name": kind.resource,
-                "singularName": kind.kind.lower(),
-                "namespaced": True,
-                "kind": kind.kind,
-                "verbs": ["get", "list", "watch"],
-            }
-            for kind in KINDS
-            if kind.api_version == group_version
-        ],
+        "resources": resources,
     }

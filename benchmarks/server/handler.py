@@ -60,10 +60,12 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(json.dumps(self.server.journal.send_times()).encode())
         elif url.path == "/benchmark/requests":
             self._answer(json.dumps(self.server.journal.counts()).encode())
-        elif (document := discover(url.path)) is not None:
-            self._answer(document)
-        else:
+        elif (document := discover(url.path)) is None:
             self.send_error(404)
+        elif accepted_form(self.headers.get("Accept", ""), protobuf=False) is None:
+            self._refuse()  # all groups in one document, which old servers did not have either
+        else:
+            self._answer(document)
 
     def do_POST(self) -> None:
         """Obey the measurement."""
@@ -91,11 +93,14 @@ class Handler(BaseHTTPRequestHandler):
             protobuf=self.server.has_protobuf and not shelf.kind.is_custom,
         )
         if form is None:
-            self._answer(b'{"kind":"Status","status":"Failure","code":406}', status=406)
+            self._refuse()
         elif query.get("watch", "").lower() in {"1", "true"}:
             self._watch(shelf, form, query)
         else:
             self._list(shelf, form, query)
+
+    def _refuse(self) -> None:
+        self._answer(b'{"kind":"Status","status":"Failure","code":406}', status=406)
 
     def _watch(self, shelf: Shelf, form: Form, query: dict[str, str]) -> None:
         is_watch_list = query.get("sendInitialEvents") == "true"

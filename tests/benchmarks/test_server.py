@@ -200,6 +200,15 @@ def test_discovery_leads_to_the_collection(resource: str) -> None:
         assert client.get("/version")["major"] == "1"
 
 
+def test_discovery_names_namespaces_and_refuses_one_document_of_all_groups() -> None:
+    aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    with _serving() as (client, _):
+        assert "namespaces" in {one["name"] for one in client.get("/api/v1")["resources"]}
+        assert client.get("/apis", accept=f"{aggregated},application/json")["groups"]
+        with client.ask("/apis", accept=aggregated) as answer:
+            assert answer.status == 406
+
+
 def test_updates_wait_for_their_release() -> None:
     with _serving(updates=12) as (client, path):
         with client.ask(path + _WATCH) as answer:
