@@ -1,12 +1,15 @@
 """Programs in Go that a run builds for itself, to compare with.
 
 Enters: a folder with a Go module. Leaves: the program, or why there is none.
-Invariant: nothing stays; the program is gone after the block, and only Go's own cache keeps it.
+Invariant: nothing stays; a program is gone after its block, and that of the client-go peers with
+this process; only Go's own cache keeps them.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +17,20 @@ from pathlib import Path
 
 from pyinformer.apimachinery import KubeAPIServerError
 from pyinformer.testing._build import find_go
+
+_CLIENT_GO = Path(__file__).parents[1] / "peers" / "client_go"
+
+
+@functools.cache
+def client_go() -> Path | str:
+    """Build the program of the client-go peers, once in this process.
+
+    Returns:
+        The program, or why there is none.
+    """
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(go_program(_CLIENT_GO, wanted=True))
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -114,6 +115,14 @@ PEERS = {
 PEERS["kubernetes_asyncio"] = PEERS["kubernetes-asyncio"]  # as earlier records call it
 
 
+CLIENT_GO_PEERS = {
+    "client-go-json": "SharedIndexInformer of client-go, typed, over JSON",
+    "client-go-protobuf": "the same over protobuf",
+    "client-go-metadata": "its metadata informer: no bodies",
+    "client-go-dynamic": "its dynamic informer: unstructured objects, over JSON",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class RunningServer:
     """A replay server that is ready."""
@@ -180,7 +189,12 @@ def running_server(options: ServerOptions) -> Iterator[RunningServer]:
 
 
 def measure(
-    peer: str, workload: Workload, *, cpu: int | None, folder: Path | None = None
+    peer: str,
+    workload: Workload,
+    *,
+    cpu: int | None,
+    folder: Path | None = None,
+    prefix: Sequence[str] = (),
 ) -> Measurement:
     """Run `peer` once, in a fresh process pinned to `cpu`.
 
@@ -189,16 +203,16 @@ def measure(
         workload: what the server holds.
         cpu: where to run; None for anywhere.
         folder: where the packages are imported from; None for here.
+        prefix: a command that becomes the peer's, given behind it.
     """
-    python = _interpreter(peer)
-    if isinstance(python, str):
-        return Measurement(peer=peer, error=python)
-    command = [str(python), "-m", "benchmarks.harness.measure", f"--peer={peer}"]
-    command += ["--workload", msgspec.json.encode(workload).decode()]
+    command = _command(peer)
+    if isinstance(command, str):
+        return Measurement(peer=peer, error=command)
+    command += [f"--peer={peer}", "--workload", msgspec.json.encode(workload).decode()]
     command += [] if cpu is None else [f"--cpu={cpu}"]
     try:
         done = subprocess.run(
-            command,
+            [*prefix, *command],
             cwd=folder or _ROOT,
             env=os.environ | {"PYTHONPATH": str(folder or _ROOT)},
             capture_output=True,
@@ -212,7 +226,26 @@ def measure(
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(_MARK):
             return msgspec.json.decode(line.removeprefix(_MARK), type=Measurement)
-    return Measurement(peer=peer, error=f"ended with exit status {done.returncode}")
+    return Measurement(peer=peer, error=_ending(done.returncode))
+
+
+def _ending(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "killed, as one that takes more memory than it may"
+    return f"ended with exit status {status}"
+
+
+def _command(peer: str) -> list[str] | str:
+    """Return what starts the peer, or why nothing does."""
+    if peer in CLIENT_GO_PEERS:
+        from benchmarks.harness.go import client_go  # a peer's own process lacks its needs
+
+        program = client_go()
+        return program if isinstance(program, str) else [str(program), "informer"]
+    python = _interpreter(peer)
+    if isinstance(python, str):
+        return python
+    return [str(python), "-m", "benchmarks.harness.measure"]
 
 
 def _interpreter(peer: str) -> Path | str:
