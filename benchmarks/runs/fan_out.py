@@ -13,7 +13,7 @@ from benchmarks.harness.measure import ServerOptions
 from benchmarks.report.rows import Spec
 from benchmarks.runs.figures import JSON, OWN, PROTOBUF, update_spec
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size
-from benchmarks.runs.variants import Variant, varied
+from benchmarks.runs.variants import Variant, varied, with_protobuf
 
 _COUNTS = (1, 4, 16)
 _OBJECTS = {Size.SMOKE: (40, 120), Size.BENCH: (5_000, 20_000), Size.FULL: (5_000, 20_000)}
@@ -33,7 +33,9 @@ def _variants(*peers: str) -> dict[str, Variant]:
 
 def _open(setting: Setting) -> AbstractContextManager[Bench]:
     objects, updates = _OBJECTS[setting.size]
-    options = ServerOptions(objects=objects, updates=updates, protobuf=setting.size is Size.FULL)
+    options = ServerOptions(objects=objects, updates=updates)
+    if setting.size is Size.FULL:
+        options = with_protobuf(options, setting)
     return varied(Replay(options), _variants(OWN, JSON, PROTOBUF), setting)
 
 

@@ -14,6 +14,7 @@ from benchmarks.harness.measure import ServerOptions
 from benchmarks.report.rows import Spec
 from benchmarks.runs.figures import DICTS, JSON, OWN, PROTOBUF, against, extra
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
+from benchmarks.runs.variants import with_protobuf
 
 _RIVALS = (JSON, PROTOBUF, DICTS)
 _SECONDS = {Size.SMOKE: 0.1, Size.BENCH: 5.0, Size.FULL: 20.0}
@@ -26,9 +27,8 @@ def _latency(rate: int, targets: dict[str, dict[str, str]]) -> Run:
             objects=40 if smoke else 2_000,
             updates=int(rate * _SECONDS[setting.size]),
             updates_per_second=rate,
-            protobuf=not smoke,
         )
-        return replayed(Replay(options, {"updates_per_second": rate}), setting)
+        return replayed(Replay(with_protobuf(options, setting)), setting)
 
     def specs(_: object) -> tuple[Spec, ...]:
         figures = {

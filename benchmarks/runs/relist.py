@@ -22,12 +22,13 @@ from benchmarks.runs.figures import (
     extra,
 )
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
+from benchmarks.runs.variants import with_protobuf
 
 _OBJECTS = {Size.SMOKE: 40, Size.BENCH: 20_000, Size.FULL: 100_000}
 
 
 def _open(setting: Setting) -> AbstractContextManager[Bench]:
-    options = ServerOptions(objects=_OBJECTS[setting.size], protobuf=setting.size is not Size.SMOKE)
+    options = with_protobuf(ServerOptions(objects=_OBJECTS[setting.size]), setting)
     return replayed(Replay(options, {"work": "relist"}), setting)
 
 

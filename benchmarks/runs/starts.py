@@ -12,15 +12,14 @@ from benchmarks.harness.measure import ServerOptions
 from benchmarks.report.rows import Spec
 from benchmarks.runs.figures import JSON, OWN, PROTOBUF, against, extra
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
+from benchmarks.runs.variants import with_protobuf
 
 _COUNTS = (1, 10, 50)
 _SMALL = {Size.SMOKE: 5, Size.BENCH: 100, Size.FULL: 100}
 
 
 def _open(setting: Setting) -> AbstractContextManager[Bench]:
-    options = ServerOptions(
-        objects=40, small=_SMALL[setting.size], protobuf=setting.size is not Size.SMOKE
-    )
+    options = with_protobuf(ServerOptions(objects=40, small=_SMALL[setting.size]), setting)
     return replayed(Replay(options, {"work": "starts"}), setting)
 
 

@@ -28,7 +28,7 @@ from benchmarks.runs.figures import (
     scaled,
 )
 from benchmarks.runs.run import Bench, Known, Replay, Run, Setting, Size, replayed
-from benchmarks.runs.variants import Variant, varied
+from benchmarks.runs.variants import Variant, varied, with_protobuf
 
 _RAW, _COMPACT = OWN_MODES[1:]
 _OBJECTS = {Size.SMOKE: 40, Size.BENCH: 20_000, Size.FULL: 100_000}
@@ -44,7 +44,7 @@ _BLOCK_MILLISECONDS = "<= 25"
 
 
 def _open(setting: Setting) -> AbstractContextManager[Bench]:
-    options = ServerOptions(objects=_OBJECTS[setting.size], protobuf=setting.size is not Size.SMOKE)
+    options = with_protobuf(ServerOptions(objects=_OBJECTS[setting.size]), setting)
     return varied(Replay(options), _CLIENT_GO, setting)
 
 

@@ -26,6 +26,7 @@ from benchmarks.runs.figures import (
     update_spec,
 )
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
+from benchmarks.runs.variants import with_protobuf
 
 _OBJECTS = {Size.SMOKE: (40, 120), Size.BENCH: (5_000, 10_000), Size.FULL: (5_000, 10_000)}
 _WIDGETS = {Size.SMOKE: (20, 40), Size.BENCH: (500, 2_000), Size.FULL: (500, 2_000)}
@@ -64,9 +65,7 @@ def _peers(
 
 def _open(setting: Setting, **changes: str | int) -> AbstractContextManager[Bench]:
     objects, updates = _OBJECTS[setting.size]
-    options = ServerOptions(
-        objects=objects, updates=updates, protobuf=setting.size is not Size.SMOKE
-    )
+    options = with_protobuf(ServerOptions(objects=objects, updates=updates), setting)
     return replayed(Replay(options, changes), setting)
 
 
@@ -151,8 +150,9 @@ INDEXED = Run(
 def _of_kind(kind: str, says: str, others: Sequence[str]) -> Run:
     def start(setting: Setting) -> AbstractContextManager[Bench]:
         objects, updates = (_WIDGETS if kind == "widgets" else _OBJECTS)[setting.size]
-        protobuf = setting.size is not Size.SMOKE and PROTOBUF in others
-        options = ServerOptions(objects=objects, updates=updates, kind=kind, protobuf=protobuf)
+        options = ServerOptions(objects=objects, updates=updates, kind=kind)
+        if PROTOBUF in others:
+            options = with_protobuf(options, setting)
         return replayed(Replay(options), setting)
 
     return Run(
@@ -175,8 +175,7 @@ KINDS = (
 
 def _with_tls(setting: Setting) -> AbstractContextManager[Bench]:
     objects, updates = _OBJECTS[setting.size]
-    protobuf = setting.size is not Size.SMOKE
-    options = ServerOptions(objects=objects, updates=updates, tls=True, protobuf=protobuf)
+    options = with_protobuf(ServerOptions(objects=objects, updates=updates, tls=True), setting)
     return replayed(Replay(options), setting)
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from benchmarks.harness.measure import measure
+from benchmarks.harness.go import client_go
+from benchmarks.harness.measure import ServerOptions, measure
 from benchmarks.harness.phases import Measurement
-from benchmarks.runs.run import Known, Replay, ReplayBench, Setting, replayed
+from benchmarks.runs.run import Known, Replay, ReplayBench, Setting, Size, replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +56,14 @@ def varied(
     """Start the replay server for a run of variants."""
     with replayed(replay, setting) as bench:
         yield VariantBench(bench, variants)
+
+
+def with_protobuf(options: ServerOptions, setting: Setting) -> ServerOptions:
+    """Let a server render protobuf as well, where there is what renders it.
+
+    That is the program of the client-go peers. The smoke goes without; and where it cannot be
+    built, its peers say why, and everybody else is measured nevertheless.
+    """
+    if setting.size is Size.SMOKE or isinstance(program := client_go(), str):
+        return options
+    return msgspec.structs.replace(options, protobuf=True, renderer=str(program))
