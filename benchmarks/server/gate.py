@@ -31,7 +31,7 @@ class Signal(Enum):
     GONE = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Visit:
     """What had been ordered when a watch was opened."""
 
@@ -46,19 +46,20 @@ class Gate:
         """Start with nobody waiting."""
         self._changed = threading.Condition()
         self._releases = self._expiries = 0
-        self._open = self._waiting = 0
+        self._waiting = 0
+        self._open: list[Visit] = []
 
     @contextlib.contextmanager
     def visit(self) -> Iterator[Visit]:
         """Count a watch as open."""
         with self._changed:
-            self._open += 1
             visit = Visit(self._releases, self._expiries)
+            self._open.append(visit)
         try:
             yield visit
         finally:
             with self._changed:
-                self._open -= 1
+                self._open.remove(visit)
 
     def wait_for_release(self, visit: Visit, client: socket.socket) -> Signal:
         """Block a watch that has updates to send until something happens to it."""
@@ -82,8 +83,9 @@ class Gate:
 
     @property
     def was_released(self) -> bool:
-        """Whether updates were sent."""
-        return self._releases > 0
+        """Whether updates were sent to a watch that is still open."""
+        with self._changed:
+            return any(visit.releases < self._releases for visit in self._open)
 
     def release(self) -> None:
         """Let all waiting watches send their updates."""
@@ -96,7 +98,7 @@ class Gate:
         with self._changed:
             self._expiries += 1
             self._changed.notify_all()
-            return self._open
+            return len(self._open)
 
     def _wait(self, visit: Visit, client: socket.socket, *, releases: int | None) -> Signal:
         while True:
