@@ -105,6 +105,18 @@ def opened(frame: bytes) -> bytes:
     raise ValueError("the envelope holds no message")
 
 
+def with_namespace(message: bytes, namespace: str) -> bytes:
+    """Move an object: replace metadata.namespace, which stands behind texts only."""
+    _, start, length = first_field(message)
+    metadata, rest = message[start : start + length], message[start + length :]
+    offset = end = number = 0
+    while number != 3:
+        offset = end
+        number, start, length = first_field(metadata, offset)
+        end = start + length
+    return field(1, metadata[:offset] + field(3, namespace.encode()) + metadata[end:]) + rest
+
+
 def _read_varint(message: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
     while True:

@@ -13,14 +13,17 @@ import tempfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Protocol
+from typing import IO, Protocol, TypeAlias
 
 from benchmarks.data.kinds import Kind
 from benchmarks.server.protobuf import ProtobufWire
 from benchmarks.server.wire import Form, JSONWire, Wire
 
 FIRST_RESOURCE_VERSION = 1_000_000
-JSON_FORM = Form()
+JSON_FORM, PROTOBUF_FORM = Form(), Form(protobuf=True)
+
+Render: TypeAlias = "Callable[[Iterable[bytes]], Iterator[bytes]]"
+"""Makes protobuf messages of JSON bodies."""
 
 _CHUNK_END = b"\r\n"
 _PART_BYTES = 1 << 20
@@ -136,9 +139,9 @@ class Recording:
         for tape in self._tapes.values():
             tape.close()
 
-    def record_protobuf(self, render: Callable[[Iterable[bytes]], Iterator[bytes]]) -> None:
-        """Record protobuf, made of JSON by `render`."""
-        form = Form(protobuf=True)
+    def record_protobuf(self, render: Render) -> None:
+        """Record protobuf too."""
+        form = PROTOBUF_FORM
         bodies = render(self.bodies(JSON_FORM, 0, len(self)))
         self._tapes[form] = Tape(wire_of(self._kind, form), self._type, bodies)
 

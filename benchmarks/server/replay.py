@@ -17,6 +17,7 @@ import ssl
 import sys
 import tempfile
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -29,7 +30,8 @@ from benchmarks.server.certificates import server_context
 from benchmarks.server.gate import Gate, Journal
 from benchmarks.server.handler import Handler, Shelf
 from benchmarks.server.namespaces import SmallNamespaces, SmallStock
-from benchmarks.server.recording import FIRST_RESOURCE_VERSION, Recording
+from benchmarks.server.recording import FIRST_RESOURCE_VERSION, Recording, Render
+from benchmarks.server.rendering import Renderer, renderer
 
 _STRIDE = 7_919  # prime: updates visit the objects in an order that is not the stored one
 
@@ -42,6 +44,7 @@ class Traffic:
     stock: Recording
     updates: Recording
     small: SmallNamespaces
+    has_protobuf: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +82,7 @@ class ReplayServer(ThreadingHTTPServer):
         self._tls = tls
         self.updates = traffic.updates
         self.updates_per_second = updates_per_second
-        self.has_protobuf = False
+        self.has_protobuf = traffic.has_protobuf
         self.gate = Gate()
         self.journal = Journal(updates=len(traffic.updates))
         self._traffic = traffic
@@ -115,7 +118,15 @@ class ReplayServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-def render(collection: Collection, *, objects: int, updates: int, small: int) -> Traffic:
+def record(
+    collection: Collection,
+    *,
+    objects: int,
+    updates: int,
+    small: int,
+    render: Render | None = None,
+    metadata: bool = False,
+) -> Traffic:
     """Render `objects` ADDED events and `updates` MODIFIED events.
 
     Args:
@@ -124,6 +135,8 @@ def render(collection: Collection, *, objects: int, updates: int, small: int) ->
         updates: changes after the initial state; update number j has resource version
             `list_resource_version + 1 + j`.
         small: objects in each small namespace.
+        render: makes protobuf of JSON, which is recorded then too; None offers JSON only.
+        metadata: whether metadata alone is recorded too, not made while it is sent.
     """
     kind = collection.kind
     added = (
@@ -138,25 +151,38 @@ def render(collection: Collection, *, objects: int, updates: int, small: int) ->
         )
         for number in range(updates)
     )
+    stock, changes = Recording(kind, "ADDED", added), Recording(kind, "MODIFIED", modified)
+    for recording in (stock, changes):
+        if render is not None:
+            recording.record_protobuf(render)
+        if metadata:
+            recording.record_metadata()
     return Traffic(
         kind,
-        Recording(kind, "ADDED", added),
-        Recording(kind, "MODIFIED", modified),
-        SmallNamespaces(collection, small),
+        stock,
+        changes,
+        SmallNamespaces(collection, small, render=render),
+        has_protobuf=render is not None,
     )
 
 
 def main() -> None:
     """Render, serve, and stop when the parent closes our standard input."""
     options = _parser().parse_args()
-    pin_to_cpu(options.cpu)
     collection = make_collection(options.kind, options.objects, seed=options.seed)
     with contextlib.ExitStack() as stack:
+        render = stack.enter_context(_renderer(options, collection.kind))
         traffic = stack.enter_context(
-            render(
-                collection, objects=options.objects, updates=options.updates, small=options.small
+            record(
+                collection,
+                objects=options.objects,
+                updates=options.updates,
+                small=options.small,
+                render=None if isinstance(render, str) else render,
+                metadata=options.metadata,
             )
         )
+        pin_to_cpu(options.cpu)  # only now: what renders may take them all
         ca_file = Path(stack.enter_context(tempfile.TemporaryDirectory()), "ca.pem")
         server = stack.enter_context(
             ReplayServer(
@@ -177,10 +203,19 @@ def main() -> None:
             "kind": traffic.kind.kind,
             "updates_per_second": options.updates_per_second,
             "sizes": asdict(collection.sizes(options.objects)),
+            "protobuf": render if isinstance(render, str) else "",
         }
         print(json.dumps(ready), flush=True)
         sys.stdin.read()
         server.shutdown()
+
+
+def _renderer(options: argparse.Namespace, kind: Kind) -> AbstractContextManager[Renderer | str]:
+    if not options.protobuf:
+        return contextlib.nullcontext("not asked for")
+    if kind.is_custom:
+        return contextlib.nullcontext("custom resources have none")
+    return renderer(options.renderer)
 
 
 def _parser() -> argparse.ArgumentParser:

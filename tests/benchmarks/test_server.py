@@ -20,7 +20,7 @@ import pytest
 
 from benchmarks.data.collections import RESOURCES, make_collection
 from benchmarks.harness.measure import ServerOptions, running_server
-from benchmarks.server.replay import ReplayServer, render
+from benchmarks.server.replay import ReplayServer, record
 
 _WATCH = "?watch=1&resourceVersion=1000005"
 _WATCH_LIST = "?watch=1&sendInitialEvents=true"
@@ -73,7 +73,7 @@ def _serving(
     """Serve in a thread; yields a client and the path of the collection."""
     collection = make_collection(resource, objects)
     with (
-        render(collection, objects=objects, updates=updates, small=3) as traffic,
+        record(collection, objects=objects, updates=updates, small=3) as traffic,
         ReplayServer(traffic, updates_per_second=updates_per_second) as server,
     ):
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -267,10 +267,12 @@ def test_a_watch_opened_after_an_expiry_lives() -> None:
 
 
 def test_released_updates_forbid_an_expiry() -> None:
-    with _serving(updates=1) as (client, _):
+    with _serving(updates=1) as (client, path), client.ask(path + _WATCH) as answer:
+        client.post("wait-for-watch")
         client.post("release")
-        with client.ask("/benchmark/expire", method="POST") as answer:
-            assert answer.status == 409
+        _events(answer, 1)
+        with client.ask("/benchmark/expire", method="POST") as refused:
+            assert refused.status == 409
 
 
 def test_a_watch_whose_client_is_gone_is_not_waited_for() -> None:
