@@ -15,9 +15,9 @@ const (
 	relistCalm = 500 * time.Millisecond
 )
 
-// relist measures what it costs to load the unchanged collection again, after the server has ended
-// the watch with a 410. The wall time begins with the request that loads it: before that client-go
-// backs off, for up to two seconds, which is `relist_waited_seconds`.
+// relist measures what it costs to load the unchanged collection again, from the moment at which
+// the server has ended the watch with a 410. client-go backs off before it asks; of the wall time
+// that part is `relist_waited_seconds`.
 func relist(s *session) error {
 	var asked atomic.Int64
 	follower, err := s.sync(s.sources("").hearing(func() { asked.Store(monotonicNanoseconds()) }))
@@ -28,8 +28,9 @@ func relist(s *session) error {
 	if err := s.watch.control.post("/benchmark/wait-for-watch"); err != nil {
 		return err
 	}
-	held, calls := *statusOrZero("VmRSS"), follower.calls()
-	weighs := restartPeak()
+	calls := follower.calls()
+	collectGarbage()
+	held, weighs := statusBytes("VmRSS"), restartPeak()
 	asked.Store(0)
 	expired := monotonicNanoseconds()
 	s.watch.start()
@@ -44,11 +45,11 @@ func relist(s *session) error {
 	_, used := s.watch.read()
 	extra := s.watch.found.Extra
 	extra["relist_cpu_seconds"] = *used
-	extra["relist_wall_seconds"] = time.Duration(replaced - asked.Load()).Seconds()
+	extra["relist_wall_seconds"] = time.Duration(replaced - expired).Seconds()
 	extra["relist_waited_seconds"] = time.Duration(asked.Load() - expired).Seconds()
 	extra["relist_handler_calls"] = float64(follower.calls() - calls)
-	if weighs {
-		extra["relist_extra_peak_bytes"] = float64(*statusOrZero("VmHWM") - held)
+	if peak := statusBytes("VmHWM"); weighs && held != nil && peak != nil {
+		extra["relist_extra_peak_bytes"] = float64(*peak - *held)
 	}
 	return nil
 }
@@ -84,11 +85,4 @@ func (f *follower) calls() int {
 		calls += each.added + each.updates
 	}
 	return calls
-}
-
-func statusOrZero(field string) *int64 {
-	if found := statusBytes(field); found != nil {
-		return found
-	}
-	return new(int64)
 }
