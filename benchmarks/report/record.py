@@ -59,7 +59,7 @@ class Record(msgspec.Struct):
 
     def put(self, section: Section) -> None:
         """Take a section in, in place of the one of the same run."""
-        section.date, section.size = section.date or _now(), section.size or self.size
+        section.date, section.size = section.date or now(), section.size or self.size
         for index, known in enumerate(self.sections):
             if known.name == section.name:
                 self.sections[index] = section
@@ -73,7 +73,7 @@ class DifferentMachinesError(Exception):
 
 def make_record(sections: Sequence[Section] = (), *, size: str = "") -> Record:
     """Put the sections beside the date, the machine and the versions."""
-    return Record(_now(), _machine(), _versions(), list(sections), size)
+    return Record(now(), machine_now(), _versions(), list(sections), size)
 
 
 def write_json(record: Record, path: Path) -> None:
@@ -111,11 +111,13 @@ def merged(records: Iterable[Record]) -> Record:
     return whole
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the date and time, as records carry it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _machine() -> dict[str, str | int | None]:
+def machine_now() -> dict[str, str | int | None]:
+    """Name the machine that this runs on."""
     return {
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
