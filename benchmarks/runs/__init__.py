@@ -7,16 +7,42 @@ Invariant: a run that is not in the list does not exist for the command line or 
 from __future__ import annotations
 
 from benchmarks.runs.against import AGAINST
+from benchmarks.runs.audits import AUDITS
 from benchmarks.runs.controllers import CONTROLLERS, PASSING
-from benchmarks.runs.existing import AUDITS, QUEUE, READS, SYNC, UPDATES
+from benchmarks.runs.curve import CURVE
+from benchmarks.runs.existing import QUEUE
+from benchmarks.runs.fan_out import FAN_OUT
+from benchmarks.runs.latency import LATENCY
+from benchmarks.runs.reads import READS, READS_OWN
+from benchmarks.runs.real_server import REAL_SERVER
+from benchmarks.runs.relist import RELIST
 from benchmarks.runs.run import Run
+from benchmarks.runs.small_pod import SMALL_POD
+from benchmarks.runs.starts import STARTS
+from benchmarks.runs.sync import MILLION, SYNC
+from benchmarks.runs.updates import INDEXED, KINDS, METADATA, OBJECT, TLS
+from benchmarks.runs.updates import QUEUE as UPDATES_QUEUE
 
 RUNS: tuple[Run, ...] = (
-    UPDATES,
+    METADATA,
+    OBJECT,
+    UPDATES_QUEUE,
+    INDEXED,
+    FAN_OUT,
+    *LATENCY,
     SYNC,
+    MILLION,
+    CURVE,
+    RELIST,
+    SMALL_POD,
+    STARTS,
     READS,
-    AUDITS,
+    READS_OWN,
     QUEUE,
+    *KINDS,
+    TLS,
+    REAL_SERVER,
+    AUDITS,
     CONTROLLERS,
     PASSING,
     AGAINST,

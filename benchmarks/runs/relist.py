@@ -87,7 +87,7 @@ RELIST = Run(
         " client-go's wall time begins with its request, ours with the 410."
     ),
     peers={
-        Size.SMOKE: OWN_MODES,
+        Size.SMOKE: (OWN,),
         Size.BENCH: (JSON, PROTOBUF, OWN),
         Size.FULL: (JSON, PROTOBUF, *OWN_MODES),
     },

@@ -22,6 +22,7 @@ from benchmarks.runs.figures import (
     JSON,
     MEGABYTE,
     OFFICIAL,
+    OWN,
     OWN_MODES,
     PROTOBUF,
     cpu_per_update,
@@ -97,7 +98,7 @@ SMALL_POD = Run(
         " No peer is told of the limit; Go programs could be, by GOMEMLIMIT."
     ),
     peers={
-        Size.SMOKE: OWN_MODES,
+        Size.SMOKE: (OWN,),
         Size.BENCH: (JSON, PROTOBUF, DICTS, *OWN_MODES),
         Size.FULL: (JSON, PROTOBUF, OFFICIAL, DICTS, *OWN_MODES),
     },

@@ -188,5 +188,3 @@ TLS = Run(
     open=_with_tls,
     specs=lambda _: _specs((JSON, PROTOBUF, DICTS, BARE), {}),
 )
-
-UPDATES = (METADATA, OBJECT, QUEUE, INDEXED, *KINDS, TLS)
