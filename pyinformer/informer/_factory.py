@@ -180,8 +180,9 @@ class SharedInformerFactory(Closable):
             field_selector: as text or as a mapping; None for all objects.
             projection: the view to decode with each object.
             memory: what is kept of each object: all of it (`raw`), all but managedFields, or that
-                compressed (`compact`, of the extra `pyinformer[compact]`): a third of the memory
-                or less, for 5 us more per event and 3 us more per read of a body.
+                compressed (`compact`, of the extra `pyinformer[compact]`): a fraction of the
+                memory, for some microseconds at each event and each read of a body; the page
+                docs/howto/memory-modes.md has the figures.
             transform: your change to each object before it is kept.
             queue: what stands between the wire and the cache.
             sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.data.pods import PodGenerator
@@ -121,6 +121,7 @@ _LEARNED, _LEARNING = compact(), ObjectCodec[Any](PODS, compact=True)
 _USUAL: ObjectCodec[Any] = ObjectCodec(PODS)
 
 
+@settings(deadline=None)  # busy machines
 @given(
     body=st.dictionaries(st.text(), _JSON, max_size=5),
     name=st.from_regex(r"[a-z]{1,8}", fullmatch=True),
