@@ -11,12 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.report.record import Record
-from benchmarks.report.rows import Row
-from benchmarks.runs.figures import BARE, DICTS, JSON, OFFICIAL, OWN, PROTOBUF
+from benchmarks.report.rows import Row, Spec
+from benchmarks.runs.figures import (
+    BARE,
+    DICTS,
+    JSON,
+    OFFICIAL,
+    OWN,
+    PROTOBUF,
+    cpu_per_update,
+    rss_per_object,
+)
 
 _COMPACT = "pyinformer-compact"
 _RAW = "pyinformer-raw"
 _CPU = "CPU per update, ratio"
+_MANY, _MILLION = 100_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,8 @@ class Goal:
     limit: float
     target: str = ""
     """The limit, as people say it; empty for the number."""
+    objects: int = 0
+    """How many objects the goal speaks of, where that is what is hard about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +53,13 @@ class Verdict:
     goal: Goal
     row: Row | None
     """None if the record does not have it."""
+    objects: float | int | str = 0
+    """How many objects it was measured with."""
+
+    @property
+    def is_of_another_size(self) -> bool:
+        """Say whether the goal speaks of more objects, or fewer, than were measured."""
+        return self.row is not None and self.goal.objects not in {0, self.objects}
 
     @property
     def is_met(self) -> bool | None:
@@ -54,6 +73,23 @@ def _updates(work: str, slug: str, run: str, limits: dict[str, tuple[float, str]
     return [
         Goal(work, slug, run, _CPU, f"{OWN} / {other}", limit, target)
         for other, (limit, target) in limits.items()
+    ]
+
+
+def _sync(work: str, slug: str, limits: dict[str, tuple[float, str]]) -> list[Goal]:
+    wall = "initial sync: wall time, ratio"
+    return [
+        Goal(work, slug, "sync", wall, f"{OWN} / {other}", limit, target, _MANY)
+        for other, (limit, target) in limits.items()
+    ]
+
+
+def _goals(
+    work: str, slug: str, run: str, measures: str, limits: dict[str, float], objects: int = 0
+) -> list[Goal]:
+    return [
+        Goal(work, slug, run, measures, peer, limit, objects=objects)
+        for peer, limit in limits.items()
     ]
 
 
@@ -76,10 +112,115 @@ GOALS: tuple[Goal, ...] = (
         {JSON: (1 / 8, "<= 1/8"), PROTOBUF: (0.9, ""), DICTS: (0.6, "")},
     ),
     *_updates(
-        "watch update, view, two indexes, metadata handler (CPU)",
+        "watch update, view, two indexes, metadata handler, beside the bare loop (CPU)",
         "bare-loop",
         "updates-indexed",
         {BARE: (1.4, "")},
+    ),
+    *_sync(
+        "initial sync of 100,000 pods (wall time), client-go by its faster way",
+        "initial-sync",
+        {JSON: (1 / 10, "<= 1/10"), PROTOBUF: (1 / 3, "<= 1/3")},
+    ),
+    *_goals(
+        "peak memory of that, beside client-go's lowest",
+        "peak-memory",
+        "sync",
+        "initial sync: peak memory of the process, ratio",
+        {f"{_RAW} / client-go": 0.5, f"{OWN} / client-go": 0.36},
+        _MANY,
+    ),
+    *_goals(
+        "memory of an object over its JSON",
+        "memory-per-object",
+        "sync",
+        "initial sync: memory per object over its JSON",
+        {_RAW: 1.25, OWN: 0.9, _COMPACT: 0.4},
+        _MANY,
+    ),
+    *_goals(
+        "1,000,000 pods, 6.5 GB of JSON: peak memory",
+        "million-memory",
+        "sync-million",
+        "initial sync: peak memory of the process",
+        {OWN: 6_500, _COMPACT: 3_200},
+        _MILLION,
+    ),
+    *_goals(
+        "1,000,000 pods: longest block of the event loop",
+        "million-block",
+        "sync-million",
+        "initial sync: longest block of the event loop",
+        {OWN: 50, _COMPACT: 50},
+        _MILLION,
+    ),
+    *_goals(
+        "cost of an object at 1,000,000 over that at 10,000 (CPU)",
+        "cost-curve",
+        "curve",
+        "cost of an object: CPU of the initial sync, ratio",
+        {f"{OWN}, 1,000,000 pods / {OWN}, 10,000 pods": 1.3},
+    ),
+    *_goals(
+        "latency at 400 updates/s, p50",
+        "latency",
+        "latency-400",
+        "latency at 400 updates/s, p50, ratio",
+        {f"{OWN} / {JSON}": 0.4},
+    ),
+    *_goals(
+        "latency at 400 updates/s, p99",
+        "latency",
+        "latency-400",
+        "latency at 400 updates/s, p99, ratio",
+        {f"{OWN} / {JSON}": 0.2},
+    ),
+    *_goals(
+        "relist of 100,000 pods that did not change: handler calls",
+        "relist",
+        "relist",
+        "relist, nothing changed: handler calls",
+        {OWN: 0},
+        _MANY,
+    ),
+    *_goals(
+        "relist of 100,000 pods that did not change: extra peak memory over the cache's",
+        "relist",
+        "relist",
+        "relist, nothing changed: extra peak memory over the cache's",
+        {OWN: 0.1},
+        _MANY,
+    ),
+    *_goals(
+        "each further handler costs at most 3 % of an update (CPU)",
+        "further-handlers",
+        "fan-out",
+        _CPU,
+        {
+            f"{OWN}, 4 handlers / {OWN}, 1 handler": 1.09,
+            f"{OWN}, 16 handlers / {OWN}, 1 handler": 1.45,
+        },
+    ),
+    *_goals(
+        "workqueue: add, get and done of a key (CPU)",
+        "workqueue",
+        "queue",
+        "queue: CPU per add+get+done, burst, ratio",
+        {"queue / client-go": 1.5},
+    ),
+    *_goals(
+        "list(selector) over 10,000 pods, a quarter matches",
+        "selector",
+        "reads",
+        "list(selector), a quarter matches, ratio",
+        {f"{OWN} / {JSON}": 0.7},
+    ),
+    *_goals(
+        "list(selector) over 10,000 pods, few match",
+        "selector",
+        "reads",
+        "list(selector), few match, ratio",
+        {f"{OWN} / {JSON}": 0.7},
     ),
 )
 
@@ -91,7 +232,11 @@ def judged(record: Record, goals: Sequence[Goal] = GOALS) -> list[Verdict]:
         for section in record.sections
         for row in section.rows
     }
-    return [Verdict(goal, rows.get((goal.run, goal.measures, goal.peer))) for goal in goals]
+    objects = {section.name: section.workload.get("objects", 0) for section in record.sections}
+    return [
+        Verdict(goal, rows.get((goal.run, goal.measures, goal.peer)), objects.get(goal.run, 0))
+        for goal in goals
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +245,23 @@ class Panel:
 
     title: str
     run: str
-    measures: str
+    spec: Spec
     peers: tuple[str, ...]
 
 
 _SHOWN = (OWN, PROTOBUF, JSON, DICTS, OFFICIAL, "kopf-index")
 
 OVERVIEW: tuple[Panel, ...] = (
-    Panel("CPU per update, us", "updates-metadata", "CPU per update", (BARE, *_SHOWN)),
-    Panel("Memory per object, bytes", "sync", "large sync: memory (RSS) per object", _SHOWN),
+    Panel(
+        "CPU per watch update, us",
+        "updates-metadata",
+        Spec("CPU per update", "us", cpu_per_update, {}),
+        (BARE, *_SHOWN),
+    ),
+    Panel(
+        "Memory per cached pod of 6.6 KB, bytes",
+        "updates-metadata",
+        Spec("memory", "bytes", rss_per_object, {}),
+        _SHOWN,
+    ),
 )

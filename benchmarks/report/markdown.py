@@ -20,6 +20,9 @@ _POINTERS = (
     "[How this is measured, and what is not comparable](method.md). "
     "The [raw record](results.json) holds the figures of every round."
 )
+_SMOKE = (
+    "**A smoke: it shows that everything runs. Its figures, and what they reach, mean nothing.**"
+)
 _FIGURES = (
     "Figures are medians of the rounds (smallest to largest); those with a / are ratios, formed "
     "within a round."
@@ -37,6 +40,7 @@ def index_page(record: Record) -> str:
         _HEADER,
         "# Benchmarks",
         "",
+        *([_SMOKE, ""] if "smoke" in record.size else []),
         f"Measured on {record.date[:10]} ({_sizes(record)}): {machine}.",
         "",
         f"Versions: {versions}.",
@@ -93,6 +97,8 @@ def figure(row: Row | None) -> str:
 def _goal_cells(verdict: Verdict) -> tuple[str, ...]:
     goal, row = verdict.goal, verdict.row
     reached = "not measured" if row is None else f"{figure(row)}{_unit(row)}"
+    if verdict.is_of_another_size:
+        reached += f", with {_plain(verdict.objects)} objects"
     words = {
         True: "met",
         False: f"[missed](misses.md#{goal.slug})",

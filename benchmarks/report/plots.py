@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report.goals import OVERVIEW, Panel
 from benchmarks.report.record import Record, Section
-from benchmarks.report.rows import Row
+from benchmarks.report.rows import Row, make_rows
 from benchmarks.report.terminal import number
 from benchmarks.runs.run import is_foreign
 
@@ -57,15 +57,9 @@ def overview_plot(record: Record) -> str:
 
 
 def _panel_rows(record: Record, panel: Panel) -> list[Row]:
-    rows = [
-        row
-        for section in record.sections
-        if section.name == panel.run
-        for row in section.rows
-        if row.measures == panel.measures
-    ]
-    by_peer = {row.peer: row for row in rows}
-    return [by_peer[peer] for peer in panel.peers if peer in by_peer]
+    rounds = [done for each in record.sections if each.name == panel.run for done in each.rounds]
+    measured = [peer for peer in panel.peers if any(peer in done for done in rounds)]
+    return make_rows([panel.spec], measured, rounds)
 
 
 def _title(name: str, rows: Sequence[Row]) -> str:
@@ -81,6 +75,8 @@ def _drawn(titles: Sequence[str], panels: Sequence[Sequence[Row]]) -> str:
         for place, (title, rows) in enumerate(zip(titles, panels, strict=True)):
             axes = drawing.add_subplot(1, len(panels), place + 1)
             _draw(axes, title, rows)
+            if place and [row.peer for row in rows] == [row.peer for row in panels[0]]:
+                axes.set_yticklabels([])
         drawing.tight_layout()
         text = io.StringIO()
         drawing.savefig(

@@ -69,23 +69,13 @@ class Spec:
 
 
 def update_specs() -> tuple[Spec, ...]:
-    """List the rows of the updates run."""
+    """List what a client is charged for its updates and for the sync before them."""
     return (
         Spec(
             "CPU per update",
             "us",
             lambda found: _per(found.update_cpu_seconds, found.updates, _MICRO),
-            {
-                "pyinformer / bare": "<= 1.6",
-                "kubernetes_asyncio / pyinformer": ">= 3.5",
-                "kubernetes_asyncio / pyinformer-dict": ">= 1.6",
-            },
-            (
-                ("pyinformer", "bare"),
-                ("kubernetes_asyncio", "pyinformer"),
-                ("kubernetes_asyncio", "pyinformer-dict"),
-                ("kubernetes_asyncio", "bare"),
-            ),
+            {},
         ),
         Spec(
             "wall time per update",
@@ -104,7 +94,6 @@ def update_specs() -> tuple[Spec, ...]:
             "us",
             lambda found: _per(found.sync_cpu_seconds, found.objects, _MICRO),
             {},
-            (("pyinformer", "bare"), ("kubernetes_asyncio", "pyinformer")),
         ),
         Spec(
             "sync: wall time",
@@ -123,61 +112,12 @@ def update_specs() -> tuple[Spec, ...]:
             "bytes",
             _rss_per_object,
             {},
-            (("kubernetes_asyncio", "pyinformer"),),
         ),
         Spec(
             "peak memory of the process",
             "MB",
             lambda found: _scaled(found.peak_rss_bytes, 1 / _MEGABYTE),
             {},
-        ),
-    )
-
-
-def sync_specs(mean_object_bytes: float) -> tuple[Spec, ...]:
-    """List the rows of the large sync.
-
-    Args:
-        mean_object_bytes: JSON size of the average object, managedFields included.
-    """
-    return (
-        Spec("large sync: wall time", "s", lambda found: found.sync_wall_seconds, {}),
-        Spec("large sync: CPU time", "s", lambda found: found.sync_cpu_seconds, {}),
-        Spec(
-            "large sync: longest block of the event loop",
-            "ms",
-            lambda found: _scaled(found.longest_block_seconds, _MILLI),
-            {"pyinformer": "<= 25", "pyinformer-raw": "<= 25"},
-        ),
-        Spec(
-            "large sync: longest step by its own CPU time",
-            "ms",
-            lambda found: _scaled(found.longest_step_seconds, _MILLI),
-            {"pyinformer": "<= 25", "pyinformer-raw": "<= 25"},
-        ),
-        Spec(
-            "large sync: memory (RSS) per object",
-            "bytes",
-            _rss_per_object,
-            {"pyinformer": "<= 6,200", "pyinformer-raw": "<= 8,500"},
-        ),
-        Spec(
-            "large sync: memory per object over its JSON",
-            "x",
-            lambda found: _scaled(_rss_per_object(found), 1 / mean_object_bytes),
-            {"pyinformer": "<= 0.9", "pyinformer-raw": "<= 1.25"},
-        ),
-        Spec(
-            "large sync: peak memory of the process",
-            "MB",
-            lambda found: _scaled(found.peak_rss_bytes, 1 / _MEGABYTE),
-            {},
-        ),
-        Spec(
-            "large sync: GC-tracked objects added",
-            "",
-            _tracked_added,
-            {"pyinformer": "< 1,000", "pyinformer-raw": "< 1,000"},
         ),
     )
 
@@ -306,12 +246,6 @@ def _rss_per_object(found: Measurement) -> float | None:
     if found.rss_before_bytes is None or found.rss_after_bytes is None:
         return None
     return _per(found.rss_after_bytes - found.rss_before_bytes, found.objects, 1)
-
-
-def _tracked_added(found: Measurement) -> float | None:
-    if found.tracked_before is None or found.tracked_after is None:
-        return None
-    return found.tracked_after - found.tracked_before
 
 
 def named(name: str) -> Figure:

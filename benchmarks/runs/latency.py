@@ -66,6 +66,7 @@ def _latency(rate: int, targets: dict[str, dict[str, str]]) -> Run:
         rounds={Size.SMOKE: 1, Size.BENCH: 2, Size.FULL: 3},
         open=start,
         specs=specs,
+        plots=tuple(f"latency at {rate:,} updates/s, {name}" for name in ("p50", "p99")),
     )
 
 

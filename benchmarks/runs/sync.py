@@ -148,6 +148,10 @@ def _tracked_added(found: Measurement) -> float | None:
 SYNC = Run(
     name="sync",
     title="Initial sync",
+    plots=(
+        "initial sync: wall time",
+        "initial sync: peak memory of the process",
+    ),
     says=(
         "From the start of an informer until its handler has had every pod, then the memory after"
         " a collection. client-go is asked for a list and for a watch-list; we are compared with"

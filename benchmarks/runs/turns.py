@@ -131,6 +131,7 @@ def carry_out(plan: Plan, setting: Setting, watcher: Watcher) -> Iterator[Sectio
             watcher.begins(plan, number, peer)
             started = time.perf_counter()
             found.add(number, _measure(bench, peer), peer)
+            found.known = dict(bench.known)  # a bench may learn more of it by and by
             _note(found, watcher, peer, started)
             yield found.section()
 
