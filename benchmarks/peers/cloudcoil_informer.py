@@ -21,7 +21,7 @@ from cloudcoil.models.kubernetes.core.v1 import ConfigMap, Pod
 
 from benchmarks.harness.phases import Phases
 from benchmarks.peers.kubeconfig import kubeconfig
-from benchmarks.peers.reactions import SNAKE_CASE, ForeignObject, Handler, Reactions
+from benchmarks.peers.reactions import SNAKE_CASE, ForeignObject, Handler, Reactions, choose
 
 _MODELS = {"pods": Pod, "configmaps": ConfigMap, "leases": Lease}
 _SYNC_SECONDS = 600.0
@@ -35,7 +35,7 @@ async def run(phases: Phases) -> None:
         Stops the informer.
     """
     reactions = Reactions(phases, SNAKE_CASE)
-    model = _MODELS[phases.workload.resource]
+    model = choose(_MODELS, phases.workload.resource)
     cache = Cache(resources=[model], sync_timeout=_SYNC_SECONDS, resync_period=_NO_RESYNC_SECONDS)
     with kubeconfig(phases.workload) as path:
         config = Config(kubeconfig=path, cache=cache)

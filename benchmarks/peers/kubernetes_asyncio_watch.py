@@ -10,12 +10,21 @@ Invariant: only public calls, but for the type of the result, which is emptied t
 
 from __future__ import annotations
 
+import functools
 import json
 
 from kubernetes_asyncio import client, watch
 
 from benchmarks.harness.phases import Phases, Workload
-from benchmarks.peers.reactions import DICTS, SNAKE_CASE, ForeignObject, Reactions, Reading, running
+from benchmarks.peers.reactions import (
+    DICTS,
+    SNAKE_CASE,
+    ForeignObject,
+    Reactions,
+    Reading,
+    choose,
+    running,
+)
 
 
 async def run(phases: Phases) -> None:
@@ -26,7 +35,7 @@ async def run(phases: Phases) -> None:
     """
     reactions = Reactions(phases, DICTS)
     async with _connected(phases.workload) as api_client:
-        listing = _listing(api_client, phases.workload)
+        listing = _dict_listing(api_client, phases.workload)
         phases.begin()
         response = await listing(_preload_content=False)
         body = json.loads(await response.read())
@@ -90,4 +99,13 @@ def _listing(api_client: ForeignObject, workload: Workload) -> ForeignObject:
         "configmaps": core.list_config_map_for_all_namespaces,
         "leases": client.CoordinationV1Api(api_client).list_lease_for_all_namespaces,
     }
-    return calls[workload.resource]
+    return choose(calls, workload.resource)
+
+
+def _dict_listing(api_client: ForeignObject, workload: Workload) -> ForeignObject:
+    """Return the same, or that of a custom resource, which has no model."""
+    group, _, version = workload.api_version.rpartition("/")
+    if workload.resource != "widgets":
+        return _listing(api_client, workload)
+    custom = client.CustomObjectsApi(api_client).list_cluster_custom_object
+    return functools.partial(custom, group, version, workload.resource)

@@ -3,10 +3,10 @@
 Enters: the objects of the server. Leaves: its cache, "namespace/name" -> typed model.
 Does: list (whole, not paged), watch, call handlers one after the other on its own thread, list
 again after a 410 and say what was deleted meanwhile.
-Does not: index, compare versions, wait before it connects again, notice a silent stream, tell
-when it has synced (the last handler call of the initial state does here). The models are shared
-by cache and handlers, and can be changed by either. Beside it stands an event loop with nothing
-to do, whose longest block is that of a program that shares the process with this thread.
+Does not: read custom resources, index, compare versions, wait before it connects again, notice a
+silent stream, tell when it has synced (the last handler call of the initial state does here). The
+models are shared by cache and handlers, and can be changed by either. Beside it stands an event
+loop with nothing to do, whose longest block is that of a program that shares the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubernetes import client
 from kubernetes.informer import ADDED, MODIFIED, SharedInformer
 
 from benchmarks.harness.phases import Phases, Workload
-from benchmarks.peers.reactions import SNAKE_CASE, ForeignObject, Reactions
+from benchmarks.peers.reactions import SNAKE_CASE, ForeignObject, Reactions, choose
 
 
 async def run(phases: Phases) -> None:
@@ -49,4 +49,4 @@ def _listing(workload: Workload) -> ForeignObject:
         "configmaps": core.list_config_map_for_all_namespaces,
         "leases": client.CoordinationV1Api(api_client).list_lease_for_all_namespaces,
     }
-    return calls[workload.resource]
+    return choose(calls, workload.resource)

@@ -15,7 +15,7 @@ from lightkube.resources.core_v1 import ConfigMap, Pod
 
 from benchmarks.harness.phases import Phases
 from benchmarks.peers.kubeconfig import kubeconfig
-from benchmarks.peers.reactions import CAMEL_CASE, ForeignObject, Reactions, running
+from benchmarks.peers.reactions import CAMEL_CASE, ForeignObject, Reactions, choose, running
 
 _MODELS = {"pods": Pod, "configmaps": ConfigMap, "leases": Lease}
 _ALL_NAMESPACES = "*"
@@ -28,7 +28,7 @@ async def run(phases: Phases) -> None:
         Closes the connection.
     """
     reactions = Reactions(phases, CAMEL_CASE)
-    model = _MODELS[phases.workload.resource]
+    model = choose(_MODELS, phases.workload.resource)
     with kubeconfig(phases.workload) as path:
         client = AsyncClient(config=KubeConfig.from_file(path))
     phases.begin()

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from benchmarks.harness.latencies import Latencies
 from benchmarks.harness.phases import Phases, Workload
@@ -61,6 +61,20 @@ CAMEL_CASE = Reading(
     phase=lambda item: item.status.phase,
 )
 """Of typed models with the API's names."""
+
+
+ChoiceT = TypeVar("ChoiceT")
+
+
+def choose(by_resource: Mapping[str, ChoiceT], resource: str) -> ChoiceT:
+    """Return what a peer has for a resource.
+
+    Raises:
+        NotImplementedError: it has nothing.
+    """
+    if resource not in by_resource:
+        raise NotImplementedError(f"this peer has no model or call for {resource}")
+    return by_resource[resource]
 
 
 class Reactions:
