@@ -85,7 +85,7 @@ def _sync(work: str, slug: str, limits: dict[str, tuple[float, str]]) -> list[Go
 
 
 def _goals(
-    work: str, slug: str, run: str, measures: str, limits: dict[str, float], objects: int = 0
+    work: str, slug: str, run: str, measures: str, limits: dict[str, float], *, objects: int = 0
 ) -> list[Goal]:
     return [
         Goal(work, slug, run, measures, peer, limit, objects=objects)
@@ -128,7 +128,7 @@ GOALS: tuple[Goal, ...] = (
         "sync",
         "initial sync: peak memory of the process, ratio",
         {f"{_RAW} / client-go": 0.5, f"{OWN} / client-go": 0.36},
-        _MANY,
+        objects=_MANY,
     ),
     *_goals(
         "memory of an object over its JSON",
@@ -136,7 +136,7 @@ GOALS: tuple[Goal, ...] = (
         "sync",
         "initial sync: memory per object over its JSON",
         {_RAW: 1.25, OWN: 0.9, _COMPACT: 0.4},
-        _MANY,
+        objects=_MANY,
     ),
     *_goals(
         "1,000,000 pods, 6.5 GB of JSON: peak memory",
@@ -144,7 +144,7 @@ GOALS: tuple[Goal, ...] = (
         "sync-million",
         "initial sync: peak memory of the process",
         {OWN: 6_500, _COMPACT: 3_200},
-        _MILLION,
+        objects=_MILLION,
     ),
     *_goals(
         "1,000,000 pods: longest block of the event loop",
@@ -152,7 +152,7 @@ GOALS: tuple[Goal, ...] = (
         "sync-million",
         "initial sync: longest block of the event loop",
         {OWN: 50, _COMPACT: 50},
-        _MILLION,
+        objects=_MILLION,
     ),
     *_goals(
         "cost of an object at 1,000,000 over that at 10,000 (CPU)",
@@ -181,7 +181,7 @@ GOALS: tuple[Goal, ...] = (
         "relist",
         "relist, nothing changed: handler calls",
         {OWN: 0},
-        _MANY,
+        objects=_MANY,
     ),
     *_goals(
         "relist of 100,000 pods that did not change: extra peak memory over the cache's",
@@ -189,7 +189,7 @@ GOALS: tuple[Goal, ...] = (
         "relist",
         "relist, nothing changed: extra peak memory over the cache's",
         {OWN: 0.1},
-        _MANY,
+        objects=_MANY,
     ),
     *_goals(
         "each further handler costs at most 3 % of an update (CPU)",
