@@ -38,6 +38,11 @@ class PodGenerator:
         self._seed = seed
         self._workloads = [make_workload(seed, number) for number in range(count)]
 
+    @property
+    def workloads(self) -> int:
+        """How many the pods belong to."""
+        return len(self._workloads)
+
     def pod(self, index: int, *, resource_version: int, revision: int = 0) -> bytes:
         """Render pod `index`, with kind and apiVersion first, as a watch event carries it.
 
@@ -56,7 +61,7 @@ class PodGenerator:
 
     def sizes(self, objects: int, *, sample: int = 500) -> PodSizes:
         """Measure `sample` pods, spread over the first `objects`."""
-        return measure_sizes(self, objects, sample=sample, workloads=len(self._workloads))
+        return measure_sizes(self, objects, sample=sample, workloads=self.workloads)
 
     def _document(self, index: int, *, resource_version: int, revision: int) -> dict[str, JSON]:
         workload = self._workloads[index % len(self._workloads)]

@@ -39,6 +39,9 @@ class SmallStock:
     def __len__(self) -> int:
         return len(self._bodies[JSON_FORM])
 
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
     def parts(self, form: Form) -> Iterator[bytes]:
         """Yield the stream of all ADDED events as one part."""
         event = wire_of(self._kind, form).event

@@ -25,8 +25,9 @@ JSON_FORM, PROTOBUF_FORM = Form(), Form(protobuf=True)
 Render: TypeAlias = "Callable[[Iterable[bytes]], Iterator[bytes]]"
 """Makes protobuf messages of JSON bodies."""
 
+PART_BYTES = 1 << 20
+
 _CHUNK_END = b"\r\n"
-_PART_BYTES = 1 << 20
 
 
 def wire_of(kind: Kind, form: Form) -> Wire:
@@ -44,6 +45,10 @@ class Stock(Protocol):
     """The objects of a collection, as they are before the first update."""
 
     def __len__(self) -> int: ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
 
     def parts(self, form: Form) -> Iterator[bytes]:
         """Yield the stream of all their ADDED events, in parts of about a mebibyte."""
@@ -90,7 +95,7 @@ class Tape:
         while offset < end:
             # larger than a socket's buffer: the client never waits for the next part, as it
             # does with sendfile, which passes 64 KiB at a time (measured: 1 us per event more)
-            part = os.pread(self._file.fileno(), min(_PART_BYTES, end - offset), offset)
+            part = os.pread(self._file.fileno(), min(PART_BYTES, end - offset), offset)
             offset += len(part)
             stop = bisect_left(self._starts, offset, lo=first, hi=len(self))
             yield first, stop, part

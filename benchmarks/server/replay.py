@@ -25,12 +25,14 @@ from typing import Self
 
 from benchmarks.data.collections import RESOURCES, make_collection
 from benchmarks.data.kinds import Collection, Kind
+from benchmarks.data.templates import MAX_RESOURCE_VERSION, TemplatePods
 from benchmarks.harness.processes import pin_to_cpu
 from benchmarks.server.certificates import server_context
+from benchmarks.server.endless import EndlessStock
 from benchmarks.server.gate import Gate, Journal
 from benchmarks.server.handler import Handler, Shelf
 from benchmarks.server.namespaces import SmallNamespaces, SmallStock
-from benchmarks.server.recording import FIRST_RESOURCE_VERSION, Recording, Render
+from benchmarks.server.recording import FIRST_RESOURCE_VERSION, Recording, Render, Stock
 from benchmarks.server.rendering import Renderer, renderer
 
 _STRIDE = 7_919  # prime: updates visit the objects in an order that is not the stored one
@@ -41,7 +43,7 @@ class Traffic:
     """All that one server will ever send."""
 
     kind: Kind
-    stock: Recording
+    stock: Stock
     updates: Recording
     small: SmallNamespaces
     has_protobuf: bool = False
@@ -127,7 +129,7 @@ def record(
     render: Render | None = None,
     metadata: bool = False,
 ) -> Traffic:
-    """Render `objects` ADDED events and `updates` MODIFIED events.
+    """Render `objects` ADDED events, or what they are made of, and `updates` MODIFIED events.
 
     Args:
         collection: where the objects come from.
@@ -139,10 +141,6 @@ def record(
         metadata: whether metadata alone is recorded too, not made while it is sent.
     """
     kind = collection.kind
-    added = (
-        collection.object(index, resource_version=FIRST_RESOURCE_VERSION + index)
-        for index in range(objects)
-    )
     modified = (
         collection.object(
             number * _STRIDE % objects,
@@ -151,12 +149,16 @@ def record(
         )
         for number in range(updates)
     )
-    stock, changes = Recording(kind, "ADDED", added), Recording(kind, "MODIFIED", modified)
-    for recording in (stock, changes):
-        if render is not None:
-            recording.record_protobuf(render)
-        if metadata:
-            recording.record_metadata()
+    changes = _recorded(Recording(kind, "MODIFIED", modified), render, metadata=metadata)
+    stock: Stock
+    if isinstance(collection, TemplatePods):
+        stock = EndlessStock(collection, render=render, metadata=metadata)
+    else:
+        added = (
+            collection.object(index, resource_version=FIRST_RESOURCE_VERSION + index)
+            for index in range(objects)
+        )
+        stock = _recorded(Recording(kind, "ADDED", added), render, metadata=metadata)
     return Traffic(
         kind,
         stock,
@@ -166,10 +168,18 @@ def record(
     )
 
 
+def _recorded(recording: Recording, render: Render | None, *, metadata: bool) -> Recording:
+    if render is not None:
+        recording.record_protobuf(render)
+    if metadata:
+        recording.record_metadata()
+    return recording
+
+
 def main() -> None:
     """Render, serve, and stop when the parent closes our standard input."""
-    options = _parser().parse_args()
-    collection = make_collection(options.kind, options.objects, seed=options.seed)
+    options = _parsed()
+    collection = _collection(options)
     with contextlib.ExitStack() as stack:
         render = stack.enter_context(_renderer(options, collection.kind))
         traffic = stack.enter_context(
@@ -210,6 +220,12 @@ def main() -> None:
         server.shutdown()
 
 
+def _collection(options: argparse.Namespace) -> Collection:
+    if options.endless:
+        return TemplatePods(options.objects, seed=options.seed, templates=options.templates)
+    return make_collection(options.kind, options.objects, seed=options.seed)
+
+
 def _renderer(options: argparse.Namespace, kind: Kind) -> AbstractContextManager[Renderer | str]:
     if not options.protobuf:
         return contextlib.nullcontext("not asked for")
@@ -218,7 +234,7 @@ def _renderer(options: argparse.Namespace, kind: Kind) -> AbstractContextManager
     return renderer(options.renderer)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server.replay")
     parser.add_argument("--objects", type=int, required=True)
     parser.add_argument("--updates", type=int, required=True)
@@ -233,7 +249,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--metadata", action="store_true")
     parser.add_argument("--protobuf", action="store_true")
     parser.add_argument("--renderer", default=None)
-    return parser
+    options = parser.parse_args()
+    if options.endless and options.kind != "pods":
+        parser.error("--endless is for pods")
+    if FIRST_RESOURCE_VERSION + options.objects + options.updates > MAX_RESOURCE_VERSION:
+        parser.error("resource versions have seven digits here: fewer objects and updates, please")
+    return options
 
 
 if __name__ == "__main__":

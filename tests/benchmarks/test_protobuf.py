@@ -22,6 +22,8 @@ import msgspec
 import pytest
 
 from benchmarks.data.collections import make_collection
+from benchmarks.data.kinds import Collection
+from benchmarks.data.templates import TemplatePods
 from benchmarks.harness.go import go_program
 from benchmarks.harness.measure import ServerOptions, running_server
 from benchmarks.harness.phases import Measurement
@@ -138,9 +140,13 @@ def _events(answer: http.client.HTTPResponse, count: int) -> list[tuple[str, str
 
 @contextmanager
 def _serving(
-    resource: str = "pods", *, render: Render = _stand_in, metadata: bool = False
+    resource: str = "pods",
+    *,
+    render: Render = _stand_in,
+    metadata: bool = False,
+    collection: Collection | None = None,
 ) -> Iterator[tuple[_Client, str]]:
-    collection = make_collection(resource, 5)
+    collection = collection or make_collection(resource, 5)
     with (
         record(
             collection, objects=5, updates=7, small=3, render=render, metadata=metadata
@@ -254,6 +260,16 @@ def test_custom_resources_have_no_protobuf() -> None:
         assert answer.status == 406
 
 
+def test_pods_made_on_the_way_are_those_of_the_json() -> None:
+    with _serving(collection=TemplatePods(5, templates=2)) as (client, path):
+        wanted = _wanted(client.items(path))
+        _, listed = _opened(client.get(path))
+        with client.ask(f"{path}?watch=1&sendInitialEvents=true") as answer:
+            events = _events(answer, 6)[:-1]
+    assert [_identity(_decode(bytes(one))) for one in listed[2]] == wanted
+    assert [_identity(message) for _, _, message in events] == wanted
+
+
 @pytest.fixture(scope="module")
 def client_go() -> Iterator[Path]:
     """Build the program that renders, and that is the client-go peer."""
@@ -278,10 +294,18 @@ def test_messages_of_kubernetes_types_hold_the_objects(client_go: Path, resource
 
 @pytest.mark.real
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("endless", [False, True], ids=["recorded", "on the way"])
 @pytest.mark.parametrize("load", ["list", "watch-list"])
 @pytest.mark.parametrize("peer", ["client-go-protobuf", "client-go-metadata"])
-def test_client_go_reads_what_is_sent(client_go: Path, peer: str, load: str) -> None:
-    options = ServerOptions(objects=600, updates=50, protobuf=True, renderer=str(client_go))
+def test_client_go_reads_what_is_sent(client_go: Path, peer: str, load: str, endless: bool) -> None:
+    options = ServerOptions(
+        objects=600,
+        updates=50,
+        protobuf=True,
+        renderer=str(client_go),
+        endless=endless,
+        templates=100,
+    )
     with running_server(options) as server:
         workload = msgspec.structs.replace(server.workload, load=load)
         given = ["--peer", peer, "--workload", msgspec.json.encode(workload).decode()]

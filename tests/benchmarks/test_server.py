@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.data.collections import RESOURCES, make_collection
+from benchmarks.data.kinds import Collection
+from benchmarks.data.templates import TemplatePods
 from benchmarks.harness.measure import ServerOptions, running_server
 from benchmarks.server.replay import ReplayServer, record
 
@@ -69,9 +71,10 @@ def _serving(
     objects: int = 5,
     updates: int = 0,
     updates_per_second: float = 0.0,
+    collection: Collection | None = None,
 ) -> Iterator[tuple[_Client, str]]:
     """Serve in a thread; yields a client and the path of the collection."""
-    collection = make_collection(resource, objects)
+    collection = collection or make_collection(resource, objects)
     with (
         record(collection, objects=objects, updates=updates, small=3) as traffic,
         ReplayServer(traffic, updates_per_second=updates_per_second) as server,
@@ -304,6 +307,44 @@ def test_without_a_renderer_protobuf_alone_is_not_acceptable() -> None:
         with client.ask(path, accept=protobuf) as answer:
             assert answer.status == 406
         assert client.get(path, accept=f"{protobuf},application/json")["kind"] == "PodList"
+
+
+@pytest.mark.parametrize("accept", ["application/json", _METADATA], ids=["whole", "metadata"])
+def test_pods_made_on_the_way_are_the_same_in_every_way_of_asking(accept: str) -> None:
+    pods = TemplatePods(25, templates=10)
+    with _serving(collection=pods, objects=25) as (client, path):
+        whole = client.get(path, accept=accept.format("List"))["items"]
+        with client.ask(path + _WATCH_LIST, accept=accept.format("")) as answer:
+            watched = [event["object"]["metadata"] for event in _events(answer, 26)[:-1]]
+        pages = [
+            item
+            for start in (0, 10, 20)
+            for item in client.get(
+                f"{path}?limit=10&continue={start}", accept=accept.format("List")
+            )["items"]
+        ]
+    made = [
+        json.loads(pods.object(index, resource_version=1_000_000 + index)) for index in range(25)
+    ]
+    assert pages == whole
+    assert watched == [one["metadata"] for one in whole]
+    assert watched == [one["metadata"] for one in made]
+
+
+def test_updates_of_pods_made_on_the_way_are_of_those_pods() -> None:
+    pods = TemplatePods(25, templates=10)
+    with _serving(collection=pods, objects=25, updates=30) as (client, path):
+        known = {one["metadata"]["uid"]: one for one in client.get(path)["items"]}
+        with client.ask(path + _WATCH) as answer:
+            client.post("wait-for-watch")
+            client.post("release")
+            changed = [event["object"] for event in _events(answer, 30)]
+    assert {one["metadata"]["uid"] for one in changed} == set(known)
+    for one in changed:
+        before = known[one["metadata"]["uid"]]
+        assert one["metadata"]["name"] == before["metadata"]["name"]
+        assert one["spec"] == before["spec"]
+        assert one["status"] != before["status"]
 
 
 def test_the_server_speaks_tls_in_a_process_of_its_own() -> None:
