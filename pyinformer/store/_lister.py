@@ -28,10 +28,11 @@ from pyinformer.store._merging import (
     merged_index_values,
     merged_items,
 )
+from pyinformer.store._selecting import select
 from pyinformer.store._walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from pyinformer.store._decoded import DecodedObjects
     from pyinformer.store._index import IndexValue
@@ -290,11 +291,10 @@ class NamespaceLister(Generic[V]):
 
 
 def _select(
-    objects: Iterable[KubeObject[V]],
+    objects: list[KubeObject[V]],
     label_selector: str | Mapping[str, object] | LabelSelector | None,
 ) -> list[KubeObject[V]]:
     selector = LabelSelector.parse(label_selector)
     if selector.is_empty:
-        return list(objects)
-    matches = selector.matches
-    return [obj for obj in objects if matches(obj.metadata.labels)]
+        return objects
+    return select(objects, selector.matches)

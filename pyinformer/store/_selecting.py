@@ -1,0 +1,52 @@
+"""Which of many objects a label selector matches.
+
+Objects and a predicate on labels enter, the objects that match leave. Objects of one workload
+mostly share one record of labels, so each record is asked about once, and known by its identity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import KubeObject, V
+    from pyinformer.apimachinery._label_selector import LabelPredicate
+
+_CHUNK = 1024  # objects between two looks at whether remembering pays
+_TRIAL = 4096  # objects before the first look: workloads often stand one behind the other
+
+
+def select(objects: list[KubeObject[V]], matches: LabelPredicate) -> list[KubeObject[V]]:
+    """Return the objects whose labels match, in their order.
+
+    Args:
+        objects: where to look; the caller's own list, which keeps them alive meanwhile.
+        matches: the predicate; it depends on the labels alone.
+    """
+    verdicts: dict[int, bool] = {}
+    found: list[KubeObject[V]] = []
+    asked = 0
+    for start in range(0, len(objects), _CHUNK):
+        before, asked = asked, len(verdicts)
+        if start >= _TRIAL and asked - before > _CHUNK // 2:  # mostly labels of their own
+            rest = objects[start:]
+            return found + [obj for obj in rest if matches(obj.metadata.labels)]
+        _select_some(objects[start : start + _CHUNK], matches, verdicts, found)
+    return found
+
+
+def _select_some(
+    objects: list[KubeObject[V]],
+    matches: LabelPredicate,
+    verdicts: dict[int, bool],
+    found: list[KubeObject[V]],
+) -> None:
+    known, keep = verdicts.get, found.append
+    for obj in objects:
+        labels = obj.metadata.labels
+        number = id(labels)
+        verdict = known(number)
+        if verdict is None:
+            verdicts[number] = verdict = matches(labels)
+        if verdict:
+            keep(obj)
