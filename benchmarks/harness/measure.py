@@ -112,7 +112,6 @@ PEERS = {
         "benchmarks.peers.own", "run_audit", "audits of cached, stripped objects"
     ),
 }
-PEERS["kubernetes_asyncio"] = PEERS["kubernetes-asyncio"]  # as earlier records call it
 
 
 CLIENT_GO_PEERS = {
