@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyinformer.transport._failures import words_of
@@ -44,6 +45,7 @@ def common_headers() -> dict[str, str]:
     }
 
 
+@cache  # it is read from the disk, which costs a third of the start of an informer
 def _user_agent() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
