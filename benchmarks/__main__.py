@@ -9,9 +9,10 @@ failed to run. A foreign peer that fails is a row that says so.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.harness.processes import pick_cpus
@@ -65,10 +66,9 @@ def _carry_out(plans: Sequence[Plan], setting: Setting, record: Record, path: Pa
     Returns:
         Whether it was interrupted.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     estimate = Estimate(plans, _earlier(record.size))
     try:
-        with progress(plans, estimate) as watcher:
+        with _terminated_as_interrupted(), progress(plans, estimate) as watcher:
             for plan in plans:
                 for section in carry_out(plan, setting, watcher):
                     record.put(section)
@@ -78,6 +78,16 @@ def _carry_out(plans: Sequence[Plan], setting: Setting, record: Record, path: Pa
     except KeyboardInterrupt:
         return True
     return False
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM end the measuring as Ctrl-C does: servers and peers are ended, too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _plans(options: argparse.Namespace, size: Size) -> list[Plan]:

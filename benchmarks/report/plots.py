@@ -93,7 +93,7 @@ def _draw(axes: Axes, title: str, rows: Sequence[Row]) -> None:
     axes.xaxis.set_visible(False)
     axes.tick_params(length=0)
     axes.set_yticks(range(len(rows)), [row.peer for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     known = [row.median for row in rows if row.median is not None and row.median > 0]
     if not known:
         return
