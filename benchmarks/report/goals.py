@@ -249,6 +249,16 @@ class Panel:
     peers: tuple[str, ...]
 
 
+LABELS = {
+    BARE: "bare loop on aiohttp",
+    PROTOBUF: "client-go, protobuf",
+    JSON: "client-go, JSON",
+    DICTS: "kubernetes-asyncio, dicts",
+    OFFICIAL: "kubernetes (official)",
+    "kopf-index": "kopf, @kopf.index",
+}
+"""What the overview calls the peers; nobody who sees it first has read anything else."""
+
 _SHOWN = (OWN, PROTOBUF, JSON, DICTS, OFFICIAL, "kopf-index")
 
 OVERVIEW: tuple[Panel, ...] = (

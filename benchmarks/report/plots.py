@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import msgspec
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from benchmarks.report.goals import OVERVIEW, Panel
+from benchmarks.report.goals import LABELS, OVERVIEW, Panel
 from benchmarks.report.record import Record, Section
 from benchmarks.report.rows import Row, make_rows
 from benchmarks.report.terminal import number
@@ -59,7 +60,8 @@ def overview_plot(record: Record) -> str:
 def _panel_rows(record: Record, panel: Panel) -> list[Row]:
     rounds = [done for each in record.sections if each.name == panel.run for done in each.rounds]
     measured = [peer for peer in panel.peers if any(peer in done for done in rounds)]
-    return make_rows([panel.spec], measured, rounds)
+    rows = make_rows([panel.spec], measured, rounds)
+    return [msgspec.structs.replace(row, peer=LABELS.get(row.peer, row.peer)) for row in rows]
 
 
 def _title(name: str, rows: Sequence[Row]) -> str:

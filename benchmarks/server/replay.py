@@ -216,7 +216,8 @@ def main() -> None:
             "protobuf": render if isinstance(render, str) else "",
         }
         print(json.dumps(ready), flush=True)
-        sys.stdin.read()
+        with contextlib.suppress(KeyboardInterrupt):  # which a terminal sends to everybody
+            sys.stdin.read()
         server.shutdown()
 
 
