@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.harness.environments import interpreter
+from benchmarks.harness.measure import PEERS
 from benchmarks.harness.processes import pick_cpus
 from benchmarks.report.progress import Estimate, progress
 from benchmarks.report.record import (
@@ -49,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not plans:
         parser.error(f"of what was named, nothing runs at size {size} with these peers")
     record = make_record(size=size)
+    _install(plans)
     path = _growing(options, size)
     was_interrupted = _carry_out(plans, _setting(options, size), record, path)
     show(record)
@@ -88,6 +91,13 @@ def _terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _install(plans: Iterable[Plan]) -> None:
+    """Make the peers' environments now, so that no turn seems to take as long as that."""
+    known = [PEERS[peer] for plan in plans for peer in plan.peers if peer in PEERS]
+    for name in sorted({program.environment for program in known if program.environment}):
+        interpreter(name)  # why there is none, if so, each of its peers says in its row
 
 
 def _plans(options: argparse.Namespace, size: Size) -> list[Plan]:

@@ -88,7 +88,7 @@ def figure(row: Row | None) -> str:
     if row is None:
         return ""
     if row.median is None or row.min is None or row.max is None:
-        return "failed" if "failed" in row.note else "none"
+        return "failed" if "failed" in row.note else "not measured"
     if row.min == row.max:
         return number(row.median)
     return f"{number(row.median)} ({number(row.min)} to {number(row.max)})"
@@ -102,7 +102,7 @@ def _goal_cells(verdict: Verdict) -> tuple[str, ...]:
     words = {
         True: "met",
         False: f"[missed](misses.md#{goal.slug})",
-        None: "" if row is None else row.note,
+        None: row.note if row is not None and "failed" in row.note else "",
     }
     target = goal.target or f"<= {number(goal.limit)}"
     measures = goal.measures.removesuffix(_RATIO)
