@@ -20,7 +20,7 @@ from benchmarks.runs.run import Run
 from benchmarks.runs.small_pod import SMALL_POD
 from benchmarks.runs.starts import STARTS
 from benchmarks.runs.sync import MILLION, SYNC
-from benchmarks.runs.updates import INDEXED, KINDS, METADATA, OBJECT, TLS
+from benchmarks.runs.updates import FRAMEWORKS, INDEXED, KINDS, METADATA, OBJECT, TLS
 from benchmarks.runs.updates import QUEUE as UPDATES_QUEUE
 
 RUNS: tuple[Run, ...] = (
@@ -28,6 +28,7 @@ RUNS: tuple[Run, ...] = (
     OBJECT,
     UPDATES_QUEUE,
     INDEXED,
+    FRAMEWORKS,
     FAN_OUT,
     *LATENCY,
     SYNC,

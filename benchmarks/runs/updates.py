@@ -32,9 +32,6 @@ _OBJECTS = {Size.SMOKE: (40, 120), Size.BENCH: (5_000, 10_000), Size.FULL: (5_00
 _WIDGETS = {Size.SMOKE: (20, 40), Size.BENCH: (500, 2_000), Size.FULL: (500, 2_000)}
 _ROUNDS = {Size.SMOKE: 1, Size.BENCH: 3, Size.FULL: 5}
 _MORE_ROUNDS = {Size.SMOKE: 1, Size.BENCH: 7, Size.FULL: 9}
-_SLOW = dict.fromkeys(
-    ("cloudcoil", "kopf-event", "kopf-index", "kr8s", "kubernetes-asyncio-typed", "lightkube"), 2
-)
 _SMOKE = (BARE, DICTS, OWN)
 _EVERYBODY = (
     BARE,
@@ -44,16 +41,18 @@ _EVERYBODY = (
     "client-go-dynamic",
     OFFICIAL,
     DICTS,
+    *OWN_MODES,
+)
+_FEWER = {Size.SMOKE: (20, 40), Size.BENCH: (500, 500), Size.FULL: (500, 500)}
+_FRAMEWORKS = (
+    OFFICIAL,
     "kubernetes-asyncio-typed",
     "kopf-event",
     "kopf-index",
     "lightkube",
     "kr8s",
     "cloudcoil",
-    *OWN_MODES,
 )
-
-
 _WITH_BODIES = tuple(peer for peer in _EVERYBODY if peer not in {BARE, "client-go-metadata"})
 
 
@@ -81,14 +80,14 @@ METADATA = Run(
         " projection where there is one, its phase. Caches are indexed by namespace alone."
     ),
     peers=_peers(
-        (BARE, JSON, PROTOBUF, OFFICIAL, DICTS, "kopf-index", OWN),
+        (BARE, JSON, PROTOBUF, OFFICIAL, DICTS, OWN),
         _EVERYBODY,
     ),
     rounds=_ROUNDS,
-    fewer_rounds=_SLOW,
+    fewer_rounds={OFFICIAL: 2},
     open=lambda setting: _open(setting, handler="metadata"),
     specs=lambda _: _specs(
-        (JSON, PROTOBUF, OFFICIAL, DICTS, "kopf-index", BARE),
+        (JSON, PROTOBUF, OFFICIAL, DICTS, BARE),
         {
             f"{OWN} / {JSON}": "<= 0.04",
             f"{OWN} / {PROTOBUF}": "<= 0.333",
@@ -108,7 +107,7 @@ OBJECT = Run(
     ),
     peers=_peers((JSON, PROTOBUF, DICTS, OWN), _WITH_BODIES, (DICTS, OWN)),
     rounds=_ROUNDS,
-    fewer_rounds=_SLOW,
+    fewer_rounds={OFFICIAL: 2},
     open=lambda setting: _open(setting, handler="object"),
     specs=lambda _: _specs(
         (JSON, PROTOBUF, OFFICIAL, DICTS),
@@ -144,6 +143,26 @@ INDEXED = Run(
     rounds=_MORE_ROUNDS,
     open=lambda setting: _open(setting, handler="metadata", indexes=2),
     specs=lambda _: _specs((BARE,), {f"{OWN} / {BARE}": "<= 1.4"}),
+)
+
+
+def _open_fewer(setting: Setting) -> AbstractContextManager[Bench]:
+    objects, updates = _FEWER[setting.size]
+    return replayed(Replay(ServerOptions(objects=objects, updates=updates)), setting)
+
+
+FRAMEWORKS = Run(
+    name="updates-frameworks",
+    title="Updates, beside frameworks and typed models",
+    says=(
+        "The first table again with fewer pods and updates, for peers that would take minutes for"
+        " more: frameworks that call handlers of their own kind, and clients that make a model of"
+        " every object."
+    ),
+    peers=_peers((*_FRAMEWORKS[:4], DICTS, OWN), (*_FRAMEWORKS, DICTS, OWN), (DICTS, OWN)),
+    rounds={Size.SMOKE: 1, Size.BENCH: 1, Size.FULL: 3},
+    open=_open_fewer,
+    specs=lambda _: _specs((*_FRAMEWORKS, DICTS), {}),
 )
 
 
