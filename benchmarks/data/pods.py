@@ -19,9 +19,6 @@ _MIN_WORKLOADS = 500
 _NODES = 1_000
 
 
-PodSizes = Sizes
-
-
 class PodGenerator:
     """Make the pods of one synthetic cluster."""
 
@@ -59,7 +56,7 @@ class PodGenerator:
         """Render pod `index`: the name that all collections have for it."""
         return self.pod(index, resource_version=resource_version, revision=revision)
 
-    def sizes(self, objects: int, *, sample: int = 500) -> PodSizes:
+    def sizes(self, objects: int, *, sample: int = 500) -> Sizes:
         """Measure `sample` pods, spread over the first `objects`."""
         return measure_sizes(self, objects, sample=sample, workloads=self.workloads)
 

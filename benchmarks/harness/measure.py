@@ -25,7 +25,7 @@ from typing import cast
 
 import msgspec
 
-from benchmarks.data.pods import PodSizes
+from benchmarks.data.kinds import Sizes
 from benchmarks.harness.phases import Measurement, Peer, Phases, Workload
 from benchmarks.harness.processes import pin_to_cpu
 
@@ -127,7 +127,7 @@ class RunningServer:
     """A replay server that is ready."""
 
     workload: Workload
-    sizes: PodSizes
+    sizes: Sizes
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,7 +180,7 @@ def running_server(options: ServerOptions) -> Iterator[RunningServer]:
         if not line:
             raise RuntimeError("the replay server ended before it was ready")
         ready = json.loads(line)
-        sizes = PodSizes(**ready.pop("sizes"))
+        sizes = Sizes(**ready.pop("sizes"))
         try:
             yield RunningServer(msgspec.convert(ready, Workload), sizes)
         finally:

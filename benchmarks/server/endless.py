@@ -14,10 +14,10 @@ from benchmarks.data.templates import MARKERS, Template, TemplatePods
 from benchmarks.server.recording import (
     FIRST_RESOURCE_VERSION,
     JSON_FORM,
-    PART_BYTES,
     PROTOBUF_FORM,
     Render,
     as_chunk,
+    grouped,
     wire_of,
 )
 from benchmarks.server.wire import Form
@@ -55,16 +55,9 @@ class EndlessStock:
     def parts(self, form: Form) -> Iterator[bytes]:
         """Yield the stream of all ADDED events, in parts of about a mebibyte."""
         event = wire_of(self._pods.kind, form).event
-        held: list[bytes] = []
-        size = 0
-        for body in self.bodies(form, 0, len(self)):
-            held.append(as_chunk(event("ADDED", body)))
-            size += len(held[-1])
-            if size >= PART_BYTES:
-                yield b"".join(held)
-                held.clear()
-                size = 0
-        yield b"".join(held)
+        frames = (as_chunk(event("ADDED", body)) for body in self.bodies(form, 0, len(self)))
+        for _, _, part in grouped(frames):
+            yield part
 
     def bodies(self, form: Form, start: int, stop: int) -> Iterator[bytes]:
         """Yield the bodies of pods `start` to `stop`."""

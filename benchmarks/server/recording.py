@@ -41,6 +41,28 @@ def as_chunk(payload: bytes | bytearray) -> bytes:
     return b"%x\r\n%s\r\n" % (len(payload), payload)
 
 
+def grouped(
+    frames: Iterable[bytes], *, part_bytes: int = PART_BYTES
+) -> Iterator[tuple[int, int, bytes]]:
+    """Join frames to parts of at least some bytes.
+
+    Yields:
+        The number of the first frame in the part, that behind the last, the part.
+    """
+    held: list[bytes] = []
+    first = size = 0
+    for frame in frames:
+        held.append(frame)
+        size += len(frame)
+        if size >= part_bytes:
+            yield first, first + len(held), b"".join(held)
+            first += len(held)
+            held.clear()
+            size = 0
+    if held:
+        yield first, first + len(held), b"".join(held)
+
+
 class Stock(Protocol):
     """The objects of a collection, as they are before the first update."""
 
@@ -170,9 +192,10 @@ class Recording:
         if tape is not None:
             yield from tape.events() if one_by_one else tape.parts()
             return
-        wire = wire_of(self._kind, form)
-        for number, body in enumerate(self.bodies(form, 0, len(self))):
-            yield number, number + 1, as_chunk(wire.event(self._type, body))
+        event = wire_of(self._kind, form).event
+        bodies = self.bodies(form, 0, len(self))
+        frames = (as_chunk(event(self._type, body)) for body in bodies)
+        yield from grouped(frames, part_bytes=0 if one_by_one else PART_BYTES)
 
     def bodies(self, form: Form, start: int, stop: int) -> Iterator[bytes]:
         """Yield the bodies of events `start` to `stop`."""

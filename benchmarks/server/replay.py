@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import socket
 import ssl
@@ -193,6 +194,7 @@ def main() -> None:
             )
         )
         pin_to_cpu(options.cpu)  # only now: what renders may take them all
+        gc.freeze()  # no collection looks through the templates while updates are sent
         ca_file = Path(stack.enter_context(tempfile.TemporaryDirectory()), "ca.pem")
         server = stack.enter_context(
             ReplayServer(

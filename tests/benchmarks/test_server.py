@@ -238,6 +238,18 @@ def test_send_times_are_one_for_each_update_in_order(per_second: float) -> None:
     assert [begin, *times, end] == sorted([begin, *times, end])
 
 
+@pytest.mark.parametrize("accept", ["application/json", _METADATA], ids=["whole", "metadata"])
+def test_updates_at_once_leave_in_large_parts(accept: str) -> None:
+    with _serving(updates=400) as (client, path):
+        with client.ask(path + _WATCH, accept=accept.format("")) as answer:
+            client.post("wait-for-watch")
+            client.post("release")
+            assert len(_events(answer, 400)) == 400
+        times = client.get("/benchmark/send-times")
+    assert len(times) == 400
+    assert len(set(times)) <= 3  # 400 pods are 2.7 MB
+
+
 def test_paced_updates_take_their_time() -> None:
     with _serving(updates=20, updates_per_second=500.0) as (client, path):
         with client.ask(path + _WATCH) as answer:
