@@ -24,11 +24,12 @@ Call = Callable[[], object]
 class Handover:
     """Calls on their way to the loop's thread."""
 
-    __slots__ = ("_calls", "_is_announced", "_loop", "thread")
+    __slots__ = ("_calls", "_is_announced", "loop", "thread")
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop whose thread this is; None while no loop is known."""
         self._is_announced = False
         self.thread = 0
         """The loop's thread; 0 while no loop is known, which no thread is."""
@@ -43,13 +44,13 @@ class Handover:
             LifecycleError: another loop is in use and not closed.
         """
         loop = asyncio.get_running_loop()
-        if loop is self._loop:
+        if loop is self.loop:
             return None
-        if self._loop is not None and not self._loop.is_closed():
+        if self.loop is not None and not self.loop.is_closed():
             raise LifecycleError(
                 "the queue belongs to another event loop: take keys there, add from any thread"
             )
-        self._loop = loop
+        self.loop = loop
         self.thread = get_ident()
         return loop
 
@@ -59,7 +60,7 @@ class Handover:
         A call that comes after the loop was closed waits for the next loop, if there is one.
         """
         self._calls.append(call)  # before the loop is looked at: bind() looks the other way round
-        loop = self._loop
+        loop = self.loop
         if loop is not None and not self._is_announced:
             self._announce(loop)
 
@@ -81,5 +82,5 @@ class Handover:
             if not self._calls:
                 return
             self._calls.popleft()()
-        if self._loop is not None:
-            self._announce(self._loop)
+        if self.loop is not None:
+            self._announce(self.loop)

@@ -71,6 +71,32 @@ async def test_a_worker_that_never_waits_gives_way_to_the_loop() -> None:
     assert 0 < taken < 100_000
 
 
+async def test_a_worker_of_blocks_that_never_waits_gives_way_to_the_loop() -> None:
+    queue = Queue[int]()
+    for number in range(100_000):
+        queue.add(number)
+    others_turn = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.01, others_turn.set)
+    taken = 0
+    while not others_turn.is_set():
+        async with queue.item():
+            taken += 1
+    assert 0 < taken < 100_000
+
+
+async def test_two_blocks_at_once_hold_a_key_each() -> None:
+    queue = Queue[str]()
+    queue.add("a")
+    queue.add("b")
+    async with queue.item() as first:
+        async with queue.item() as second:
+            assert queue.is_processing(first)
+            assert queue.is_processing(second)
+        assert (first, second) == ("a", "b")
+        assert queue.processing() == ["a"]
+    assert queue.processing() == []
+
+
 async def test_a_block_ends_with_done_however_it_ends() -> None:
     queue = Queue[str]()
     queue.add("a")
@@ -335,3 +361,20 @@ def test_a_queue_goes_on_with_the_next_loop() -> None:
     assert asyncio.run(take()) == "a"
     queue.add("b")
     assert asyncio.run(take()) == "b"
+
+
+def test_a_key_is_not_taken_by_a_second_loop_while_the_first_may_go_on() -> None:
+    """Both loops run in one thread, by turns; the key is there, so nobody would have to wait."""
+    queue = Queue[str]()
+
+    async def take() -> str:
+        async with queue.item() as item:
+            return item
+
+    queue.add("a")
+    queue.add("b")
+    with asyncio.Runner() as first:
+        assert first.run(take()) == "a"
+        with asyncio.Runner() as second, pytest.raises(LifecycleError, match="another event loop"):
+            second.run(take())
+        assert first.run(take()) == "b"
