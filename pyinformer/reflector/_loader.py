@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
 from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
 from pyinformer.reflector._mass_delete import is_mass_delete
+from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
 from pyinformer.transport import HEAD_BYTES, LineSplitter, ListMetadata, ListSplitter
@@ -292,7 +293,7 @@ class Loader(Generic[V]):
             return 0, 0
         budget = TimeBudget()
         started = budget.now()
-        keys = list(self._sink.keys())
+        keys = keys_of(self._sink)
         rest, gone = iter(keys), 0
         while some := list(islice(rest, _SLICE)):
             gone += sum(self._is_gone(key, snapshot) for key in some)

@@ -30,7 +30,7 @@ class Sink(Protocol[V]):
         ...
 
     def keys(self) -> Iterable[str]:
-        """Return every key for which `get` returns an object."""
+        """Return every key for which `get` returns an object; a list is the caller's own."""
         ...
 
     def apply_nowait(self, event: Event[V]) -> None:
@@ -56,3 +56,12 @@ class Sink(Protocol[V]):
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that nothing changed up to this resource version."""
         ...
+
+
+def keys_of(sink: Sink[V]) -> list[str]:
+    """Return every key of a sink in a list of our own.
+
+    To copy what is a copy already would walk over a million keys twice, 40 ms each time.
+    """
+    keys = sink.keys()
+    return keys if isinstance(keys, list) else list(keys)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyinformer.apimachinery import V, older
 from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._proof import Witness
+from pyinformer.reflector._sink import keys_of
 
 if TYPE_CHECKING:
     from pyinformer.reflector._guard import Guard
@@ -34,7 +35,7 @@ async def witnesses_of(sink: Sink[V], guard: Guard) -> Sequence[Witness]:
     budget = TimeBudget()
     started = budget.now()
     newest, newest_key, newest_uid = "0", "", ""
-    for number, key in enumerate(list(sink.keys()), start=1):
+    for number, key in enumerate(keys_of(sink), start=1):
         obj = sink.get(key)
         if obj is not None:
             version = obj.metadata.resource_version
