@@ -145,7 +145,7 @@ def test_a_goal_is_a_row_of_a_run(goal: Goal) -> None:
 
 def test_the_overview_draws_peers_that_take_part() -> None:
     for panel in OVERVIEW:
-        assert set(panel.peers) <= set(find_run(panel.run).peers[Size.BENCH])
+        assert set(panel.peers) <= set(find_run(panel.run).peers[Size.FULL])
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
