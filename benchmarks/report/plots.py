@@ -58,9 +58,11 @@ def overview_plot(record: Record) -> str:
 
 
 def _panel_rows(record: Record, panel: Panel) -> list[Row]:
-    rounds = [done for each in record.sections if each.name == panel.run for done in each.rounds]
-    measured = [peer for peer in panel.peers if any(peer in done for done in rounds)]
-    rows = make_rows([panel.spec], measured, rounds)
+    rows: list[Row] = []
+    for run, peer in panel.peers:
+        sections = [section for section in record.sections if section.name == run]
+        rounds = [done for each in sections for done in each.rounds if peer in done]
+        rows += make_rows([panel.spec], [peer] if rounds else [], rounds)
     return [msgspec.structs.replace(row, peer=LABELS.get(row.peer, row.peer)) for row in rows]
 
 

@@ -23,7 +23,7 @@ from benchmarks.runs import RUNS
 from benchmarks.runs.run import Size
 
 _ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.timeout(240)  # a dozen processes, one after the other
+pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 
 
 @pytest.fixture(scope="module")
