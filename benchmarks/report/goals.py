@@ -269,7 +269,7 @@ OVERVIEW: tuple[Panel, ...] = (
     ),
     # Not kopf's: it is measured with too few objects to weigh one.
     Panel(
-        "Memory per cached pod of 6.6 KB, bytes",
+        "Memory per cached pod, bytes",
         Spec("memory", "bytes", rss_per_object, {}),
         _SHOWN,
     ),

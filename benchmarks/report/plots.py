@@ -74,7 +74,7 @@ def _title(name: str, rows: Sequence[Row]) -> str:
 def _drawn(titles: Sequence[str], panels: Sequence[Sequence[Row]]) -> str:
     longest = max((len(rows) for rows in panels), default=1)
     with mpl.rc_context(_STYLE):
-        drawing = Figure(figsize=(4.6 * len(panels) + 0.4, 0.9 + 0.34 * max(longest, 1)))
+        drawing = Figure(figsize=(5.2 * len(panels) + 0.4, 0.9 + 0.34 * max(longest, 1)))
         FigureCanvasSVG(drawing)
         for place, (title, rows) in enumerate(zip(titles, panels, strict=True)):
             axes = drawing.add_subplot(1, len(panels), place + 1)
