@@ -1,8 +1,8 @@
-"""One figure of one of pyinformer's work queues, measured in this process.
+"""Figures of one of pyinformer's work queues, measured in this process.
 
-Enters: which queue, which figure, how many keys. Leaves: one line of JSON on standard output.
-Invariant: as client_go_queue/main.go measures: keys exist before, one worker, no metrics, CPU time
-per key, median over repeats with a fresh queue each.
+Enters: which queue, which figures, how many keys. Leaves: one line of JSON on standard output.
+Invariant: as client_go/queue.go measures: keys exist before, one worker, no metrics, CPU time per
+key, median over repeats with a fresh queue each.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import argparse
 import asyncio
 import gc
 import statistics
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from benchmarks.harness.processes import cpu_seconds, pin_to_cpu, rss_bytes
 from pyinformer.workqueue import LOW_PRIORITY, DelayingQueue, PriorityQueue, Queue
+
+Work: TypeAlias = "Callable[[Queue[str], list[str]], Awaitable[None]]"
 
 _MICRO = 1e6
 _MEGA = 1e-6
@@ -44,46 +47,76 @@ async def _speed(kind: str, keys: int, repeats: int) -> dict[str, float]:
     """Measure on a running loop, as programs use a queue; there readings of the clock are shared.
 
     Cancellation:
-        Nothing is awaited.
+        Safe; nothing of the measurement goes on.
     """
     names = [_name(number) for number in range(keys)]
-    return {
-        "waiting_us": _per_key(_waiting, kind, names, repeats),
-        "passing_us": _per_key(_passing, kind, names, repeats),
-    }
+    return {name: await _per_key(work, kind, names, repeats) for name, work in _TIMED.items()}
 
 
-def _per_key(
-    work: Callable[[Queue[str], list[str]], None], kind: str, names: list[str], repeats: int
-) -> float:
+async def _per_key(work: Work, kind: str, names: list[str], repeats: int) -> float:
     found = []
     for _ in range(repeats):
-        queue = _plain(kind)
+        queue = _delaying(kind) if work is _delay else _plain(kind)
         queue.add(names[0])  # which makes the running loop the queue's
         _take(queue)
+        if work is _duplicate:
+            await _add(queue, names)
         gc.collect()
         before = cpu_seconds()
-        work(queue, names)
+        await work(queue, names)
         found.append((cpu_seconds() - before) / len(names) * _MICRO)
-        assert not len(queue)
     return statistics.median(found)
 
 
-def _waiting(queue: Queue[str], names: list[str]) -> None:
+async def _item(queue: Queue[str], names: list[str]) -> None:
+    await _add(queue, names)
+    for _ in names:
+        async with queue.item():
+            pass
+    assert not len(queue)
+
+
+async def _waiting(queue: Queue[str], names: list[str]) -> None:
     for name in names:
         queue.add_nowait(name)
     for _ in names:
         item = queue.get_nowait()
         assert item is not None
         queue.done(item)
+    assert not len(queue)
 
 
-def _passing(queue: Queue[str], names: list[str]) -> None:
+async def _passing(queue: Queue[str], names: list[str]) -> None:
     for name in names:
         queue.add_nowait(name)
         item = queue.get_nowait()
         assert item is not None
         queue.done(item)
+
+
+async def _add(queue: Queue[str], names: list[str]) -> None:
+    for name in names:
+        queue.add(name)
+
+
+async def _duplicate(queue: Queue[str], names: list[str]) -> None:
+    await _add(queue, names)
+    assert len(queue) == len(names)
+
+
+async def _delay(queue: Queue[str], names: list[str]) -> None:
+    assert isinstance(queue, DelayingQueue)
+    for name in names:
+        queue.add_after(name, _DELAY_SECONDS)
+
+
+_TIMED: Mapping[str, Work] = {
+    "item_us": _item,
+    "waiting_us": _waiting,
+    "passing_us": _passing,
+    "duplicate_us": _duplicate,
+    "delayed_us": _delay,
+}
 
 
 def _take(queue: Queue[str]) -> None:
@@ -105,7 +138,7 @@ def _ready(kind: str, keys: int) -> dict[str, float]:
 
 
 def _delayed(kind: str, keys: int) -> dict[str, float]:
-    queue = PriorityQueue[str]() if kind == "priority-queue" else DelayingQueue[str]()
+    queue = _delaying(kind)
     before = _rss()
     for number in range(keys):
         if isinstance(queue, PriorityQueue):
@@ -130,6 +163,10 @@ def _pass(queue: Queue[str], start: int, end: int) -> None:
         item = queue.get_nowait()
         assert item is not None
         queue.done(item)
+
+
+def _delaying(kind: str) -> DelayingQueue[str]:
+    return PriorityQueue[str]() if kind == "priority-queue" else DelayingQueue[str]()
 
 
 def _plain(kind: str) -> Queue[str]:

@@ -10,9 +10,9 @@ from benchmarks.runs.against import AGAINST
 from benchmarks.runs.audits import AUDITS
 from benchmarks.runs.controllers import CONTROLLERS, PASSING
 from benchmarks.runs.curve import CURVE
-from benchmarks.runs.existing import QUEUE
 from benchmarks.runs.fan_out import FAN_OUT
 from benchmarks.runs.latency import LATENCY
+from benchmarks.runs.queues import QUEUE
 from benchmarks.runs.reads import READS, READS_OWN
 from benchmarks.runs.real_server import REAL_SERVER
 from benchmarks.runs.relist import RELIST

@@ -1,29 +1,32 @@
 """Work queues beside client-go's: what a key's way through costs, and what waiting keys weigh.
 
-Enters: how many keys. Leaves: one Measurement per peer and round, figures by name.
+Enters: a setting. Leaves: the run `queue`, which needs no server.
 Invariant: every figure comes from a process of its own, pinned to the same CPU; memory is the
 growth of the resident set, the keys themselves included.
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.harness.go import go_program, pinned
+from benchmarks.harness.go import client_go
 from benchmarks.harness.phases import Measurement
-from benchmarks.report.rows import Spec, named
+from benchmarks.report.rows import Spec
+from benchmarks.runs.figures import OWN, extra
+from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 
 CLIENT_GO = "client-go"
-PEERS = (CLIENT_GO, "queue", "priority-queue")
-_MODULE = Path(__file__).parents[1] / "peers" / "client_go_queue"
-_MODES = ("speed", "ready", "delayed", "passage")
+PRIORITY = "pyinformer-priority"
+_KINDS = {OWN: "queue", PRIORITY: "priority-queue"}
+_RATIOS = ((OWN, CLIENT_GO), (PRIORITY, CLIENT_GO))
+_WEIGHED = "keys for memory"  # in the report, of a run that weighs
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,83 +35,109 @@ class QueueWorkload:
 
     keys: int
     """Waiting at once while speed is measured."""
-    waiting: int
-    """Waiting at once while memory is measured."""
-    passing: int
+    repeats: int
+    """Fresh queues, of which the median counts."""
+    waiting: int = 0
+    """Waiting at once while memory is measured; 0 weighs nothing."""
+    passing: int = 0
     """Passing one by one, to see whether anything stays."""
-    repeats: int = 7
 
 
-def queue_specs() -> tuple[Spec, ...]:
-    """List the rows of the queue run; memory is weighed without client-go."""
-    own = tuple(peer for peer in PEERS if peer != CLIENT_GO)
-    return (*_speed_specs(), *(replace(spec, only=own) for spec in _memory_specs()))
+_WORKLOADS = {
+    Size.SMOKE: QueueWorkload(40, 1, 40, 120),
+    Size.BENCH: QueueWorkload(100_000, 5),
+    Size.FULL: QueueWorkload(100_000, 7, 1_000_000, 10_000_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueBench:
+    known: Known
+    workload: QueueWorkload
+    program: Path | str
+    cpu: int | None
+
+    def measure(self, peer: str) -> Measurement:
+        if isinstance(self.program, str) and peer == CLIENT_GO:
+            return Measurement(peer=peer, error=self.program)
+        found = Measurement(peer=peer, objects=self.workload.keys)
+        try:
+            for command in self._commands(peer):
+                found.extra |= run_child(command)
+        except (subprocess.SubprocessError, msgspec.DecodeError) as error:
+            found.error = f"{type(error).__name__}: {error}"
+        return found
+
+    def _commands(self, peer: str) -> list[list[str]]:
+        keys, repeats = self.workload.keys, self.workload.repeats
+        pin = [] if self.cpu is None else [f"--cpu={self.cpu}"]
+        if peer == CLIENT_GO:
+            return [[str(self.program), "queue", f"--keys={keys}", f"--repeats={repeats}", *pin]]
+        counts = {"speed": keys}
+        if self.workload.waiting:
+            waiting = self.workload.waiting
+            counts |= {"ready": waiting, "delayed": waiting, "passage": self.workload.passing}
+        own = [sys.executable, "-m", "benchmarks.peers.own_queue", f"--kind={_KINDS[peer]}", *pin]
+        return [
+            [*own, f"--mode={mode}", f"--keys={count}", f"--repeats={repeats}"]
+            for mode, count in counts.items()
+        ]
+
+
+@contextlib.contextmanager
+def _open(setting: Setting) -> Iterator[Bench]:
+    workload = _WORKLOADS[setting.size]
+    known: Known = {"keys": workload.keys, "repeats": workload.repeats}
+    if workload.waiting:
+        known |= {_WEIGHED: workload.waiting, "keys that pass": workload.passing}
+    known["CPU"] = f"{setting.client_cpu}"
+    program = "not asked for" if setting.size is Size.SMOKE else client_go()
+    yield _QueueBench(known, workload, program, setting.client_cpu)
+
+
+def _specs(known: Known) -> tuple[Spec, ...]:
+    return (*_speed_specs(), *(_memory_specs() if _WEIGHED in known else ()))
 
 
 def _speed_specs() -> tuple[Spec, ...]:
-    ratios = (("queue", CLIENT_GO), ("priority-queue", CLIENT_GO))
-    target = {"queue / client-go": "<= 1.3"}
+    target = {f"{OWN} / {CLIENT_GO}": "<= 1.5"}
+    one = "CPU per key: add"
     return (
-        Spec("queue: CPU per add+get+done, burst", "us", named("waiting_us"), target, ratios),
-        Spec("queue: CPU per add+get+done, one by one", "us", named("passing_us"), {}, ratios),
+        Spec(f"{one}, async with queue.item()", "us", extra("item_us"), target, _RATIOS),
+        Spec(f"{one}, get_nowait, done of a burst", "us", extra("waiting_us"), {}, _RATIOS),
+        Spec(f"{one}, get_nowait, done one by one", "us", extra("passing_us"), {}, _RATIOS),
+        Spec(f"{one} of one that waits already", "us", extra("duplicate_us"), {}, _RATIOS),
+        Spec(f"{one} for an hour later", "us", extra("delayed_us"), {}, _RATIOS),
     )
 
 
 def _memory_specs() -> tuple[Spec, ...]:
-    target = {"queue": "< 250", "priority-queue": "< 250"}
+    own = (OWN, PRIORITY)
+    target = dict.fromkeys(own, "< 250")
     return (
-        Spec("queue: memory of the keys that wait", "MB", named("ready_mb"), target),
-        Spec("queue: memory of the keys that are delayed", "MB", named("delayed_mb"), target),
-        Spec("queue: memory left by keys that passed", "MB", named("passage_mb"), {}),
+        Spec("memory of the keys that wait", "MB", extra("ready_mb"), target, only=own),
+        Spec("memory of the keys that are delayed", "MB", extra("delayed_mb"), target, only=own),
+        Spec("memory left by keys that passed", "MB", extra("passage_mb"), {}, only=own),
     )
 
 
-def client_go_program(*, wanted: bool) -> AbstractContextManager[Path | str]:
-    """Build client-go's queue into a program, or say why not; it is gone after the block."""
-    return go_program(_MODULE, wanted=wanted)
-
-
-def measure_round(
-    peers: Sequence[str], workload: QueueWorkload, program: Path | str, *, cpu: int | None
-) -> dict[str, Measurement]:
-    """Run each peer once."""
-    return {peer: _measure(peer, workload, program, cpu=cpu) for peer in peers}
-
-
-def _measure(
-    peer: str, workload: QueueWorkload, program: Path | str, *, cpu: int | None
-) -> Measurement:
-    if peer == CLIENT_GO and isinstance(program, str):
-        return Measurement(peer=peer, error=program)
-    extra: dict[str, float] = {}
-    try:
-        for command in _commands(peer, workload, program, cpu=cpu):
-            extra |= run_child(command)
-    except (subprocess.SubprocessError, msgspec.DecodeError) as error:
-        return Measurement(peer=peer, error=f"{type(error).__name__}: {error}")
-    return Measurement(peer=peer, objects=workload.keys, extra=extra)
-
-
-def _commands(
-    peer: str, workload: QueueWorkload, program: Path | str, *, cpu: int | None
-) -> list[list[str]]:
-    if peer == CLIENT_GO:
-        return [pinned([str(program), str(workload.keys), str(workload.repeats)], cpu)]
-    counts: Mapping[str, int] = {
-        "speed": workload.keys,
-        "ready": workload.waiting,
-        "delayed": workload.waiting,
-        "passage": workload.passing,
-    }
-    return [
-        [
-            *(sys.executable, "-m", "benchmarks.peers.own_queue"),
-            *(f"--kind={peer}", f"--mode={mode}", f"--keys={counts[mode]}"),
-            *(f"--repeats={workload.repeats}",),
-            *(() if cpu is None else (f"--cpu={cpu}",)),
-        ]
-        for mode in _MODES
-    ]
+QUEUE = Run(
+    name="queue",
+    title="Work queue",
+    says=(
+        "What the way of a key through a work queue costs, one worker, no metrics: in a burst (all"
+        " keys are added, then all are taken), and one by one. client-go has one way to take a"
+        " key, which blocks a goroutine; ours is a block that ends with done, or nowait."
+    ),
+    peers={
+        Size.SMOKE: (OWN, PRIORITY),
+        Size.BENCH: (CLIENT_GO, OWN, PRIORITY),
+        Size.FULL: (CLIENT_GO, OWN, PRIORITY),
+    },
+    rounds={Size.SMOKE: 1, Size.BENCH: 3, Size.FULL: 5},
+    open=_open,
+    specs=_specs,
+)
 
 
 def run_child(command: Sequence[str], timeout_seconds: float = 600.0) -> dict[str, float]:
