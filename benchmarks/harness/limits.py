@@ -45,9 +45,14 @@ class MemoryLimit:
 
 
 @contextlib.contextmanager
-def memory_limit(limit_bytes: int) -> Iterator[MemoryLimit]:
-    """Make a cgroup whose processes together have so much memory, and no swap."""
-    parent, wanted, peak_file = _version()
+def memory_limit(limit_bytes: int, *, cgroups: Path = _CGROUPS) -> Iterator[MemoryLimit]:
+    """Make a cgroup whose processes together have so much memory, and no swap.
+
+    Args:
+        limit_bytes: how much.
+        cgroups: where the kernel shows them.
+    """
+    parent, wanted, peak_file = _version(cgroups)
     folder = parent / f"pyinformer-benchmark-{os.getpid()}"
     try:
         folder.mkdir()
@@ -66,12 +71,12 @@ def memory_limit(limit_bytes: int) -> Iterator[MemoryLimit]:
         _remove(folder)
 
 
-def _version() -> tuple[Path, dict[str, str], str]:
+def _version(cgroups: Path) -> tuple[Path, dict[str, str], str]:
     """Return where cgroups are made, which files bound one, and which has the peak."""
-    if (_CGROUPS / "memory").is_dir():
+    if (cgroups / "memory").is_dir():
         bound = {"memory.limit_in_bytes": "{}", "memory.memsw.limit_in_bytes": "{}"}
-        return _CGROUPS / "memory", bound, "memory.max_usage_in_bytes"
-    return _CGROUPS, {"memory.max": "{}", "memory.swap.max": "0"}, "memory.peak"
+        return cgroups / "memory", bound, "memory.max_usage_in_bytes"
+    return cgroups, {"memory.max": "{}", "memory.swap.max": "0"}, "memory.peak"
 
 
 def _remove(folder: Path) -> None:

@@ -1,0 +1,129 @@
+"""Each run does at its smallest what it promises, without Go and without the network.
+
+Enters: the registry. Leaves: nothing.
+Invariant: no threshold stands here. Our own peers are measured in processes of their own; foreign
+ones are those of test_smoke.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness.limits import MemoryLimit, memory_limit
+from benchmarks.harness.measure import CLIENT_GO_PEERS, PEERS
+from benchmarks.harness.phases import Measurement, Pauses
+from benchmarks.report.rows import Least, Row, Spec, make_rows
+from benchmarks.runs import RUNS
+from benchmarks.runs.fan_out import FAN_OUT
+from benchmarks.runs.latency import LATENCY
+from benchmarks.runs.real_server import REAL_SERVER
+from benchmarks.runs.relist import RELIST
+from benchmarks.runs.run import Run, Setting, Size
+from benchmarks.runs.small_pod import SMALL_POD
+from benchmarks.runs.starts import STARTS
+from benchmarks.runs.sync import SYNC
+from benchmarks.runs.updates import TLS
+
+_SMOKE = Setting(Size.SMOKE)
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, id=run.name)
+        for run in (TLS, FAN_OUT, LATENCY[0], RELIST, STARTS, SMALL_POD, REAL_SERVER)
+    ],
+)
+def test_our_own_peer_yields_every_row_of_its_run(run: Run) -> None:
+    peer = next(name for name in run.peers[Size.SMOKE] if name.startswith("pyinformer"))
+    rows = _rows(run, peer)
+    assert rows
+    assert [row for row in rows if row.median is None] == []
+
+
+def test_all_memory_modes_sync() -> None:
+    modes = [peer for peer in SYNC.peers[Size.SMOKE] if peer.startswith("pyinformer")]
+    assert len(modes) == 3
+    with SYNC.open(_SMOKE) as bench:
+        objects = [bench.measure(mode).objects for mode in modes]
+        assert objects == [bench.known["objects"]] * 3
+
+
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in RUNS])
+def test_the_smoke_of_a_run_needs_neither_go_nor_other_environments(run: Run) -> None:
+    foreign = {*CLIENT_GO_PEERS, *(name for name, peer in PEERS.items() if peer.environment)}
+    assert not foreign & {re.split("[ ,]", peer)[0] for peer in run.peers[Size.SMOKE]}
+
+
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in RUNS])
+@pytest.mark.parametrize("size", Size)
+def test_a_run_compares_only_peers_that_take_part(run: Run, size: Size) -> None:
+    everybody = {peer for peers in run.peers.values() for peer in peers}
+    assert set(run.fewer_rounds) <= everybody
+    assert size not in run.peers or run.rounds[size] > 0
+
+
+def test_the_best_of_several_is_compared_with_in_each_round() -> None:
+    best = Least("rivals", ("slow", "fast"))
+    spec = Spec("wall", "s", lambda found: found.sync_wall_seconds, {}, (("own", best),))
+    rounds = [
+        {name: Measurement(name, sync_wall_seconds=wall) for name, wall in walls.items()}
+        for walls in (
+            {"own": 1.0, "slow": 8.0, "fast": 4.0},
+            {"own": 1.0, "slow": 2.0, "fast": 9.0},
+        )
+    ]
+    row = _ratio(make_rows([spec], ["own", "slow", "fast"], rounds))
+    assert (row.peer, row.min, row.max) == ("own / rivals", 0.25, 0.5)
+
+
+def test_of_several_one_that_failed_is_not_compared_with() -> None:
+    best = Least("rivals", ("dead", "alive"))
+    spec = Spec("wall", "s", lambda found: found.sync_wall_seconds, {}, (("own", best),))
+    found = {
+        "own": Measurement("own", sync_wall_seconds=1.0),
+        "dead": Measurement("dead", error="killed", sync_wall_seconds=0.1),
+        "alive": Measurement("alive", sync_wall_seconds=4.0),
+    }
+    assert _ratio(make_rows([spec], list(found), [found])).median == 0.25
+    found["alive"].error = "killed"
+    assert _ratio(make_rows([spec], list(found), [found])).note == "dead failed: killed"
+
+
+def test_a_limit_that_cannot_be_set_says_why(tmp_path: Path) -> None:
+    with memory_limit(1 << 28, cgroups=tmp_path) as limit:
+        assert (limit.prefix, limit.peak_bytes()) == ([], None)
+        assert "no cgroup can be made" in limit.why
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_limit_nothing_stands_before_the_command() -> None:
+    assert MemoryLimit(None, "why").prefix == []
+
+
+def test_pauses_of_the_collector_are_found_while_they_are_watched() -> None:
+    pauses = Pauses()
+    gc.collect()
+    assert pauses.longest == 0.0
+    pauses.start()
+    gc.collect()
+    pauses.stop()
+    longest = pauses.longest
+    gc.collect()
+    assert pauses.longest == longest > 0.0
+
+
+def _rows(run: Run, peer: str) -> list[Row]:
+    with run.open(_SMOKE) as bench:
+        peers = run.peers[Size.SMOKE] if run is FAN_OUT else [peer]
+        found = {name: bench.measure(name) for name in peers}
+        return make_rows(run.specs(bench.known), peers, [found])
+
+
+def _ratio(rows: list[Row]) -> Row:
+    return next(row for row in rows if " / " in row.peer)
