@@ -103,7 +103,7 @@ def _speed_specs() -> tuple[Spec, ...]:
     target = {f"{OWN} / {CLIENT_GO}": "<= 1.5"}
     one = "CPU per key: add"
     return (
-        Spec(f"{one}, async with queue.item()", "us", extra("item_us"), target, _RATIOS),
+        Spec(f"{one}, `async with queue.item()`", "us", extra("item_us"), target, _RATIOS),
         Spec(f"{one}, get_nowait, done of a burst", "us", extra("waiting_us"), {}, _RATIOS),
         Spec(f"{one}, get_nowait, done one by one", "us", extra("passing_us"), {}, _RATIOS),
         Spec(f"{one} of one that waits already", "us", extra("duplicate_us"), {}, _RATIOS),
