@@ -6,6 +6,7 @@ Invariant: nothing that a read makes is kept, and no read changes what is cached
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from benchmarks.stations.material import Material, PodView
@@ -19,6 +20,23 @@ from pyinformer.workqueue import PriorityQueue, Queue
 def queue(material: Material) -> Work:
     """Add a key to a work queue, get it, be done with it."""
     return _queue(Queue[str](), material)
+
+
+@station("queue-item")
+def queue_item(material: Material) -> Work:
+    """Add a key to a work queue, and take it through `async with queue.item()`."""
+    keys = [each._key for each in material.objects]
+
+    async def pass_through() -> int:
+        made = Queue[str]()
+        for key in keys:
+            made.add_nowait(key)
+        for _ in keys:
+            async with made.item():
+                pass
+        return len(keys)
+
+    return lambda: asyncio.run(pass_through())
 
 
 @station("priority-queue")
