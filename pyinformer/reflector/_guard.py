@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer.apimachinery import older
+from pyinformer.apimachinery import Updated, older
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector._orders import identity, newer
+from pyinformer.reflector._orders import identity
 from pyinformer.reflector._readings import Reading
 from pyinformer.reflector._ruling import Order, Passing, Suspicion, Verdict
 from pyinformer.reflector._standing import Standing
 from pyinformer.reflector._tally import GuardStatistics
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import ObjectMeta
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import Event, KubeObject, ObjectMeta, V
 
 _REGRESSIONS_PER_CONNECTION = 3  # two can be a replay's edge; three mean the stream is not ordered
-_UPDATE = Verdict.UPDATE  # of nearly every event; read off the class, it costs 0.05 us on 3.11
 
 
 @final
@@ -70,22 +71,34 @@ class Guard(Standing):
         self.tally.event_type = "MODIFIED"
         self._regressions = 0
 
-    def judge_change(self, key: str, new: ObjectMeta, cached: ObjectMeta | None) -> Verdict:
-        """Judge an ADDED or MODIFIED event; `applied` is to follow unless it is skipped."""
-        version, position = new.resource_version, self.position
+    def take_usual(
+        self, old: KubeObject[V], new: KubeObject[V], apply: Callable[[Event[V]], None]
+    ) -> bool:
+        """Have a change of what is cached applied, if it is newer than that and the position.
+
+        So is nearly every event, and in any order it is an update: the one whole way of judging,
+        applying and moving on, in one call.
+
+        Returns:
+            Whether it was; if not, nothing happened, and the event is to be judged.
+        """
+        meta, cached, position = new.metadata, old.metadata, self.position
+        version, known = meta.resource_version, cached.resource_version
         if (
-            cached is not None
-            and cached.uid == new.uid
-            and len(version) == len(position)
+            len(version) == len(position)
             and version > position
+            and (version > known if len(version) == len(known) else len(version) > len(known))
+            and cached.uid == meta.uid
             and version.isdecimal()
             and version.isascii()
-            and newer(version, cached.resource_version)
         ):
-            return _UPDATE  # in any order: it is newer, and it is not what is cached
-        return self._judge_change_slowly(key, new, cached)
+            apply(Updated(old, new))
+            self._previous, self.position = position, version
+            return True
+        return False
 
-    def _judge_change_slowly(self, key: str, new: ObjectMeta, cached: ObjectMeta | None) -> Verdict:
+    def judge_change(self, key: str, new: ObjectMeta, cached: ObjectMeta | None) -> Verdict:
+        """Judge an ADDED or MODIFIED event; `applied` is to follow unless it is skipped."""
         version = new.resource_version
         if not self._is_readable(version):
             return self._malformed()

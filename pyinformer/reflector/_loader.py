@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
 from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
 from pyinformer.reflector._mass_delete import is_mass_delete
+from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
@@ -230,23 +231,21 @@ class Loader(Generic[V]):
     async def _read_to_bookmark(
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter, idle: anyio.CancelScope
     ) -> None:
-        budget = TimeBudget()
         idle_seconds = self._options.initial_events_idle_seconds
-        extended = budget.now()
-        while snapshot.resource_version is None:
-            arrived = await body.pieces()
-            if not arrived:
-                what = f"watch-list {self._codec.resource}"
-                raise ProtocolError(what, "it ended before it was complete")
+        extended = anyio.current_time()
+
+        def on_turn(now: float) -> bool:
+            nonlocal extended
             self.on_progress()
-            started = budget.now()
-            for piece in arrived:
-                splitter.feed(piece)
-            if started - extended > idle_seconds * _RESCHEDULE_SHARE:
-                extended = started
-                idle.deadline = started + idle_seconds
-            if budget.spend_since(started):
-                await budget.yield_now()
+            if now - extended > idle_seconds * _RESCHEDULE_SHARE:
+                extended = now
+                idle.deadline = now + idle_seconds
+            return snapshot.resource_version is None
+
+        await read_body(body, splitter, on_turn)
+        if snapshot.resource_version is None:
+            what = f"watch-list {self._codec.resource}"
+            raise ProtocolError(what, "it ended before it was complete")
 
     async def take_absence(self) -> None:
         """Hand an empty list to the sink: the resource was proven not to be served.

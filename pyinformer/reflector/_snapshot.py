@@ -137,26 +137,31 @@ class Snapshot(Generic[V]):
         except InvalidObjectError as error:
             self._skip(error)
             return
-        (self._remove if kind == DELETED else self._add)(obj)
+        self._take(kind, obj)
 
     def on_list_kind(self, kind: str) -> None:
         """Take note of a list's kind; built-in lists leave it out of their items."""
         if self._codec.gvk is None and kind.endswith("List"):
             self._codec.learn_kind(kind.removesuffix("List"))
 
-    def on_line(self, data: bytes, start: int, end: int) -> None:
-        """Take one line of a watch-list.
+    def on_line(self, data: bytes | bytearray, start: int, end: int) -> None:
+        """Take one line of a watch-list; of `data` itself nothing is kept.
 
         Raises:
             APIStatusError: the server said ERROR.
             ProtocolError: the line is no event.
         """
         if self.resource_version is not None:
-            self.rest.append(data[start:end])
+            self.rest.append(bytes(memoryview(data)[start:end]))
             return
         kind, body, first, last = read_frame(data, start, end)
         if kind in {ADDED, MODIFIED, DELETED}:
-            self._take(kind, body, first, last, data[start:end])
+            try:
+                obj = self._codec.decode(body, first, last)
+            except InvalidObjectError:
+                self._take_oddity(kind, bytes(memoryview(data)[start:end]))
+            else:
+                self._take(kind, obj)
         elif kind == BOOKMARK:
             bookmark = read_bookmark(body, first, last)
             if bookmark.ends_initial_events:
@@ -166,19 +171,19 @@ class Snapshot(Generic[V]):
         else:
             raise ProtocolError("watch-list", f"an event of the unknown type {kind[:40]!r}")
 
-    def _take(self, kind: str, body: bytes, first: int, last: int, line: bytes) -> None:
-        try:
-            try:
-                obj = self._codec.decode(body, first, last)
-            except InvalidObjectError:
-                obj = decode_any(self._codec, line)
-        except (InvalidObjectError, ProtocolError) as error:
-            self._skip(error)
-            return
+    def _take(self, kind: str, obj: KubeObject[V]) -> None:
         if kind == DELETED:
             self._remove(obj)
         else:
             self._add(obj)
+
+    def _take_oddity(self, kind: str, line: bytes) -> None:
+        try:
+            obj = decode_any(self._codec, line)
+        except (InvalidObjectError, ProtocolError) as error:
+            self._skip(error)
+        else:
+            self._take(kind, obj)
 
     def _add(self, obj: KubeObject[V]) -> None:
         key, meta = obj._key, obj.metadata

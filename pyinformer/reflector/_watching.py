@@ -19,11 +19,11 @@ from pyinformer.apimachinery import (
     KubeObject,
     V,
 )
-from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._follower import Follower
 from pyinformer.reflector._frames import StreamBroken
 from pyinformer.reflector._idle import IdleTimer
 from pyinformer.reflector._proof import check_is_asked_for
+from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._state import (
     Input,
     WatchBroken,
@@ -196,29 +196,33 @@ class Watching(Generic[V]):
 
     async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> bool:
         """Read a watch to its end; return False if it went silent before."""
-        budget = TimeBudget()
-        now, pieces, feed, liveness = budget.now, body.pieces, splitter.feed, self._liveness
-        progressed, bookmarks = False, 0
         with anyio.CancelScope() as scope:
             idle = IdleTimer(self._options.silence_seconds, scope.cancel)
             try:
-                while arrived := await pieces():
-                    started = idle.progressed_at = now()
-                    for piece in arrived:
-                        feed(piece)
-                    if follower.bookmarks == bookmarks:
-                        liveness.last_event_at = started
-                    else:
-                        bookmarks = follower.bookmarks
-                        liveness.last_bookmark_at = started
-                    if not progressed and follower.frames:
-                        progressed = True
-                        self._on_progress()
-                    if budget.spend_since(started):
-                        await budget.yield_now()
+                await read_body(body, splitter, self._on_turn(follower, idle))
             finally:
                 idle.cancel()
         return not scope.cancelled_caught
+
+    def _on_turn(self, follower: Follower[V], idle: IdleTimer) -> Callable[[float], bool]:
+        """Return what takes note of everything that arrived at once."""
+        liveness = self._liveness
+        progressed, bookmarks = False, 0
+
+        def on_turn(now: float) -> bool:
+            nonlocal progressed, bookmarks
+            idle.progressed_at = now
+            if follower.bookmarks == bookmarks:
+                liveness.last_event_at = now
+            else:
+                bookmarks = follower.bookmarks
+                liveness.last_bookmark_at = now
+            if not progressed and follower.frames:
+                progressed = True
+                self._on_progress()
+            return True
+
+        return on_turn
 
     async def verify(self, key: str) -> None:
         """Look at one key afresh and take the answer over like an event.
@@ -256,6 +260,6 @@ class Watching(Generic[V]):
         self._journal.note(f"{key} was looked at afresh, at {version}")
 
 
-def _nowhere(data: bytes, start: int, end: int) -> None:
+def _nowhere(data: bytes | bytearray, start: int, end: int) -> None:
     """Take a line that arrives before anybody follows the watch: there is none."""
     raise InternalError(f"a line of {end - start} of {len(data)} bytes at {start} has no reader")

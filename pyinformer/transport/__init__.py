@@ -4,7 +4,7 @@ The one door to kubernetes_asyncio. Importing this package loads neither it nor 
 kubeconfig and opening the first connection do.
 """
 
-from pyinformer.transport._body import Body, read_bounded
+from pyinformer.transport._body import Body, Delivering, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._credentials import (
     Credentials,
@@ -52,6 +52,7 @@ __all__ = [
     "Connection",
     "ConnectionOptions",
     "Credentials",
+    "Delivering",
     "LineSplitter",
     "ListMetadata",
     "ListSplitter",

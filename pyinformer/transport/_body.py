@@ -8,13 +8,17 @@ a body that is left is closed at once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from pyinformer.apimachinery import InformerError, RequestTimeoutError
 from pyinformer.transport._failures import translated, wire_failures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import aiohttp
+
+    from pyinformer.transport._chunks import OnPiece
 
 # Some dozen events, far below 25 ms of work. From 128 KiB on, malloc maps fresh pages for each
 # buffer, which costs a third more per event.
@@ -60,6 +64,27 @@ class Body(Protocol):
 
     def close(self) -> None:
         """Close the connection at once, unless the body was read to its end."""
+        ...
+
+
+@runtime_checkable
+class Delivering(Protocol):
+    """A body that can hand on its bytes in place, from within the event loop's own callbacks."""
+
+    async def deliver(self, take: OnPiece, on_turn: Callable[[], bool]) -> None:
+        """Hand on the body as it arrives.
+
+        Args:
+            take: is given each piece, in order.
+            on_turn: is called when all that arrived at once was taken; returns whether to go on.
+
+        Raises:
+            TransportError: as `Body.pieces`.
+            Exception: what `take` or `on_turn` raised.
+
+        Cancellation:
+            Safe; nothing is taken from then on, and what arrives waits for the next reader.
+        """
         ...
 
 

@@ -22,7 +22,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.transport._status import status_error_from_object
 
-Frame: TypeAlias = tuple[str, bytes, int, int]
+Frame: TypeAlias = tuple[str, bytes | bytearray, int, int]
 """The event's type, a buffer, and the offsets of the object in it."""
 
 ADDED: Final = "ADDED"
@@ -75,7 +75,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_bookmark = msgspec.json.Decoder(_BookmarkObject).decode
 
 
-def read_frame(data: bytes, start: int, end: int) -> Frame:
+def read_frame(data: bytes | bytearray, start: int, end: int) -> Frame:
     """Tell what a line is by its first bytes.
 
     The line is `data[start:end]`, without its line end.
@@ -83,7 +83,7 @@ def read_frame(data: bytes, start: int, end: int) -> Frame:
     Raises:
         ProtocolError: the line is no event.
     """
-    found = _PREFIXES.get(data[start : start + _TELLING_BYTES])
+    found = _PREFIXES.get(bytes(data[start : start + _TELLING_BYTES]))
     if found is not None and data[end - 1] == _CLOSING_BRACE:
         kind, prefix = found
         if data.startswith(prefix, start):
@@ -91,7 +91,7 @@ def read_frame(data: bytes, start: int, end: int) -> Frame:
     return read_frame_slowly(data, start, end)
 
 
-def read_frame_slowly(data: bytes, start: int, end: int) -> Frame:
+def read_frame_slowly(data: bytes | bytearray, start: int, end: int) -> Frame:
     """Take a line of any shape apart.
 
     A line that is a Status, as some proxies answer with status 200, counts as an ERROR event.
@@ -99,7 +99,7 @@ def read_frame_slowly(data: bytes, start: int, end: int) -> Frame:
     Raises:
         ProtocolError: the line is no event.
     """
-    line = data[start:end]
+    line = bytes(memoryview(data)[start:end])
     try:
         envelope = _decode_envelope(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -127,7 +127,7 @@ def read_frame_head(head: bytes) -> tuple[str, int]:
     return found.group(1).decode(), found.end()
 
 
-def read_bookmark(data: bytes, start: int, end: int) -> Bookmark:
+def read_bookmark(data: bytes | bytearray, start: int, end: int) -> Bookmark:
     """Decode the object of a BOOKMARK event.
 
     Raises:
@@ -141,14 +141,14 @@ def read_bookmark(data: bytes, start: int, end: int) -> Bookmark:
     return Bookmark(meta.resource_version, annotations.get(_INITIAL_EVENTS_END) == "true")
 
 
-def read_error(data: bytes, start: int, end: int, *, request: str) -> APIStatusError:
+def read_error(data: bytes | bytearray, start: int, end: int, *, request: str) -> APIStatusError:
     """Decode the object of an ERROR event into the error it stands for.
 
     Raises:
         ProtocolError: it is no object at all.
     """
     try:
-        status = decode_object(data[start:end], "an ERROR event")
+        status = decode_object(bytes(memoryview(data)[start:end]), "an ERROR event")
     except InvalidObjectError as error:
         raise ProtocolError(request, f"an ERROR event that cannot be read: {error}") from error
     return status_error_from_object(status, request=request)

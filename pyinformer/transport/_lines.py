@@ -14,10 +14,11 @@ from typing import Final, final
 
 from pyinformer.apimachinery import LineTooLongError
 
-OnLine = Callable[[bytes, int, int], None]
+OnLine = Callable[[bytes | bytearray, int, int], None]
 """Takes a line: a buffer, and the offsets of the line's first byte and of its line end.
 
-The buffer is shared with the lines around it; whoever keeps the line copies the part it needs.
+The buffer is shared with the lines around it, and may be used again when the call is over: whoever
+keeps the line copies the part it needs.
 """
 
 OnOversized = Callable[[bytes, int], None]
@@ -90,12 +91,20 @@ class LineSplitter:
         Raises:
             LineTooLongError: a line, finished or not, is over the limit, and nobody takes it.
         """
+        self.feed_part(chunk, 0, len(chunk))
+
+    def feed_part(self, data: bytes | bytearray, start: int, stop: int) -> None:
+        """Take the next bytes of the body, `data[start:stop]`; nothing of `data` is kept.
+
+        Raises:
+            LineTooLongError: as `feed`.
+        """
         if not self._pending:
-            end = chunk.find(b"\n")
-            if 0 < end == len(chunk) - 1 <= self._max_line_bytes:
-                self._on_line(chunk, 0, end)
+            end = data.find(b"\n", start, stop)
+            if start < end == stop - 1 <= start + self._max_line_bytes:
+                self._on_line(data, start, end)
                 return
-        self._split(chunk)
+        self._split(bytes(memoryview(data)[start:stop]))
 
     def _split(self, chunk: bytes) -> None:
         start = 0

@@ -508,6 +508,7 @@ PUBLIC: dict[str, list[str]] = {
         "ConnectionOptions",
         "Credentials",
         "DELETED",
+        "Delivering",
         "ERROR",
         "LineSplitter",
         "ListMetadata",

@@ -1,0 +1,249 @@
+"""What a watch's own response does with bytes, however they are cut; without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import ProtocolError, TransportError
+from pyinformer.transport._watch_response import WatchResponse
+from tests.transport.serving import CHUNKED, chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Wires(asyncio.Transport):
+    """A connection on which nothing is sent; it says what was asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_aborted = False
+        self.is_paused = False
+
+    def abort(self) -> None:
+        """Take note."""
+        self.is_aborted = True
+
+    def pause_reading(self) -> None:
+        """Take note."""
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        """Take note."""
+        self.is_paused = False
+
+
+class Reader:
+    """A response and whoever reads it."""
+
+    def __init__(self) -> None:
+        self.response = WatchResponse("http://a/b", lambda _: None)
+        self.wires = Wires()
+        self.response.connection_made(self.wires)
+        self.taken: list[bytes] = []
+        self.turns = 0
+        self.goes_on = True
+
+    def take(self, data: bytes | bytearray, start: int, stop: int) -> None:
+        self.taken.append(bytes(data[start:stop]))
+
+    def on_turn(self) -> bool:
+        self.turns += 1
+        return self.goes_on
+
+    async def deliver(self) -> None:
+        await self.response.deliver(self.take, self.on_turn)
+
+    def arrive(self, data: bytes) -> None:
+        """Receive bytes, as many at a time as there is room for."""
+        while data:
+            room = self.response.get_buffer(-1)
+            assert len(room)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            self.response.buffer_updated(size)
+            data = data[size:]
+
+
+async def reading(reader: Reader) -> asyncio.Task[None]:
+    task = asyncio.ensure_future(reader.deliver())
+    await asyncio.sleep(0)
+    return task
+
+
+_FRAMES: dict[str, Callable[[bytes], bytes]] = {
+    "usual": chunk,
+    "upper-case": lambda content: b"%X\r\n%s\r\n" % (len(content), content),
+    "zeros": lambda content: b"00%x\r\n%s\r\n" % (len(content), content),
+    "extension": lambda content: b"%x;a=b\r\n%s\r\n" % (len(content), content),
+}
+
+
+@given(
+    parts=st.lists(
+        st.tuples(st.sampled_from(["usual"] * 6 + [*_FRAMES]), st.binary(min_size=1, max_size=50)),
+        max_size=8,
+    ),
+    end=st.sampled_from([b"0\r\n\r\n", b"0\r\nX-Trailer: 1\r\n\r\n", b"000\r\n\r\n"]),
+    cuts=st.lists(st.integers(0, 600), max_size=12),
+    read_by=st.sampled_from(["deliver", "pieces"]),
+)
+def test_the_body_is_the_same_however_it_is_framed_and_cut(
+    parts: list[tuple[str, bytes]], end: bytes, cuts: list[int], read_by: str
+) -> None:
+    data = CHUNKED + b"".join(_FRAMES[frame](content) for frame, content in parts) + end
+    places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
+
+    async def run() -> bytes:
+        reader = Reader()
+        task = await reading(reader) if read_by == "deliver" else None
+        for first, last in itertools.pairwise(places):
+            reader.arrive(data[first:last])
+        if task is not None:
+            await task
+        while arrived := await reader.response.pieces():
+            reader.taken += arrived
+        return b"".join(reader.taken)
+
+    assert asyncio.run(run()) == b"".join(content for _, content in parts)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [b"zz\r\n", b"-1\r\nx\r\n", b"0x1\r\nx\r\n", b"1_0\r\n", b"1\r\nxx\r\n", b"+1\r\nx\r\n"],
+)
+async def test_a_malformed_chunk_is_an_error_behind_the_good_ones(strange: bytes) -> None:
+    reader = Reader()
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"good\n") + strange.ljust(12, b"#"))
+
+    with pytest.raises(ProtocolError, match="the answer is not HTTP"):
+        await task
+    assert b"".join(reader.taken).startswith(b"good\n")
+    assert reader.wires.is_aborted
+
+
+async def test_what_arrived_of_a_chunk_is_delivered_before_the_loss() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"good\n") + b"6\r\nha")
+    assert reader.taken == [b"good\n"]
+    reader.response.connection_lost(None)
+
+    with pytest.raises(TransportError, match="the connection was lost"):
+        await task
+    assert reader.taken == [b"good\n", b"ha"]
+
+
+async def test_the_readers_own_error_ends_the_reading_and_the_connection() -> None:
+    reader = Reader()
+
+    def refuse(data: bytes | bytearray, start: int, stop: int) -> None:
+        reader.take(data, start, stop)
+        raise LookupError("not mine")
+
+    task = asyncio.ensure_future(reader.response.deliver(refuse, reader.on_turn))
+    await asyncio.sleep(0)
+    reader.arrive(CHUNKED + chunk(b"one\n") + chunk(b"two\n"))
+
+    with pytest.raises(LookupError, match="not mine"):
+        await task
+    assert reader.taken == [b"one\n"]
+    assert reader.wires.is_aborted
+    with pytest.raises(TransportError, match="closed by us"):
+        await reader.response.pieces()
+
+
+async def test_a_reader_that_stops_leaves_the_rest_to_the_next() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    reader.goes_on = False
+    reader.arrive(CHUNKED + chunk(b"one\n") + chunk(b"two\n") + b"6\r\nth")
+    await task
+    assert reader.taken == [b"one\n", b"two\n"]  # all that arrived at once
+
+    reader.arrive(b"ree\n\r\n" + chunk(b"four\n"))
+    assert reader.taken == [b"one\n", b"two\n"]
+    assert await reader.response.pieces() == [b"three\n", b"four\n"]
+
+
+async def test_a_cancelled_delivery_takes_nothing_more() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"one\n"))
+    task.cancel()
+    await asyncio.wait({task})
+    reader.arrive(chunk(b"two\n"))
+
+    assert reader.taken == [b"one\n"]
+    again = await reading(reader)
+    assert reader.taken == [b"one\n", b"two\n"]
+    again.cancel()
+    await asyncio.wait({again})
+
+
+async def test_a_turn_is_over_when_all_that_arrived_at_once_was_taken() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    assert reader.turns == 0
+    reader.arrive(CHUNKED + chunk(b"one\n") + chunk(b"two\n"))
+    reader.arrive(chunk(b"three\n"))
+    assert reader.turns == 2
+    task.cancel()
+    await asyncio.wait({task})
+
+
+@pytest.mark.parametrize("cut", range(1, len(CHUNKED)))
+async def test_a_head_is_read_wherever_it_was_cut(cut: int) -> None:
+    reader = Reader()
+    data = CHUNKED + chunk(b"one\n")
+    reader.arrive(data[:cut])
+    reader.arrive(data[cut:])
+    await reader.response.head()
+
+    assert reader.response.status == 200
+    assert await reader.response.pieces() == [b"one\n"]
+
+
+async def test_a_long_chunk_gets_room_and_small_reads_give_it_back() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    at_first = len(reader.response.get_buffer(-1))
+    reader.arrive(CHUNKED + chunk(b"x" * 300_000) + chunk(b"y"))
+    assert reader.taken == [b"x" * 300_000, b"y"]
+    assert len(reader.response.get_buffer(-1)) > 300_000
+    for _ in range(100):
+        reader.arrive(chunk(b"z"))
+
+    assert len(reader.response.get_buffer(-1)) == at_first
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_chunk_beyond_every_buffer_comes_in_parts() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"x" * 3_000_000) + chunk(b"y") + chunk(b""))
+    await task
+
+    assert b"".join(reader.taken) == b"x" * 3_000_000 + b"y"
+
+
+async def test_without_a_reader_the_socket_is_paused_until_somebody_reads() -> None:
+    reader = Reader()
+    reader.arrive(CHUNKED + chunk(b"one\n"))
+    room = len(reader.response.get_buffer(-1))
+    reader.arrive(chunk(b"x" * (room - 8))[:room])
+    assert reader.wires.is_paused
+
+    task = await reading(reader)
+    assert not reader.wires.is_paused
+    assert reader.taken[0] == b"one\n"
+    task.cancel()
+    await asyncio.wait({task})
