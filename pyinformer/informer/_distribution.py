@@ -81,6 +81,7 @@ class Distribution(Generic[V]):
         """Whether the list that is taken over begins a new epoch."""
         self._receivers: tuple[Receiver[V], ...] = ()
         self._puts: tuple[Callable[[Event[V]], None], ...] = ()
+        self._update = indexer.update_nowait
         self.get = indexer.get
         self.keys = indexer.keys
         self.has_synced = False
@@ -103,7 +104,10 @@ class Distribution(Generic[V]):
     def apply_nowait(self, event: Event[V]) -> None:
         """Take one change: the cache holds it before any receiver hears of it."""
         try:
-            self._indexer.apply_nowait(event)
+            if event.__class__ is Updated:
+                self._update(event.old, event.new)
+            else:
+                self._indexer.apply_nowait(event)
             if self._written or self._waiters:
                 self._changed(event)
             for put in self._puts:

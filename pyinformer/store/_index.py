@@ -68,9 +68,19 @@ class Index(Generic[V]):
         name: the name it is read by.
         read: returns the values of an object as they are; it may raise.
         is_function: it is a user's, and may answer otherwise the next time.
+        is_fixed: every state of an object has the same value.
     """
 
-    __slots__ = ("_large", "buckets", "failures", "is_function", "last_failure", "name", "read")
+    __slots__ = (
+        "_large",
+        "buckets",
+        "failures",
+        "is_fixed",
+        "is_function",
+        "last_failure",
+        "name",
+        "read",
+    )
 
     def __init__(
         self,
@@ -78,8 +88,10 @@ class Index(Generic[V]):
         read: Callable[[KubeObject[V]], JSONValue],
         *,
         is_function: bool = False,
+        is_fixed: bool = False,
     ) -> None:
         self.name = name
+        self.is_fixed = is_fixed
         self.is_function = is_function
         self.read = read
         self.buckets: dict[str, dict[str, KubeObject[V]]] = {}
@@ -89,7 +101,7 @@ class Index(Generic[V]):
 
     def empty_copy(self) -> Index[V]:
         """Return an index of the same kind with nothing in it."""
-        copy = Index(self.name, self.read, is_function=self.is_function)
+        copy = Index(self.name, self.read, is_function=self.is_function, is_fixed=self.is_fixed)
         copy.failures, copy.last_failure = self.failures, self.last_failure
         return copy
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 NAMESPACE_INDEX = "namespace"
 """The index that every cache has."""
 
+_FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
+
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
 
 
@@ -89,6 +91,7 @@ class Indexer(Generic[V]):
             name,
             reader_of(by, cast("type[View] | None", self._view), self._paths),
             is_function=callable(by),
+            is_fixed=isinstance(by, str) and by in _FIXED,
         )
         for key, obj in state.items.items():
             index.place(key, read_fenced(index, obj), obj)
@@ -204,20 +207,26 @@ class Indexer(Generic[V]):
             event: the change; the `old` of an update is the object that the cache holds.
         """
         if isinstance(event, Updated):
-            self._update(event.old, event.new)
+            self.update_nowait(event.old, event.new)
         elif isinstance(event, Added):
             self._add(event.object._key, event.object)
         else:
             self._remove(event.last_known._key)
 
-    def _update(self, old: KubeObject[V], new: KubeObject[V]) -> None:
+    def update_nowait(self, old: KubeObject[V], new: KubeObject[V]) -> None:
+        """Put an object in the place of the one that the cache holds; the hot path of all events.
+
+        Args:
+            old: what the cache holds.
+            new: the same object, later.
+        """
         state, key = self._state, old._key
         moved: list[tuple[Index[V], Placement, Placement]] | None = None
         for index in state.ordered:
             read = index.read
             try:
-                value = read(new)
-                if value.__class__ is str and value == read(old):
+                value = read(old)
+                if value.__class__ is str and (index.is_fixed or value == read(new)):
                     index.buckets[value][key] = new
                     continue
             except Exception:  # noqa: BLE001, S110 - user code; read again below, within the fence
@@ -235,7 +244,7 @@ class Indexer(Generic[V]):
         state = self._state
         old = state.items.get(key)
         if old is not None:  # added twice: its old values must not stay behind
-            self._update(old, new)
+            self.update_nowait(old, new)
             return
         for index in state.ordered:
             index.place(key, read_fenced(index, new), new)
