@@ -31,9 +31,12 @@ from pyinformer.apimachinery._wire import (
     decode_fields,
     decode_labels,
     decode_owners,
+    decode_wire_meta,
     decode_wire_object,
     encode,
     skip_object,
+    skip_objects,
+    tail_decoder,
     view_builder,
     wire_decoder,
 )
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
 
 _MANAGED_FIELDS = b',"managedFields":['  # a list, so that no longer value begins with a shorter one
 _BEFORE_LIST = len(_MANAGED_FIELDS) - 1
+_LAST_OF_METADATA = b']},"'  # behind the list: metadata ends, and another field follows
+_COMMA, _OPENING, _CLOSING = b",{}"
+_NO_OWNERS: tuple[OwnerReference, ...] = ()
 _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
 _MAX_NAMESPACES = 65_536
@@ -84,6 +90,7 @@ class ObjectCodec(Generic[V]):
         self._is_settled = False  # gvk is what objects say, no longer what their list's name hints
         self._decode_any = wire_decoder(self._view)
         self._decode_wire = self._decode_any
+        self._decode_tail = self._decode_any  # until the kind is known; no head is known before
         self._build_view = None if view is None else view_builder(cast("Any", view))
         self._labels: InternTable[Labels] = InternTable(decode_labels)
         self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners)
@@ -93,8 +100,8 @@ class ObjectCodec(Generic[V]):
         self._fill = b""
         self._cut_offset = 0
 
-    def decode(self, data: bytes, start: int, end: int) -> KubeObject[V]:
-        """Decode the object that `data[start:end]` is.
+    def decode(self, data: bytes | bytearray, start: int, end: int) -> KubeObject[V]:
+        """Decode the object that `data[start:end]` is; of `data` itself nothing is kept.
 
         Raises:
             InvalidObjectError: it is no JSON object, has no name, or is of another kind; what
@@ -106,31 +113,80 @@ class ObjectCodec(Generic[V]):
         elif self._fill and data.startswith(_BARE_HEAD, start):
             fill, body, inner = self._fill, start + 1, start + len(_BARE_HEAD)
         else:
-            return self._decode_slowly(data[start:end])
+            return self._decode_slowly(bytes(memoryview(data)[start:end]))
         try:
+            if not self._strip:
+                text = memoryview(data)
+                wire = self._decode_wire(text[start:end])
+                raw = fill + text[body:end] if fill else bytes(text[body:end])
+                return self._record(wire.metadata, wire, raw, self.gvk)
             # The search starts where the cut was in the leanest object so far; whatever it finds
             # is proven below, and an object with an earlier cut takes the slow path once.
-            cut = data.find(_MANAGED_FIELDS, start + self._cut_offset, end) if self._strip else -1
-            text = memoryview(data)
-            wire = self._decode_wire(text[start:end])
-            managed = wire.metadata.managed_fields
-            if cut < 0:
-                if self._strip and managed:
-                    return self._decode_slowly(data[start:end])
-                raw = fill + data[body:end]
+            cut = data.find(_MANAGED_FIELDS, start + self._cut_offset, end)
+            close = data.find(b"]", cut, end) if cut > 0 else -1
+            if close > 0 and data.startswith(_LAST_OF_METADATA, close):
+                if isinstance(data, bytearray):
+                    found = self._decode_parts(data, body, inner, cut, close, end, fill)
+                else:
+                    copy, at = bytearray(memoryview(data)[start:end]), start
+                    places = body - at, inner - at, cut - at, close - at, end - at
+                    found = self._decode_parts(copy, *places, fill)
             else:
-                rest = cut + _BEFORE_LIST + len(managed)
-                if not managed or not data.startswith(managed, cut + _BEFORE_LIST):
-                    return self._decode_slowly(data[start:end])
-                # What precedes the cut is one object if closed here, so the cut is a field of
-                # metadata itself and of nothing nested in it.
-                skip_object(data[inner - 1 : cut] + b"}")
-                raw = b"".join((fill, text[body:cut], text[rest:end]))
-            if not raw.isascii():
-                raw.decode()  # a skipping decoder does not look at the text it skips
-            return self._record(wire, raw, self.gvk, "")  # type: ignore[arg-type] # a head is known
+                found = self._decode_whole(data, start, body, inner, cut, end, fill)
         except DECODE_FAILURES:
-            return self._decode_slowly(data[start:end])
+            found = None
+        if found is not None:
+            return found
+        return self._decode_slowly(bytes(memoryview(data)[start:end]))
+
+    def _decode_parts(  # noqa: PLR0917 - a tuple of the places would cost a percent
+        self, data: bytearray, body: int, inner: int, cut: int, close: int, end: int, fill: bytes
+    ) -> KubeObject[V] | None:
+        """Decode what precedes managedFields, they, and what follows metadata: each an object.
+
+        So no byte is looked at twice. If each of the three is complete in itself, the whole is, and
+        what is cut out is a field of metadata and of nothing nested in it.
+        """
+        text = memoryview(data)
+        try:
+            data[cut], data[close + 2] = _CLOSING, _OPENING  # instead of copies with these in them
+            meta = decode_wire_meta(text[inner - 1 : cut + 1])
+            skip_objects(text[cut + _BEFORE_LIST : close + 1])
+            wire = self._decode_tail(text[close + 2 : end])
+        finally:
+            data[cut] = data[close + 2] = _COMMA
+        if meta.managed_fields or wire._metadata:  # noqa: SLF001 - a name no view can have
+            return None
+        raw = b"".join((fill, text[body:cut], text[close + 1 : end]))
+        return self._record(meta, wire, raw, self.gvk)
+
+    def _decode_whole(  # noqa: PLR0917 - as above
+        self,
+        data: bytes | bytearray,
+        start: int,
+        body: int,
+        inner: int,
+        cut: int,
+        end: int,
+        fill: bytes,
+    ) -> KubeObject[V] | None:
+        """Decode an object in one pass, and cut managedFields out if they are found."""
+        text = memoryview(data)
+        wire = self._decode_wire(text[start:end])
+        managed = wire.metadata.managed_fields
+        if cut < 0:
+            if managed:
+                return None
+            raw = fill + text[body:end] if fill else bytes(text[body:end])
+        else:
+            rest = cut + _BEFORE_LIST + len(managed)
+            if not managed or not data.startswith(managed, cut + _BEFORE_LIST):
+                return None
+            # What precedes the cut is one object if closed here, so the cut is a field of
+            # metadata itself and of nothing nested in it.
+            skip_object(data[inner - 1 : cut] + b"}")
+            raw = b"".join((fill, text[body:cut], text[rest:end]))
+        return self._record(wire.metadata, wire, raw, self.gvk)
 
     def decode_head(self, head: bytes, size_bytes: int) -> KubeObject[V]:
         """Return the record of an object that is too long to be kept, from its first bytes.
@@ -158,38 +214,42 @@ class ObjectCodec(Generic[V]):
 
     def _record(
         self,
+        meta: WireMeta,
         wire: Any,  # noqa: ANN401 - a struct made for the view
         raw: bytes,
-        gvk: GroupVersionKind,
-        problem: str,
+        gvk: GroupVersionKind | None,
+        problem: str = "",
     ) -> KubeObject[V]:
-        meta: WireMeta = wire.metadata
-        labels, owners = meta.labels, meta.owner_references
+        if not problem and not raw.isascii():
+            raw.decode()  # a skipping decoder does not look at the text it skips
         namespace, name = meta.namespace, meta.name
         namespace = self._namespaces.get(namespace) or self._intern_namespace(namespace)
-        text = bytes(labels)
-        owner_text = bytes(owners)
-        record = ObjectMeta(
-            namespace,
-            name,
-            meta.uid,
-            meta.resource_version,
-            meta.generation,
-            (self._labels.known.get(text) or self._labels.add(text)) if text else NO_LABELS,
-            (self._owners.known.get(owner_text) or self._owners.add(owner_text))
-            if owner_text
-            else (),
-            meta.finalizers or (),
-            meta.creation_timestamp,
-            meta.deletion_timestamp,
-        )
+        labels, owners = NO_LABELS, _NO_OWNERS
+        if meta.labels:
+            text = bytes(meta.labels)
+            found = self._labels.known.get(text)  # compared with None: truth asks for the length
+            labels = self._labels.add(text) if found is None else found
+        if meta.owner_references:
+            text = bytes(meta.owner_references)
+            owners = self._owners.known.get(text) or self._owners.add(text)
         build = self._build_view
         return self._make(
             f"{namespace}/{name}" if namespace else name,
-            record,
-            cast("V", None) if build is None or problem else build(wire),
+            ObjectMeta(
+                namespace,
+                name,
+                meta.uid,
+                meta.resource_version,
+                meta.generation,
+                labels,
+                owners,
+                meta.finalizers or (),
+                meta.creation_timestamp,
+                meta.deletion_timestamp,
+            ),
+            None if build is None or problem else build(wire),
             raw,
-            gvk,
+            gvk,  # where none is known yet, nothing comes here
             problem,
         )
 
@@ -218,6 +278,7 @@ class ObjectCodec(Generic[V]):
         """Expect this kind from now on, and no other, wherever in an object it is named."""
         self.gvk, self._is_settled = gvk, True
         self._decode_wire = wire_decoder(self._view, gvk)
+        self._decode_tail = tail_decoder(self._view, gvk)
         if self._transform is None:
             named = encode(gvk.kind), encode(gvk.api_version)
             self._fill = b'{"kind":%s,"apiVersion":%s,' % named
@@ -283,10 +344,8 @@ class ObjectCodec(Generic[V]):
         identity: Callable[[bytes], object] = lambda _: identity_of(self.resource, meta, raw)  # noqa: E731
         for decode in (self._decode_any, decode_wire_object, identity):
             try:
-                wire = decode(raw)
-                record = self._record(wire, raw, gvk, problem)
-                if not problem and not raw.isascii():
-                    raw.decode()
+                wire: Any = decode(raw)
+                record = self._record(wire.metadata, wire, raw, gvk, problem)
             except DECODE_FAILURES as error:
                 problem = problem or f"cannot be read as asked: {complaint_of(error)}"
                 continue

@@ -60,7 +60,9 @@ class _Nothing(Struct, frozen=True, gc=False):
 
 decode_wire_object = msgspec.json.Decoder(WireObject).decode
 decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_wire_meta = msgspec.json.Decoder(WireMeta).decode
 skip_object = msgspec.json.Decoder(_Nothing).decode
+skip_objects = msgspec.json.Decoder(list[_Nothing]).decode
 encode = msgspec.json.Encoder().encode
 
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
@@ -87,8 +89,21 @@ def wire_decoder(
         view: the projection, or None.
         gvk: refuse an object that names another kind, even behind its metadata or twice.
     """
-    fields: list[Any] = [] if gvk is None else _only(gvk)
-    fields.append(("metadata", WireMeta))
+    return _decoder_of([*_only(gvk), ("metadata", WireMeta)], view)
+
+
+def tail_decoder(
+    view: type[View] | None, gvk: GroupVersionKind
+) -> Callable[[bytes | memoryview], Any]:
+    """Return a decoder for an object of what stands behind metadata; see `wire_decoder`.
+
+    What it returns has metadata in `_metadata` if that stands there once more.
+    """
+    again = ("_metadata", Raw, msgspec.field(name="metadata", default=_NO_RAW))
+    return _decoder_of([*_only(gvk), again], view)
+
+
+def _decoder_of(fields: list[Any], view: type[View] | None) -> Callable[[bytes | memoryview], Any]:
     for field in () if view is None else msgspec.structs.fields(_struct(view)):
         options = {
             name: value
@@ -103,8 +118,10 @@ def wire_decoder(
     return msgspec.json.Decoder(wire).decode
 
 
-def _only(gvk: GroupVersionKind) -> list[Any]:
+def _only(gvk: GroupVersionKind | None) -> list[Any]:
     """Return fields that accept one kind; as quick to decode as fields to skip."""
+    if gvk is None:
+        return []
     literal: Any = Literal
     return [
         (f"_{name}", literal[text], msgspec.field(name=name, default=text))
