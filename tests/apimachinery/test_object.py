@@ -361,13 +361,16 @@ def _delete_item(obj: Any) -> None:
     del obj["a"]
 
 
-def test_reading_a_field_as_an_attribute_says_what_to_call_instead() -> None:
+@pytest.mark.parametrize("field", ["spec", "status", "data", "name", "labels"])
+def test_reading_a_field_as_an_attribute_says_what_to_call_instead(field: str) -> None:
     obj: Any = pod()
     with pytest.raises(
-        FrozenObjectError, match=r"^object\.spec is not possible on 'default/web'.*at\("
+        FrozenObjectError, match=rf"^object\.{field} is not possible on 'default/web'.*at\("
     ):
-        obj.spec  # noqa: B018 - the access is the test
+        getattr(obj, field)
     assert not hasattr(obj, "status")
+    assert not hasattr(obj, "rules")
+    assert not hasattr(type(obj), field)
     assert not hasattr(obj, "_anything")
 
 
