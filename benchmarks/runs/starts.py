@@ -19,7 +19,9 @@ _SMALL = {Size.SMOKE: 5, Size.BENCH: 100, Size.FULL: 100}
 
 
 def _open(setting: Setting) -> AbstractContextManager[Bench]:
-    options = with_protobuf(ServerOptions(objects=40, small=_SMALL[setting.size]), setting)
+    small = _SMALL[setting.size]
+    # The versions of a small collection's objects are among those of the large one.
+    options = with_protobuf(ServerOptions(objects=2 * small, small=small), setting)
     return replayed(Replay(options, {"work": "starts"}), setting)
 
 
