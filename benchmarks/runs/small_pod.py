@@ -33,7 +33,7 @@ from benchmarks.runs.run import Bench, Known, Replay, ReplayBench, Run, Setting,
 from benchmarks.runs.variants import with_protobuf
 
 _LIMIT_BYTES = 256 << 20
-_OBJECTS = {Size.SMOKE: (40, 60), Size.BENCH: (20_000, 5_000), Size.FULL: (20_000, 5_000)}
+_OBJECTS = {Size.SMOKE: (40, 60), Size.BENCH: (20_000, 2_000), Size.FULL: (20_000, 5_000)}
 _RELISTING = (JSON, PROTOBUF, *OWN_MODES)
 _SURVIVED = "small_pod_survived"
 _CHARGED = "small_pod_charged_bytes"

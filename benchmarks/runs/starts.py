@@ -52,7 +52,7 @@ STARTS = Run(
         Size.BENCH: (JSON, PROTOBUF, OWN),
         Size.FULL: (JSON, PROTOBUF, OWN),
     },
-    rounds={Size.SMOKE: 1, Size.BENCH: 3, Size.FULL: 5},
+    rounds={Size.SMOKE: 1, Size.BENCH: 2, Size.FULL: 5},
     open=_open,
     specs=_specs,
 )
