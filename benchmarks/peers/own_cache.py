@@ -78,7 +78,7 @@ async def synced(phases: Phases, memory: Memory) -> AsyncIterator[Synced]:
             await factory.wait_for_cache_sync(timeout_seconds=_TIMEOUT_SECONDS)
             for follower in followers:
                 await follower.has_initial_state.wait()
-            phases.synced(len(informer.lister.keys()))
+            phases.synced(informer.status().objects)  # not keys(): a million take their time
             yield Synced(informer, followers)
 
 
