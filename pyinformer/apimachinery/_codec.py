@@ -35,7 +35,6 @@ from pyinformer.apimachinery._wire import (
     decode_wire_object,
     encode,
     skip_object,
-    skip_objects,
     tail_decoder,
     view_builder,
     wire_decoder,
@@ -142,16 +141,19 @@ class ObjectCodec(Generic[V]):
     def _decode_parts(  # noqa: PLR0917 - a tuple of the places would cost a percent
         self, data: bytearray, body: int, inner: int, cut: int, close: int, end: int, fill: bytes
     ) -> KubeObject[V] | None:
-        """Decode what precedes managedFields, they, and what follows metadata: each an object.
+        """Decode what precedes managedFields, and what follows metadata: each an object.
 
-        So no byte is looked at twice. If each of the three is complete in itself, the whole is, and
-        what is cut out is a field of metadata and of nothing nested in it.
+        So no byte is looked at twice, and what is thrown away not at all. If each of the two is
+        complete in itself, what was cut out is a field of metadata and of nothing nested in it,
+        wherever the text is JSON: closed at `cut`, metadata is one level deep there; the rest
+        closes one level, no more; and between the list's start and the first bracket that ends one
+        no other list can end. Nor can that bracket stand in a string: of the quotes behind it,
+        an odd number would be left.
         """
         text = memoryview(data)
         try:
             data[cut], data[close + 2] = _CLOSING, _OPENING  # instead of copies with these in them
             meta = decode_wire_meta(text[inner - 1 : cut + 1])
-            skip_objects(text[cut + _BEFORE_LIST : close + 1])
             wire = self._decode_tail(text[close + 2 : end])
         finally:
             data[cut] = data[close + 2] = _COMMA

@@ -62,7 +62,6 @@ decode_wire_object = msgspec.json.Decoder(WireObject).decode
 decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 decode_wire_meta = msgspec.json.Decoder(WireMeta).decode
 skip_object = msgspec.json.Decoder(_Nothing).decode
-skip_objects = msgspec.json.Decoder(list[_Nothing]).decode
 encode = msgspec.json.Encoder().encode
 
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode

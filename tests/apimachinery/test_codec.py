@@ -303,8 +303,12 @@ def decode_in_place(codec: ObjectCodec[Any], text: str | bytes) -> KubeObject[An
 
 @pytest.mark.parametrize("text", [pytest.param(GO, id="go"), pytest.param(ITEM, id="list-item")])
 @pytest.mark.parametrize("view", [None, SpecView])
-def test_no_broken_byte_is_taken_for_an_object(text: str, view: type[View] | None) -> None:
-    """Bytes are changed, lost and added around managedFields, as no honest server does."""
+def test_no_broken_byte_is_kept(text: str, view: type[View] | None) -> None:
+    """Bytes are changed, lost and added around managedFields, as no honest server does.
+
+    What stands in the list itself is thrown away unread; all that is kept is whole, and the same
+    as in a text without the list.
+    """
     codec = taught(view=view)
     chance = Random(7)
     first = text.index('"managedFields"') - 40
@@ -314,21 +318,31 @@ def test_no_broken_byte_is_taken_for_an_object(text: str, view: type[View] | Non
         place = chance.randrange(first, last)
         new = chance.choice(("", "", *'{}[]",:\\ x1', text[place] + "}", '"managedFields":[],'))
         broken = text[:place] + new + text[place + chance.randrange(2) :]
-        try:
-            body = {"kind": "Pod", "apiVersion": "v1", **json.loads(broken)}
-        except ValueError:
-            body = None
+        body = _loads(broken)
         for decode_one in (decode, decode_in_place):
             try:
                 found = decode_one(codec, broken)
             except InvalidObjectError:
                 refused += 1
                 continue
-            assert body is not None, broken
+            expected = body or _loads(_without_the_list(broken))
+            assert expected is not None, broken
             kept = without_managed_fields(found.to_dict())
-            assert kept == without_managed_fields(body), broken
+            assert kept == without_managed_fields(expected), broken
 
-    assert refused > 2_000
+    assert refused > 1_000
+
+
+def _loads(text: str) -> JSONObject | None:
+    try:
+        return {"kind": "Pod", "apiVersion": "v1", **json.loads(text)}
+    except ValueError:
+        return None
+
+
+def _without_the_list(text: str) -> str:
+    before, _, rest = text.partition(',"managedFields":[')
+    return before + rest.partition("]")[2]
 
 
 class AnyView(View):
