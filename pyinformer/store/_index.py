@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 from pyinformer.apimachinery import InvalidTypeError, JSONValue, KubeObject, V, large_dict
 
-_T = TypeVar("_T")
 _LARGE = 32_768  # keys; growing beyond that without hashes stops the loop for 6 ms and more
 
 IndexValue: TypeAlias = str | int | float | bool
@@ -73,7 +72,6 @@ class Index(Generic[V]):
     """
 
     __slots__ = (
-        "_has_many",
         "_large",
         "buckets",
         "failures",
@@ -99,7 +97,6 @@ class Index(Generic[V]):
         self.buckets: dict[str, dict[str, KubeObject[V]]] = {}
         self.failures = 0
         self.last_failure = ""
-        self._has_many = False  # the buckets themselves keep hashes: as many values as objects
         self._large: set[str] = set()  # the values whose buckets keep hashes
 
     def empty_copy(self) -> Index[V]:
@@ -112,25 +109,21 @@ class Index(Generic[V]):
         """Put an object into the buckets of its values."""
         if placement is None:
             return
+        buckets = self.buckets
         for value in (placement,) if placement.__class__ is str else placement:
-            bucket = self.buckets.get(value)
+            bucket = buckets.get(value)
             if bucket is None:
-                bucket = self._add_bucket(value)
+                buckets[value] = bucket = {}
             bucket[key] = obj
             if len(bucket) > _LARGE and value not in self._large:
                 self._enlarge(value, bucket)
 
-    def _add_bucket(self, value: str) -> dict[str, KubeObject[V]]:
-        """Make the bucket of a new value."""
-        if len(self.buckets) == _LARGE and not self._has_many:
-            self.buckets, self._has_many = _enlarged(self.buckets), True
-        bucket: dict[str, KubeObject[V]] = {}
-        self.buckets[value] = bucket
-        return bucket
-
     def _enlarge(self, value: str, bucket: dict[str, KubeObject[V]]) -> None:
         """Put a bucket in the place of this one that can grow further; readers may hold this."""
-        self.buckets[value] = _enlarged(bucket)
+        large: dict[str, KubeObject[V]] = large_dict()
+        for each, obj in bucket.items():
+            large[each] = obj  # noqa: PERF403 - all else would copy the table as it is
+        self.buckets[value] = large
         self._large.add(value)
 
     def displace(self, key: str, placement: Placement, remaining: Placement) -> None:
@@ -161,13 +154,6 @@ class Index(Generic[V]):
     def statistics(self) -> IndexStatistics:
         """Return the index's size and its failures."""
         return IndexStatistics(self.name, len(self.buckets), self.failures, self.last_failure)
-
-
-def _enlarged(table: dict[str, _T]) -> dict[str, _T]:
-    large: dict[str, _T] = large_dict()
-    for each, found in table.items():
-        large[each] = found  # noqa: PERF403 - all else would copy the table as it is
-    return large
 
 
 def _values(placement: str | tuple[str, ...]) -> tuple[str, ...]:

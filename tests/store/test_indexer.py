@@ -400,15 +400,3 @@ def test_a_bucket_of_very_many_objects_keeps_hashes_and_loses_nobody() -> None:
     for key in keys:
         index.displace(key, "all", None)
     assert not index.buckets
-
-
-def test_an_index_of_very_many_values_keeps_hashes_and_loses_none() -> None:
-    """An index by uid has as many values as there are objects: it grows as the cache does."""
-    index: Index[None] = Index("uid", lambda obj: obj.metadata.uid)
-    obj = make("ns/any")
-    values = [f"uid-{number}" for number in range(40_000)]
-    for value in values:
-        index.place(value, value, obj)
-    assert list(index.buckets) == values
-    assert all(index.buckets[value] == {value: obj} for value in values)
-    assert sys.getsizeof(index.buckets) > sys.getsizeof(dict.fromkeys(values))
