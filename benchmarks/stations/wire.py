@@ -63,7 +63,7 @@ def splitter_pieces(material: Material) -> Work:
 
 
 def _split(chunks: list[bytes], lines: int) -> Work:
-    def on_line(_data: bytes, _start: int, _end: int) -> None: ...
+    def on_line(_data: bytes | bytearray, _start: int, _end: int) -> None: ...
 
     feed = LineSplitter(on_line).feed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 from pyinformer.apimachinery import (
     InformerError,
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from multidict import CIMultiDict
 
 # Each turn of the loop costs as much as some events do, and each read of a full socket wakes its
-# server: a busy watch gets room for 80 pods at a time. Even of the smallest objects, so many bytes
-# are handled in less than ten milliseconds.
+# server: a busy watch gets room for 80 pods at a time, if a turn with it is short. Small objects,
+# and what users' own functions do with each, make a turn long; then the room gets smaller.
 _LEAST_BYTES: Final = 64 << 10
 _MOST_BYTES: Final = 512 << 10
+_SHORT_TURN_SECONDS: Final = 0.004
+_LONG_TURN_SECONDS: Final = 0.010
 _SMALL_READS: Final = 64  # after so many in a row the room is given back
 _MAX_HEAD_BYTES: Final = _LEAST_BYTES  # honest ones have one or two KiB
 _HEAD_END: Final = b"\r\n\r\n"
@@ -43,9 +45,16 @@ class WatchResponse(asyncio.BufferedProtocol):
     Args:
         url: what was asked for, without its query; names it in errors.
         on_closed: is told when the connection is closed, whoever closed it.
+        now: the loop's clock; None for that of the loop that connects it.
     """
 
-    def __init__(self, url: str, on_closed: Callable[[WatchResponse], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        on_closed: Callable[[WatchResponse], None],
+        *,
+        now: Callable[[], float] | None = None,
+    ) -> None:
         from httptools import HttpParserError, HttpResponseParser
         from multidict import CIMultiDict
 
@@ -53,6 +62,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         self.headers: CIMultiDict[str] = CIMultiDict()
         self._url = url
         self._on_closed = on_closed
+        self._now = now or float
+        self._has_clock = now is not None
         self._parser: HttpResponseParser = HttpResponseParser(self)
         self._not_http: type[Exception] = HttpParserError
         self._transport: asyncio.Transport | None = None
@@ -70,7 +81,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._has_ended = False
         self._is_closed = False
         self._error: InformerError | None = None
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     @property
@@ -108,7 +119,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         Raises:
             TransportError: the connection was lost before the end of the body.
             ProtocolError: what arrived is not HTTP.
-            Exception: what `take` or `on_turn` raised; nothing is taken after that.
+            BaseException: what `take` or `on_turn` raised; nothing is taken after that.
 
         Cancellation:
             Safe; nothing is taken from then on, and what arrives waits for the next reader.
@@ -192,8 +203,9 @@ class WatchResponse(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection (for the event loop)."""
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # those of uvloop derive from none
+        if not self._has_clock:
+            self._now = asyncio.get_running_loop().time
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes belong (for the event loop)."""
@@ -204,6 +216,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         """Take note of bytes from the socket (for the event loop)."""
         self._filled += nbytes
         is_full = self._filled == len(self._buffer)
+        began = self._now() if is_full else 0.0
         if self._take is not None or not self._has_head:
             self._advance()
         if self._take is None or self._has_ended or self._error is not None:
@@ -211,12 +224,20 @@ class WatchResponse(asyncio.BufferedProtocol):
                 self._pause()
             self._wake()
         elif is_full:
-            self._resize(2 * len(self._buffer))
+            self._fit(self._now() - began)
         elif len(self._buffer) > _LEAST_BYTES:
             is_small = nbytes < _LEAST_BYTES
             self._small_reads = self._small_reads + 1 if is_small else 0
             if self._small_reads > _SMALL_READS:
                 self._resize(_LEAST_BYTES)
+
+    def _fit(self, turn_seconds: float) -> None:
+        """Make room for more where a full buffer was soon handled, for less where it was not."""
+        self._small_reads = 0
+        if turn_seconds < _SHORT_TURN_SECONDS:
+            self._resize(2 * len(self._buffer))
+        elif turn_seconds > _LONG_TURN_SECONDS:
+            self._resize(max(_LEAST_BYTES, len(self._buffer) // 2))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note of the end (for the event loop)."""
@@ -233,6 +254,8 @@ class WatchResponse(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header (for the parser)."""
+        if self._has_ended:
+            return  # of another answer, which nobody asked for
         self._head_size += len(name) + len(value)
         if self._head_size > _MAX_HEAD_BYTES:
             self._refuse_head()
@@ -241,6 +264,8 @@ class WatchResponse(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """Take note that the head is complete (for the parser)."""
+        if self._has_ended:
+            return
         status = self._parser.get_status_code()
         if status < _FIRST_FINAL:
             self.headers.clear()  # informational; the real answer follows
@@ -250,7 +275,8 @@ class WatchResponse(asyncio.BufferedProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body (for the parser)."""
-        self._pieces.append(body)
+        if not self._has_ended:
+            self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         """Take note that the body is complete (for the parser)."""
@@ -274,10 +300,12 @@ class WatchResponse(asyncio.BufferedProtocol):
                 self._hand_on_pieces()
             if has_news and self._take is not None and not self._on_turn():
                 self._stop()
-        except Exception as error:  # noqa: BLE001 - the reader's own, and raised to it
-            self._failure = error
+        except BaseException as error:
+            self._failure = error  # the reader's own: raised to it, and nothing is taken twice
             self._stop()
             self.close()
+            if isinstance(error, (SystemExit, KeyboardInterrupt)):
+                raise
 
     def _refuse_head(self) -> None:
         self.fail(ProtocolError(self._url, f"headers of over {_MAX_HEAD_BYTES} bytes"))

@@ -40,10 +40,11 @@ class Wires(asyncio.Transport):
 
 
 class Reader:
-    """A response and whoever reads it."""
+    """A response and whoever reads it; each piece takes as long as is said."""
 
-    def __init__(self) -> None:
-        self.response = WatchResponse("http://a/b", lambda _: None)
+    def __init__(self, *, piece_seconds: float = 0.0) -> None:
+        self.now, self.piece_seconds = 0.0, piece_seconds
+        self.response = WatchResponse("http://a/b", lambda _: None, now=lambda: self.now)
         self.wires = Wires()
         self.response.connection_made(self.wires)
         self.taken: list[bytes] = []
@@ -51,6 +52,7 @@ class Reader:
         self.goes_on = True
 
     def take(self, data: bytes | bytearray, start: int, stop: int) -> None:
+        self.now += self.piece_seconds
         self.taken.append(bytes(data[start:stop]))
 
     def on_turn(self) -> bool:
@@ -247,3 +249,89 @@ async def test_without_a_reader_the_socket_is_paused_until_somebody_reads() -> N
     assert reader.taken[0] == b"one\n"
     task.cancel()
     await asyncio.wait({task})
+
+
+async def test_a_buffer_grows_only_while_a_full_one_is_a_short_turn() -> None:
+    events = chunk(b"x" * 1_000) * 2_000
+    quick, slow = Reader(piece_seconds=0.000_002), Reader(piece_seconds=0.000_200)
+    room: dict[Reader, int] = {}
+    for reader in (quick, slow):
+        task = await reading(reader)
+        reader.arrive(CHUNKED + events)
+        room[reader] = len(reader.response.get_buffer(-1))
+        task.cancel()
+        assert len(reader.taken) == 2_000
+
+    assert room[quick] > 256 << 10
+    assert room[slow] <= 64 << 10
+
+
+async def test_a_buffer_that_became_a_long_turn_shrinks() -> None:
+    reader = Reader(piece_seconds=0.000_002)
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"x" * 1_000) * 2_000)
+    reader.piece_seconds = 0.001
+    reader.arrive(chunk(b"x" * 1_000) * 2_000)
+
+    assert len(reader.response.get_buffer(-1)) <= 64 << 10
+    task.cancel()
+
+
+class Panic(BaseException):
+    """What is no Exception, such as a panic of an extension or a stray cancellation."""
+
+
+@pytest.mark.parametrize("error", [Panic, asyncio.CancelledError])
+async def test_whatever_the_reader_raises_ends_the_reading_and_nothing_comes_twice(
+    error: type[BaseException],
+) -> None:
+    reader = Reader()
+
+    def take(data: bytes | bytearray, start: int, stop: int) -> None:
+        reader.take(data, start, stop)
+        if len(reader.taken) == 2:
+            raise error
+
+    async def deliver() -> None:
+        with pytest.raises(error):
+            await reader.response.deliver(take, reader.on_turn)
+
+    task = asyncio.ensure_future(deliver())
+    await asyncio.sleep(0)
+    reader.arrive(CHUNKED + chunk(b"1") + chunk(b"2") + chunk(b"3"))
+    reader.response.connection_lost(None)
+    await task
+
+    assert reader.taken == [b"1", b"2"]
+    assert reader.wires.is_aborted
+
+
+async def test_an_answer_behind_the_end_is_nobodys() -> None:
+    reader = Reader()
+    task = await reading(reader)
+    other = b"HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nwrong"
+    reader.arrive(CHUNKED + chunk(b"right") + chunk(b"") + other)
+    await task
+
+    assert reader.taken == [b"right"]
+    assert reader.response.status == 200
+    assert await reader.response.pieces() == []
+
+
+async def test_a_transport_of_any_class_is_used() -> None:
+    """Those of uvloop are no asyncio.Transport."""
+
+    class Foreign(asyncio.BaseTransport):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sent = b""
+
+        def write(self, data: bytes) -> None:
+            self.sent += data
+
+    foreign = Foreign()
+    response = WatchResponse("http://a/b", lambda _: None)
+    response.connection_made(foreign)
+    response.send(b"GET / HTTP/1.1")
+
+    assert foreign.sent == b"GET / HTTP/1.1"
