@@ -194,15 +194,21 @@ class _Keys(Protocol):
 
 
 class _LoopKeys:
-    """Keys that are put and taken on the loop."""
+    """Keys that are put and taken on the loop, by a worker that begins with the first."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self.put = self._queue.put_nowait
-        self._worker = asyncio.create_task(self._work())
+        self._worker: asyncio.Task[None] | None = None
+
+    def put(self, key: str) -> None:
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        self._queue.put_nowait(key)
 
     async def drained(self) -> None:
         await self._queue.join()
+        if self._worker is not None:
+            self._worker.cancel()
 
     async def _work(self) -> None:
         while True:
