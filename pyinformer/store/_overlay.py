@@ -163,6 +163,8 @@ class Overlay(Generic[V]):
             key: its key.
             uid: which object of that name.
             resource_version: the newest that is known of it, its deletion's or an earlier one.
+                Without it, nothing tells the end of an object from an earlier leave of the selector
+                that was heard of before the response: an object that came back is not hidden.
         """
         if self._is_off:
             return
@@ -176,10 +178,12 @@ class Overlay(Generic[V]):
             floor, is_seen = newest(floor, known.version), True
         elif isinstance(known, Written) and older(floor, known.version):
             return  # its successor hides it already
+        is_ours = is_seen or not self._selective
         if not is_seen and self._was_deleted(key, uid):
-            return  # else it has left the selector, and come back
+            # Or it only left the selector, and came back: a version after the position says so.
+            is_ours = self._selective and bool(floor)
         entry = Buried(uid, floor)
-        if (is_seen or not self._selective) and not self._is_over(key, entry, self._position()):
+        if is_ours and not self._is_over(key, entry, self._position()):
             self._enter(key, entry)
 
     def _enter(self, key: str, entry: Entry[V]) -> None:
@@ -213,15 +217,17 @@ class Overlay(Generic[V]):
         entry = self.entries.get(key)
         if entry is None:
             return
-        is_end = isinstance(event, Deleted)
+        is_end = may_still_exist = False
         if isinstance(event, Deleted):
             meta = event.last_known.metadata
+            is_end, may_still_exist = True, event.may_still_exist
         else:
             meta = (event.new if isinstance(event, Updated) else event.object).metadata
         if isinstance(entry, Written):
             is_over = not older(meta.resource_version, entry.version)
         elif meta.uid == entry.uid:
-            is_over = is_end
+            # What only left the selector came back, if a later state of it is known.
+            is_over = is_end and not (may_still_exist and older(meta.resource_version, entry.floor))
         else:  # its successor, or one before it that is long gone
             is_over = bool(entry.floor) and older(entry.floor, meta.resource_version)
         if is_over:
