@@ -88,7 +88,6 @@ from pyinformer.apimachinery._resource_version import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._seconds import check_seconds
-from pyinformer.apimachinery._tables import large_dict
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
@@ -184,7 +183,6 @@ __all__ = [
     "compare_resource_versions",
     "decode_object",
     "diff",
-    "large_dict",
     "load_zstandard",
     "object_key",
     "older",

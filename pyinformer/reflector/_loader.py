@@ -20,7 +20,6 @@ from pyinformer.apimachinery import (
     ListInconsistentError,
     ProtocolError,
     V,
-    large_dict,
 )
 from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
@@ -263,7 +262,7 @@ class Loader(Generic[V]):
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
             )
         self._note(f"not served any more: {cached} cached objects are deleted")
-        await self._replace(large_dict(), self._guard.position or "0")
+        await self._replace({}, self._guard.position or "0")
 
     def _complete(self, snapshot: Snapshot[V], resource_version: str) -> None:
         snapshot.complete(resource_version)

@@ -17,7 +17,6 @@ from pyinformer.apimachinery import (
     ListInconsistentError,
     ProtocolError,
     V,
-    large_dict,
     older,
     resource_version_is_well_formed,
 )
@@ -85,7 +84,7 @@ class Snapshot(Generic[V]):
         self._malformed = ""
         self._deleted: dict[str, str] = {}
         self._rewound: set[str] = set()
-        self.objects: dict[str, KubeObject[V]] = large_dict()
+        self.objects: dict[str, KubeObject[V]] = {}
         self.resource_version: str | None = None
         """The list's version once it is complete."""
         self.skipped = 0

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias
 
-from pyinformer.apimachinery import InvalidTypeError, JSONValue, KubeObject, V, large_dict
-
-_LARGE = 32_768  # keys; growing beyond that without hashes stops the loop for 6 ms and more
+from pyinformer.apimachinery import InvalidTypeError, JSONValue, KubeObject, V
 
 IndexValue: TypeAlias = str | int | float | bool
 """What an object can be found by."""
@@ -71,16 +69,7 @@ class Index(Generic[V]):
         is_fixed: every state of an object has the same value.
     """
 
-    __slots__ = (
-        "_large",
-        "buckets",
-        "failures",
-        "is_fixed",
-        "is_function",
-        "last_failure",
-        "name",
-        "read",
-    )
+    __slots__ = ("buckets", "failures", "is_fixed", "is_function", "last_failure", "name", "read")
 
     def __init__(
         self,
@@ -97,7 +86,6 @@ class Index(Generic[V]):
         self.buckets: dict[str, dict[str, KubeObject[V]]] = {}
         self.failures = 0
         self.last_failure = ""
-        self._large: set[str] = set()  # the values whose buckets keep hashes
 
     def empty_copy(self) -> Index[V]:
         """Return an index of the same kind with nothing in it."""
@@ -115,16 +103,6 @@ class Index(Generic[V]):
             if bucket is None:
                 buckets[value] = bucket = {}
             bucket[key] = obj
-            if len(bucket) > _LARGE and value not in self._large:
-                self._enlarge(value, bucket)
-
-    def _enlarge(self, value: str, bucket: dict[str, KubeObject[V]]) -> None:
-        """Put a bucket in the place of this one that can grow further; readers may hold this."""
-        large: dict[str, KubeObject[V]] = large_dict()
-        for each, obj in bucket.items():
-            large[each] = obj  # noqa: PERF403 - all else would copy the table as it is
-        self.buckets[value] = large
-        self._large.add(value)
 
     def displace(self, key: str, placement: Placement, remaining: Placement) -> None:
         """Take a key out of the buckets of its old values, except of those that remain."""
@@ -138,7 +116,6 @@ class Index(Generic[V]):
             bucket.pop(key, None)
             if not bucket:
                 del self.buckets[value]
-                self._large.discard(value)
 
     def has_misplaced(self, key: str, placement: Placement) -> bool:
         """Tell whether an object is not where its function says now that it belongs."""

@@ -22,7 +22,6 @@ from pyinformer.apimachinery import (
     Updated,
     V,
     View,
-    large_dict,
 )
 from pyinformer.store._index import Index, IndexStatistics, IndexValue, Placement, text_of
 from pyinformer.store._readers import SharedPaths, read_again, read_fenced, reader_of
@@ -65,7 +64,7 @@ class Indexer(Generic[V]):
         self._paths = SharedPaths()
         self.resource_version: str = ""
         """The newest resource version whose changes are all in here; empty before the first."""
-        self._state: _State[V] = _State(large_dict(), {})
+        self._state: _State[V] = _State({}, {})
         self.add_index(NAMESPACE_INDEX, "metadata.namespace")
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:

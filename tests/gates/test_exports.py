@@ -361,7 +361,6 @@ PUBLIC: dict[str, list[str]] = {
         "compare_resource_versions",
         "decode_object",
         "diff",
-        "large_dict",
         "load_zstandard",
         "object_key",
         "older",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -21,8 +20,6 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
-from pyinformer.store._index import Index
-from tests.objects import make
 from tests.store.objects import PodView, by_key, names, pod, replace
 
 NODE = "spec.nodeName"
@@ -387,16 +384,3 @@ def test_an_object_that_does_not_fit_the_view_is_left_out_of_indexes_on_it_alone
     assert names(store.list()) == ["odd", "ok"]
     assert store.index_values("node") == ["n1"]
     assert statistics(store, "node").failures == 1
-
-
-def test_a_bucket_of_very_many_objects_keeps_hashes_and_loses_nobody() -> None:
-    index: Index[None] = Index("all", lambda _: "all")
-    obj = make("ns/any")
-    keys = [f"ns/p{number}" for number in range(40_000)]
-    for key in keys:
-        index.place(key, "all", obj)
-    assert list(index.buckets["all"]) == keys
-    assert sys.getsizeof(index.buckets["all"]) > sys.getsizeof(dict.fromkeys(keys))
-    for key in keys:
-        index.displace(key, "all", None)
-    assert not index.buckets
