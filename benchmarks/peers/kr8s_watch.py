@@ -14,7 +14,7 @@ import kr8s.asyncio
 
 from benchmarks.harness.phases import Phases
 from benchmarks.peers.kubeconfig import kubeconfig
-from benchmarks.peers.reactions import CAMEL_CASE, ForeignObject, Reactions, running
+from benchmarks.peers.reactions import CAMEL_CASE, Reactions, follow, running
 
 
 async def run(phases: Phases) -> None:
@@ -32,16 +32,5 @@ async def run(phases: Phases) -> None:
     phases.synced(len(store))
     newest = max(int(CAMEL_CASE.version(item)) for item in store.values())
     stream = api.watch(resource, namespace=kr8s.ALL, since=str(newest))
-    async with running(_follow(stream, store, reactions)):
+    async with running(follow(stream, store, reactions)):
         await reactions.follow_updates()
-
-
-async def _follow(
-    stream: ForeignObject, store: dict[str, ForeignObject], reactions: Reactions
-) -> None:
-    async for change, item in stream:
-        if change == "DELETED":
-            store.pop(CAMEL_CASE.key(item), None)
-        else:
-            store[CAMEL_CASE.key(item)] = item
-            reactions.call(item)

@@ -15,7 +15,7 @@ from lightkube.resources.core_v1 import ConfigMap, Pod
 
 from benchmarks.harness.phases import Phases
 from benchmarks.peers.kubeconfig import kubeconfig
-from benchmarks.peers.reactions import CAMEL_CASE, ForeignObject, Reactions, choose, running
+from benchmarks.peers.reactions import CAMEL_CASE, Reactions, choose, follow, running
 
 _MODELS = {"pods": Pod, "configmaps": ConfigMap, "leases": Lease}
 _ALL_NAMESPACES = "*"
@@ -36,17 +36,6 @@ async def run(phases: Phases) -> None:
     store = {CAMEL_CASE.key(item): item async for item in listed}
     phases.synced(len(store))
     stream = client.watch(model, namespace=_ALL_NAMESPACES, resource_version=listed.resourceVersion)
-    async with running(_follow(stream, store, reactions)):
+    async with running(follow(stream, store, reactions)):
         await reactions.follow_updates()
     await client.close()
-
-
-async def _follow(
-    stream: ForeignObject, store: dict[str, ForeignObject], reactions: Reactions
-) -> None:
-    async for change, item in stream:
-        if change == "DELETED":
-            store.pop(CAMEL_CASE.key(item), None)
-        else:
-            store[CAMEL_CASE.key(item)] = item
-            reactions.call(item)

@@ -152,6 +152,22 @@ class Reactions:
             self._loop.call_soon_threadsafe(self._has_last_update.set)
 
 
+async def follow(
+    stream: ForeignObject, store: dict[str, ForeignObject], reactions: Reactions
+) -> None:
+    """Keep a dict in step with pairs of a change and an object with camel-case names.
+
+    Cancellation:
+        Safe; what was taken is in the dict.
+    """
+    async for change, item in stream:
+        if change == "DELETED":
+            store.pop(CAMEL_CASE.key(item), None)
+        else:
+            store[CAMEL_CASE.key(item)] = item
+            reactions.call(item)
+
+
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
     """Run a watch beside the block; if it ends or fails before the block does, that is an error."""

@@ -330,6 +330,13 @@ class Story:
         self.reads.list_arrives()
         self.check()
 
+    def ends_with_the_last_event(self) -> None:
+        """Hold that the object is gone already, and forgotten once its end is heard."""
+        assert self.reads.lister.get("x/a") is None
+        self.hear()
+        assert not self.reads.overlay.entries
+        self.reads.teardown()
+
     def check(self) -> None:
         """Hold all invariants against this state."""
         self.reads.every_read_is_a_state_that_is_new_enough()
@@ -349,10 +356,7 @@ def test_a_deletion_outlives_the_event_of_an_earlier_leave_of_the_selector() -> 
     assert story.reads.lister.get("x/a") is None
     story.hear()  # it left: this is not the end that was written
     story.hear()  # it came back
-    assert story.reads.lister.get("x/a") is None
-    story.hear()
-    assert not story.reads.overlay.entries
-    story.reads.teardown()
+    story.ends_with_the_last_event()
 
 
 def test_a_deletion_is_not_mistaken_for_a_leave_that_was_heard_of_before_its_answer() -> None:
@@ -365,10 +369,7 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_was_heard_of_before_its_ans
     story.hear()  # it left
     story.answer(2)
     story.hear()  # it came back
-    assert story.reads.lister.get("x/a") is None
-    story.hear()
-    assert not story.reads.overlay.entries
-    story.reads.teardown()
+    story.ends_with_the_last_event()
 
 
 def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_told_of() -> None:
@@ -382,10 +383,7 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_told_of() -> None:
     story.list()
     story.answer(2)
     story.hear()
-    assert story.reads.lister.get("x/a") is None
-    story.hear()
-    assert not story.reads.overlay.entries
-    story.reads.teardown()
+    story.ends_with_the_last_event()
 
 
 TestReads = Reads.TestCase
