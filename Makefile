@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := cli,testing
+BENCH_EXTRAS := cli,testing,compact
 TEST_EXTRAS := cli,testing,pydantic,compact
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 READY_TO_RUN := $(VENV)/.ready-to-run
@@ -143,9 +144,9 @@ $(BIN)/python:
 
 # Not all that the tests need, and without their node; the peers' environments are made on first use.
 $(READY_TO_BENCH): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "== installing pyinformer[$(EXTRAS)] and the benchmarks' tools into $(VENV)"
+	@echo "== installing pyinformer[$(BENCH_EXTRAS)] and the benchmarks' tools into $(VENV)"
 	@$(PIP_INSTALL) --upgrade pip
-	@$(PIP_INSTALL) -e '.[$(EXTRAS)]' --group bench
+	@$(PIP_INSTALL) -e '.[$(BENCH_EXTRAS)]' --group bench
 	@touch $(READY_TO_RUN) $@
 
 $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python

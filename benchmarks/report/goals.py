@@ -259,7 +259,7 @@ LABELS = {
 }
 """What the overview calls the peers; nobody who sees it first has read anything else."""
 
-_SHOWN = tuple(("updates-metadata", peer) for peer in (OWN, PROTOBUF, JSON, DICTS, OFFICIAL))
+_SHOWN = tuple(("updates-metadata", peer) for peer in (OWN, PROTOBUF, DICTS, JSON, OFFICIAL))
 
 OVERVIEW: tuple[Panel, ...] = (
     Panel(

@@ -7,6 +7,7 @@ Invariant: the same record gives the same bytes: no date, no random identifiers.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ _INK = "#7d8590"  # about 4:1 both on white and on GitHub's dark page
 _OWN = "#2f81f7"
 _OTHER = "#a371a0"
 _FLOOR = "#3fa266"
+_sized = re.compile(r"(.+), ([\d,]+) pods").fullmatch  # a peer that was measured at many sizes
 _LOG_FROM = 12.0  # largest over smallest: beyond that, a linear bar of the smallest is a hairline
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "pyinformer",
@@ -78,7 +80,7 @@ def _drawn(titles: Sequence[str], panels: Sequence[Sequence[Row]]) -> str:
         FigureCanvasSVG(drawing)
         for place, (title, rows) in enumerate(zip(titles, panels, strict=True)):
             axes = drawing.add_subplot(1, len(panels), place + 1)
-            _draw(axes, title, rows)
+            (_draw_curve if all(_sized(row.peer) for row in rows) else _draw)(axes, title, rows)
             if place and [row.peer for row in rows] == [row.peer for row in panels[0]]:
                 axes.set_yticklabels([])
         drawing.tight_layout()
@@ -110,6 +112,27 @@ def _draw(axes: Axes, title: str, rows: Sequence[Row]) -> None:
     axes.set_xlim(left, ceiling * (3.2 if is_log else 1.35))
     for place, row in enumerate(rows):
         _draw_row(axes, place, row, left)
+
+
+def _draw_curve(axes: Axes, title: str, rows: Sequence[Row]) -> None:
+    """Draw a line for each peer, by the number of objects."""
+    axes.set_title(title, loc="left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("objects in the cache")
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        found = _sized(row.peer)
+        if found and row.median is not None:
+            count = int(found.group(2).replace(",", ""))
+            lines.setdefault(found.group(1), []).append((count, row.median))
+    for peer, points in lines.items():
+        counts, values = zip(*sorted(points), strict=True)
+        style = ":" if peer.endswith("-compact") else "-"
+        axes.plot(counts, values, color=_color(peer), marker="o", markersize=3, linestyle=style)
+        axes.annotate(peer, (counts[-1], values[-1]), xytext=(5, 2), textcoords="offset points")
 
 
 def _draw_row(axes: Axes, place: int, row: Row, left: float) -> None:

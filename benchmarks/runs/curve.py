@@ -83,6 +83,7 @@ def _specs(_: Known) -> tuple[Spec, ...]:
 CURVE = Run(
     name="curve",
     title="Cost of an object, by the size of the cache",
+    plots=("cost of an object: CPU of the initial sync", "cost of an object: memory (RSS)"),
     says="The initial sync of more and more pods; a flat line is what is wanted.",
     peers={size: tuple(_names(size)) for size in _COUNTS},
     rounds={Size.SMOKE: 1, Size.FULL: 2},

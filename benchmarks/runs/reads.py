@@ -52,6 +52,7 @@ def _specs(_: object) -> tuple[Spec, ...]:
 READS = Run(
     name="reads",
     title="Reads from the cache",
+    plots=("list(selector), a quarter matches", "list(selector), few match"),
     says=(
         "Reads of 10,000 cached pods. Selectors are parsed before. By type, client-go reads"
         " fields of the struct that all share; we decode what the type asks for, for the reader."

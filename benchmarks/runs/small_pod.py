@@ -92,6 +92,7 @@ def _peak_mebibytes(found: Measurement) -> float | None:
 SMALL_POD = Run(
     name="small-pod",
     title="In a small pod: 20,000 pods in 256 MB",
+    plots=("256 MB: peak memory of the process",),
     says=(
         "Each process runs in a cgroup of 256 MB, syncs, lists everything again (the Python peers"
         " but ours only sync), and follows updates. One that needs more is killed by the kernel."
