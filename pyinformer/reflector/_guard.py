@@ -93,7 +93,8 @@ class Guard(Standing):
             and version.isascii()
         ):
             apply(Updated(old, new))
-            self._previous, self.position = position, version
+            self._previous = position
+            self.position: str = version  # as `applied`, which would be one more call
             return True
         return False
 
