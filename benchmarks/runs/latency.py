@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from benchmarks.harness import latencies
 from benchmarks.harness.measure import ServerOptions
 from benchmarks.report.rows import Spec
-from benchmarks.runs.figures import DICTS, JSON, OWN, PROTOBUF, against, extra
+from benchmarks.runs.figures import DICTS, JSON, OFFICIAL, OWN, PROTOBUF, against, extra
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
 from benchmarks.runs.variants import with_protobuf
 
@@ -61,7 +61,7 @@ def _latency(rate: int, targets: dict[str, dict[str, str]]) -> Run:
         peers={
             Size.SMOKE: (OWN,),
             Size.BENCH: (JSON, PROTOBUF, OWN),
-            Size.FULL: (*_RIVALS, OWN),
+            Size.FULL: (*_RIVALS, OFFICIAL, OWN),
         },
         rounds={Size.SMOKE: 1, Size.BENCH: 2, Size.FULL: 3},
         open=start,

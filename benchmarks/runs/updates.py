@@ -123,11 +123,17 @@ QUEUE = Run(
     name="updates-queue",
     title="Updates, handler enqueues the key",
     says="The same with a handler that puts the key into a work queue, and a worker that takes it.",
-    peers=_peers((JSON, PROTOBUF, OWN), (JSON, PROTOBUF, "client-go-metadata", *OWN_MODES), (OWN,)),
+    peers=_peers(
+        (JSON, PROTOBUF, OWN),
+        (JSON, PROTOBUF, "client-go-metadata", OFFICIAL, DICTS, *OWN_MODES),
+        (OWN,),
+    ),
     rounds=_ROUNDS,
+    fewer_rounds={OFFICIAL: 2},
     open=lambda setting: _open(setting, handler="queue"),
     specs=lambda _: _specs(
-        (JSON, PROTOBUF), {f"{OWN} / {JSON}": "<= 0.04", f"{OWN} / {PROTOBUF}": "<= 0.333"}
+        (JSON, PROTOBUF, OFFICIAL, DICTS),
+        {f"{OWN} / {JSON}": "<= 0.04", f"{OWN} / {PROTOBUF}": "<= 0.333"},
     ),
 )
 
