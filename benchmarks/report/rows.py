@@ -15,16 +15,9 @@ from typing import TypeAlias
 import msgspec
 
 from benchmarks.harness.phases import Measurement
-from benchmarks.peers import own_audits as _audit
-from benchmarks.peers import own_reads as _reads
-from benchmarks.peers import own_sharing as _sharing
 
 Round: TypeAlias = Mapping[str, Measurement]
 Figure: TypeAlias = Callable[[Measurement], "float | None"]
-
-_MICRO = 1e6
-_MILLI = 1e3
-_MEGABYTE = 1e6
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -66,104 +59,6 @@ class Spec:
     """Pairs of peers to be compared by this figure; the second may be the best of several."""
     only: tuple[str, ...] = ()
     """The peers that have this figure; empty for all."""
-
-
-def update_specs() -> tuple[Spec, ...]:
-    """List what a client is charged for its updates and for the sync before them."""
-    return (
-        Spec(
-            "CPU per update",
-            "us",
-            lambda found: _per(found.update_cpu_seconds, found.updates, _MICRO),
-            {},
-        ),
-        Spec(
-            "wall time per update",
-            "us",
-            lambda found: _per(found.update_wall_seconds, found.updates, _MICRO),
-            {},
-        ),
-        Spec(
-            "updates seen one by one (the rest was coalesced)",
-            "",
-            lambda found: found.updates_seen,
-            {},
-        ),
-        Spec(
-            "sync: CPU per object",
-            "us",
-            lambda found: _per(found.sync_cpu_seconds, found.objects, _MICRO),
-            {},
-        ),
-        Spec(
-            "sync: wall time",
-            "ms",
-            lambda found: _scaled(found.sync_wall_seconds, _MILLI),
-            {},
-        ),
-        Spec(
-            "sync: longest block of the event loop",
-            "ms",
-            lambda found: _scaled(found.longest_block_seconds, _MILLI),
-            {},
-        ),
-        Spec(
-            "memory (RSS) per object",
-            "bytes",
-            _rss_per_object,
-            {},
-        ),
-        Spec(
-            "peak memory of the process",
-            "MB",
-            lambda found: _scaled(found.peak_rss_bytes, 1 / _MEGABYTE),
-            {},
-        ),
-    )
-
-
-def read_specs() -> tuple[Spec, ...]:
-    """List the rows of the reads from the cache."""
-    peer = "pyinformer-reads"
-    return (
-        Spec('read: at("spec.nodeName", str)', "us", named(_reads.AT), {peer: "<= 3.5"}),
-        Spec("read: to_dict() of a stripped pod", "us", named(_reads.TO_DICT), {}),
-        Spec("read: msgspec's own decode of it", "us", named(_reads.DECODE), {}),
-        Spec(
-            "read: to_dict() over that decode", "x", named(_reads.TO_DICT_RATIO), {peer: "<= 1.3"}
-        ),
-        Spec("read: a shared decoded pod", "us", named(_sharing.SHARED_READ), {}),
-        Spec("mutation detector: a look at a pod", "us", named(_sharing.LOOK), {}),
-        Spec("mutation detector: CPU in sample mode", "%", named(_sharing.SHARE), {peer: "<= 1"}),
-    )
-
-
-def audit_specs() -> tuple[Spec, ...]:
-    """List the rows of the audits."""
-    cases = {
-        _audit.BLOCK: "longest block of the event loop, nothing differs",
-        _audit.WRONG_BLOCK: "longest block of the event loop, everything differs",
-        _audit.STEP: "longest step by its own CPU time, nothing differs",
-        _audit.WRONG_STEP: "longest step by its own CPU time, everything differs",
-    }
-    target = {"pyinformer-audit": "<= 25"}
-    return (
-        Spec("audit: wall time", "s", named(_audit.WALL), {}),
-        Spec("audit: CPU time", "s", named(_audit.CPU), {}),
-        *(Spec(f"audit: {case}", "ms", named(name), target) for name, case in cases.items()),
-        Spec(
-            "proof of the history: longest block of the event loop",
-            "ms",
-            named(_audit.PROOF_BLOCK),
-            target,
-        ),
-        Spec(
-            "proof of the history: longest step by its own CPU time",
-            "ms",
-            named(_audit.PROOF_STEP),
-            target,
-        ),
-    )
 
 
 def make_rows(specs: Sequence[Spec], peers: Sequence[str], rounds: Sequence[Round]) -> list[Row]:
@@ -232,22 +127,3 @@ def _failure(rounds: Sequence[Round], peer: str) -> str:
         ),
         "",
     )
-
-
-def _per(total: float | None, count: int, scale: float) -> float | None:
-    return None if total is None or not count else total / count * scale
-
-
-def _scaled(value: float | None, scale: float) -> float | None:
-    return None if value is None else value * scale
-
-
-def _rss_per_object(found: Measurement) -> float | None:
-    if found.rss_before_bytes is None or found.rss_after_bytes is None:
-        return None
-    return _per(found.rss_after_bytes - found.rss_before_bytes, found.objects, 1)
-
-
-def named(name: str) -> Figure:
-    """Read a figure that only some peers have, by its name."""
-    return lambda found: found.extra.get(name)

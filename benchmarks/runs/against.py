@@ -21,7 +21,16 @@ from pathlib import Path
 
 from benchmarks.harness.measure import ServerOptions, measure, running_server
 from benchmarks.harness.phases import Measurement, Workload
-from benchmarks.report.rows import Spec, update_specs
+from benchmarks.report.rows import Spec
+from benchmarks.runs.figures import (
+    MICRO,
+    MILLI,
+    cpu_per_update,
+    peak_megabytes,
+    per,
+    rss_per_object,
+    scaled,
+)
 from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +128,60 @@ def named(peer: str, tree: str) -> str:
 def names(peers: Sequence[str]) -> list[str]:
     """List what is measured, in the report's order."""
     return [named(peer, tree) for peer in peers for tree in (NOW, THEN)]
+
+
+def update_specs() -> tuple[Spec, ...]:
+    """List what a client is charged for its updates and for the sync before them."""
+    return (
+        Spec(
+            "CPU per update",
+            "us",
+            cpu_per_update,
+            {},
+        ),
+        Spec(
+            "wall time per update",
+            "us",
+            lambda found: per(found.update_wall_seconds, found.updates, MICRO),
+            {},
+        ),
+        Spec(
+            "updates seen one by one (the rest was coalesced)",
+            "",
+            lambda found: found.updates_seen,
+            {},
+        ),
+        Spec(
+            "sync: CPU per object",
+            "us",
+            lambda found: per(found.sync_cpu_seconds, found.objects, MICRO),
+            {},
+        ),
+        Spec(
+            "sync: wall time",
+            "ms",
+            lambda found: scaled(found.sync_wall_seconds, MILLI),
+            {},
+        ),
+        Spec(
+            "sync: longest block of the event loop",
+            "ms",
+            lambda found: scaled(found.longest_block_seconds, MILLI),
+            {},
+        ),
+        Spec(
+            "memory (RSS) per object",
+            "bytes",
+            rss_per_object,
+            {},
+        ),
+        Spec(
+            "peak memory of the process",
+            "MB",
+            peak_megabytes,
+            {},
+        ),
+    )
 
 
 def against_specs(peers: Sequence[str]) -> list[Spec]:

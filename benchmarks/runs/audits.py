@@ -9,7 +9,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from benchmarks.harness.measure import ServerOptions
-from benchmarks.report.rows import audit_specs
+from benchmarks.peers import own_audits
+from benchmarks.report.rows import Spec
+from benchmarks.runs.figures import extra
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
 
 _OBJECTS = {Size.SMOKE: 40, Size.FULL: 100_000}
@@ -17,6 +19,34 @@ _OBJECTS = {Size.SMOKE: 40, Size.FULL: 100_000}
 
 def _open(setting: Setting) -> AbstractContextManager[Bench]:
     return replayed(Replay(ServerOptions(objects=_OBJECTS[setting.size])), setting)
+
+
+def _specs() -> tuple[Spec, ...]:
+    """List the rows of the audits."""
+    cases = {
+        own_audits.BLOCK: "longest block of the event loop, nothing differs",
+        own_audits.WRONG_BLOCK: "longest block of the event loop, everything differs",
+        own_audits.STEP: "longest step by its own CPU time, nothing differs",
+        own_audits.WRONG_STEP: "longest step by its own CPU time, everything differs",
+    }
+    target = {"pyinformer-audit": "<= 25"}
+    return (
+        Spec("audit: wall time", "s", extra(own_audits.WALL), {}),
+        Spec("audit: CPU time", "s", extra(own_audits.CPU), {}),
+        *(Spec(f"audit: {case}", "ms", extra(name), target) for name, case in cases.items()),
+        Spec(
+            "proof of the history: longest block of the event loop",
+            "ms",
+            extra(own_audits.PROOF_BLOCK),
+            target,
+        ),
+        Spec(
+            "proof of the history: longest step by its own CPU time",
+            "ms",
+            extra(own_audits.PROOF_STEP),
+            target,
+        ),
+    )
 
 
 AUDITS = Run(
@@ -29,5 +59,5 @@ AUDITS = Run(
     peers=dict.fromkeys(_OBJECTS, ("pyinformer-audit",)),
     rounds={Size.SMOKE: 1, Size.FULL: 3},
     open=_open,
-    specs=lambda _: audit_specs(),
+    specs=lambda _: _specs(),
 )

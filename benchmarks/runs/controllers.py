@@ -18,7 +18,8 @@ import msgspec
 
 from benchmarks.harness.go import go_program, pinned
 from benchmarks.harness.phases import Measurement
-from benchmarks.report.rows import Spec, named
+from benchmarks.report.rows import Spec
+from benchmarks.runs.figures import extra
 from benchmarks.runs.queues import run_child
 from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 from benchmarks.server.embedded import config_map_server
@@ -62,8 +63,8 @@ def _specs(_: Known) -> tuple[Spec, ...]:
 def _passing_specs(_: Known) -> tuple[Spec, ...]:
     """List the rows of the keys that passed."""
     return (
-        Spec("controller: memory before the keys passed", "MB", named("before_mb"), {}),
-        Spec("controller: memory left by them", "MB", named("left_mb"), {MEMORY_PEERS[0]: "< 10"}),
+        Spec("controller: memory before the keys passed", "MB", extra("before_mb"), {}),
+        Spec("controller: memory left by them", "MB", extra("left_mb"), {MEMORY_PEERS[0]: "< 10"}),
     )
 
 
@@ -71,10 +72,10 @@ def _start_specs() -> tuple[Spec, ...]:
     ratios = ((CONTROLLER, CONTROLLER_RUNTIME),)
     after = "controller: start, CPU per object"
     return (
-        Spec(f"{after}, over the informer's", "us", named("overhead_us"), {CONTROLLER: "< 60"}),
-        Spec(f"{after}, the informer alone", "us", named("informer_us"), {}),
-        Spec(f"{after}, both", "us", named("controlled_us"), {}, ratios),
-        Spec("controller: start, wall time until all reconciled", "ms", named("reconciled_ms"), {}),
+        Spec(f"{after}, over the informer's", "us", extra("overhead_us"), {CONTROLLER: "< 60"}),
+        Spec(f"{after}, the informer alone", "us", extra("informer_us"), {}),
+        Spec(f"{after}, both", "us", extra("controlled_us"), {}, ratios),
+        Spec("controller: start, wall time until all reconciled", "ms", extra("reconciled_ms"), {}),
     )
 
 
@@ -82,15 +83,15 @@ def _own_specs() -> tuple[Spec, ...]:
     rate, waits = "controller: no-op reconciles per second", "controller: an event waits"
     paced, at_once = "reminders paced", "reminders at once, no priority"
     return (
-        Spec(f"{rate}, async function", "/s", named("async_per_second"), {CONTROLLER: ">= 5,000"}),
-        Spec(f"{rate}, plain function", "/s", named("plain_per_second"), {CONTROLLER: ">= 5,000"}),
-        Spec(f"{waits}, {paced}: p50", "ms", named("paced_p50_ms"), {}),
-        Spec(f"{waits}, {paced}: p99", "ms", named("paced_p99_ms"), {}),
-        Spec(f"{waits}, {paced}: max", "ms", named("paced_max_ms"), {CONTROLLER: "< 100"}),
-        Spec("controller: reminders worked off meanwhile", "", named("paced_reminders"), {}),
-        Spec(f"{waits}, {at_once}: p50", "ms", named("at_once_p50_ms"), {}),
-        Spec(f"{waits}, {at_once}: p99", "ms", named("at_once_p99_ms"), {}),
-        Spec(f"{waits}, {at_once}: max", "ms", named("at_once_max_ms"), {}),
+        Spec(f"{rate}, async function", "/s", extra("async_per_second"), {CONTROLLER: ">= 5,000"}),
+        Spec(f"{rate}, plain function", "/s", extra("plain_per_second"), {CONTROLLER: ">= 5,000"}),
+        Spec(f"{waits}, {paced}: p50", "ms", extra("paced_p50_ms"), {}),
+        Spec(f"{waits}, {paced}: p99", "ms", extra("paced_p99_ms"), {}),
+        Spec(f"{waits}, {paced}: max", "ms", extra("paced_max_ms"), {CONTROLLER: "< 100"}),
+        Spec("controller: reminders worked off meanwhile", "", extra("paced_reminders"), {}),
+        Spec(f"{waits}, {at_once}: p50", "ms", extra("at_once_p50_ms"), {}),
+        Spec(f"{waits}, {at_once}: p99", "ms", extra("at_once_p99_ms"), {}),
+        Spec(f"{waits}, {at_once}: max", "ms", extra("at_once_max_ms"), {}),
     )
 
 

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 
 from benchmarks.harness.measure import ServerOptions
 from benchmarks.harness.phases import Measurement
-from benchmarks.report.rows import Figure, Spec, read_specs
+from benchmarks.peers import own_reads, own_sharing
+from benchmarks.report.rows import Figure, Spec
 from benchmarks.runs.figures import JSON, OWN, against, extra, per
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
 
@@ -68,6 +69,27 @@ def _open_own(setting: Setting) -> AbstractContextManager[Bench]:
     return replayed(Replay(ServerOptions(objects=_OF_OUR_OWN[setting.size])), setting)
 
 
+def _own_specs() -> tuple[Spec, ...]:
+    """List the rows of the reads from the cache."""
+    peer = "pyinformer-reads"
+    return (
+        Spec('read: at("spec.nodeName", str)', "us", extra(own_reads.AT), {peer: "<= 3.5"}),
+        Spec("read: to_dict() of a stripped pod", "us", extra(own_reads.TO_DICT), {}),
+        Spec("read: msgspec's own decode of it", "us", extra(own_reads.DECODE), {}),
+        Spec(
+            "read: to_dict() over that decode",
+            "x",
+            extra(own_reads.TO_DICT_RATIO),
+            {peer: "<= 1.3"},
+        ),
+        Spec("read: a shared decoded pod", "us", extra(own_sharing.SHARED_READ), {}),
+        Spec("mutation detector: a look at a pod", "us", extra(own_sharing.LOOK), {}),
+        Spec(
+            "mutation detector: CPU in sample mode", "%", extra(own_sharing.SHARE), {peer: "<= 1"}
+        ),
+    )
+
+
 READS_OWN = Run(
     name="reads-own",
     title="Reads of whole objects, and the mutation detector",
@@ -75,5 +97,5 @@ READS_OWN = Run(
     peers={Size.SMOKE: ("pyinformer-reads",), Size.FULL: ("pyinformer-reads",)},
     rounds=_ROUNDS,
     open=_open_own,
-    specs=lambda _: read_specs(),
+    specs=lambda _: _own_specs(),
 )

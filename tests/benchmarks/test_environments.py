@@ -21,7 +21,8 @@ import pytest
 from benchmarks.harness.environments import REQUIREMENTS, interpreter
 from benchmarks.harness.measure import PEERS, PeerProgram, measure
 from benchmarks.harness.phases import Workload
-from benchmarks.report.rows import make_rows, update_specs
+from benchmarks.report.rows import make_rows
+from benchmarks.runs.against import update_specs
 
 pytestmark = pytest.mark.timeout(120)  # an environment takes some seconds to make
 

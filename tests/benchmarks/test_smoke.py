@@ -18,8 +18,9 @@ import pytest
 from benchmarks.data.pods import PodGenerator
 from benchmarks.harness.phases import Measurement
 from benchmarks.report.record import Record
-from benchmarks.report.rows import Row, make_rows, update_specs
+from benchmarks.report.rows import Row, make_rows
 from benchmarks.runs import RUNS
+from benchmarks.runs.against import update_specs
 from benchmarks.runs.run import Size
 
 _ROOT = Path(__file__).parents[2]
