@@ -80,7 +80,7 @@ class Delivering(Protocol):
 
         Raises:
             TransportError: as `Body.pieces`.
-            Exception: what `take` or `on_turn` raised.
+            BaseException: what `take` or `on_turn` raised.
 
         Cancellation:
             Safe; nothing is taken from then on, and what arrives waits for the next reader.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, QueueClosedError
 from pyinformer.workqueue import DelayingQueue, Queue
 from tests.virtual_time import elapse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 
 async def settled() -> None:
@@ -58,7 +62,19 @@ async def test_a_get_that_is_cancelled_before_its_wake_up_leaves_no_hole() -> No
     assert first.cancelled()
 
 
-async def test_a_worker_that_never_waits_gives_way_to_the_loop() -> None:
+async def _by_get(queue: Queue[int]) -> None:
+    queue.done(await queue.get())
+
+
+async def _by_item(queue: Queue[int]) -> None:
+    async with queue.item():
+        pass
+
+
+@pytest.mark.parametrize("take", [_by_get, _by_item])
+async def test_a_worker_that_never_waits_gives_way_to_the_loop(
+    take: Callable[[Queue[int]], Awaitable[None]],
+) -> None:
     queue = Queue[int]()
     for number in range(100_000):
         queue.add(number)
@@ -66,21 +82,8 @@ async def test_a_worker_that_never_waits_gives_way_to_the_loop() -> None:
     asyncio.get_running_loop().call_later(0.01, others_turn.set)
     taken = 0
     while not others_turn.is_set():
-        queue.done(await queue.get())
+        await take(queue)
         taken += 1
-    assert 0 < taken < 100_000
-
-
-async def test_a_worker_of_blocks_that_never_waits_gives_way_to_the_loop() -> None:
-    queue = Queue[int]()
-    for number in range(100_000):
-        queue.add(number)
-    others_turn = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.01, others_turn.set)
-    taken = 0
-    while not others_turn.is_set():
-        async with queue.item():
-            taken += 1
     assert 0 < taken < 100_000
 
 
