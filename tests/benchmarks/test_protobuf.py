@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
-import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from benchmarks.server.rendering import Renderer
 from benchmarks.server.replay import ReplayServer, record
 from pyinformer.apimachinery import KubeAPIServerError
 from pyinformer.testing._build import find_go
+from tests.benchmarks.replaying import replaying
 
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _METADATA = f"{_PROTOBUF};as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1"
@@ -151,15 +151,9 @@ def _serving(
         record(
             collection, objects=5, updates=7, small=3, render=render, metadata=metadata
         ) as traffic,
-        ReplayServer(traffic) as server,
+        replaying(ReplayServer(traffic)) as server,
     ):
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield _Client(server.url), f"{collection.kind.root}/{resource}"
-        finally:
-            server.shutdown()
-            thread.join()
+        yield _Client(server.url), f"{collection.kind.root}/{resource}"
 
 
 def test_list_pages_and_watch_list_hold_the_objects_of_the_json() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from benchmarks.data.kinds import Collection
 from benchmarks.data.templates import TemplatePods
 from benchmarks.harness.measure import ServerOptions, running_server
 from benchmarks.server.replay import ReplayServer, record
+from tests.benchmarks.replaying import replaying
 
 _WATCH = "?watch=1&resourceVersion=1000005"
 _WATCH_LIST = "?watch=1&sendInitialEvents=true"
@@ -77,15 +77,9 @@ def _serving(
     collection = collection or make_collection(resource, objects)
     with (
         record(collection, objects=objects, updates=updates, small=3) as traffic,
-        ReplayServer(traffic, updates_per_second=updates_per_second) as server,
+        replaying(ReplayServer(traffic, updates_per_second=updates_per_second)) as server,
     ):
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield _Client(server.url), f"{collection.kind.root}/{resource}"
-        finally:
-            server.shutdown()
-            thread.join()
+        yield _Client(server.url), f"{collection.kind.root}/{resource}"
 
 
 def _next_event(answer: http.client.HTTPResponse) -> Any:
