@@ -6,8 +6,9 @@ is a Cluster that is closed with the block. Exactly one source is used, and neve
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from os import PathLike, fspath
 
 from pyinformer.apimachinery import InvalidArgumentError
@@ -24,6 +25,8 @@ async def connect(
     context: str | None = None,
     server: str | None = None,
     config: ClusterConfig | None = None,
+    impersonate_user: str | None = None,
+    impersonate_groups: Sequence[str] = (),
     name: str = "",
     options: ConnectionOptions | None = None,
     write_options: WriteOptions | None = None,
@@ -39,6 +42,11 @@ async def connect(
         context: the context in the kubeconfig; None for its current one.
         server: the URL of a server that asks for no credentials, instead of a kubeconfig.
         config: a configuration of your own, instead of a kubeconfig.
+        impersonate_user: the user whom the server is to see instead, on every request, as
+            kubectl's `--as`; the credentials need the right to `impersonate`. It replaces all that
+            the kubeconfig or the config says of that.
+        impersonate_groups: the groups of that user, as kubectl's `--as-group`; a user comes with
+            them.
         name: what to call the cluster beside others, such as `prod`; requests carry it.
         options: the bounds of the connection.
         write_options: how fast writes may leave, and how patient they are.
@@ -47,12 +55,22 @@ async def connect(
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
         ConfigurationError: what was found cannot be used.
-        InvalidArgumentError: more than one of kubeconfig, server and config was given.
+        InvalidArgumentError: more than one of kubeconfig, server and config was given, or groups
+            to impersonate without a user.
 
     Cancellation:
         Safe; the connection is closed.
     """
+    _check_impersonation(impersonate_user, impersonate_groups)
     found = await _config_of(kubeconfig, context, server, config)
+    if impersonate_user is not None:
+        found = replace(
+            found,
+            impersonate_user=impersonate_user,
+            impersonate_groups=tuple(impersonate_groups),
+            impersonate_uid=None,
+            impersonate_extra=(),
+        )
     async with Cluster(
         found,
         name=name,
@@ -61,6 +79,15 @@ async def connect(
         admission_options=admission_options,
     ) as cluster:
         yield cluster
+
+
+def _check_impersonation(user: str | None, groups: Sequence[str]) -> None:
+    if user == "":
+        raise InvalidArgumentError("impersonate_user", "is empty; None for nobody else")
+    if isinstance(groups, str):
+        raise InvalidArgumentError("impersonate_groups", f"{groups!r} is a text; give a list")
+    if groups and user is None:
+        raise InvalidArgumentError("impersonate_groups", "are given without an impersonate_user")
 
 
 async def _config_of(

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport._credentials import Credentials, NoCredentials
+from pyinformer.transport._impersonation import Impersonation
 
 
 @final
@@ -48,6 +49,19 @@ class ClusterConfig:
     credentials: Credentials = field(default_factory=NoCredentials, repr=False)
     """What authenticates requests beside a client certificate."""
 
+    impersonate_user: str | None = None
+    """The user whom the server is to see instead, if the credentials may `impersonate`; of a
+    service account `system:serviceaccount:namespace:name`. None: nobody else."""
+
+    impersonate_groups: tuple[str, ...] = ()
+    """The groups of that user. Empty: those that the server gives by itself."""
+
+    impersonate_uid: str | None = None
+    """The identifier of that user. None: there is none."""
+
+    impersonate_extra: tuple[tuple[str, str], ...] = ()
+    """Keys and values of what else is known of that user; a key may come more than once."""
+
     namespace: str = "default"
     """The namespace that the configuration names as its default."""
 
@@ -64,6 +78,23 @@ class ClusterConfig:
         if self.proxy_url and not _is_http_url(self.proxy_url):
             reason = f"proxy {_shown(self.proxy_url)!r} is no http or https URL with a host"
             raise ConfigurationError(self.source, reason)
+        if isinstance(self.impersonate_groups, str):  # would be one group for each letter
+            raise ConfigurationError(
+                self.source, "impersonate_groups is a text, no sequence of them"
+            )
+        problem = self.impersonation.problem()
+        if problem:
+            raise ConfigurationError(self.source, problem)
+
+    @property
+    def impersonation(self) -> Impersonation:
+        """Whom the server is to see instead of who asks."""
+        return Impersonation(
+            user=self.impersonate_user or "",
+            groups=tuple(self.impersonate_groups),
+            uid=self.impersonate_uid or "",
+            extra=self.impersonate_extra,
+        )
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Build the TLS settings; None if the server speaks plain HTTP.

@@ -79,6 +79,7 @@ class Connection:
         self._watches: set[WatchResponse] = set()
         self._waits = Waits()
         self._names = Names()
+        self._headers = (*common_headers().items(), *config.impersonation.headers())
         # A proxy, and a password in the URL, are left to the general HTTP library.
         parts = urlsplit(self._server)
         self._reads_watches_itself = (
@@ -325,7 +326,7 @@ class Connection:
                 response,
                 target,
                 wait,
-                {**common_headers(), **headers, **await self._config.credentials.headers()},
+                self._headers_of(headers, await self._config.credentials.headers()),
                 context=self._ssl,
                 server_name=self._config.tls_server_name,
                 connect_timeout_seconds=self._options.connect_timeout_seconds,
@@ -337,6 +338,13 @@ class Connection:
                 self._watches.discard(response)
             raise
         return response
+
+    def _headers_of(
+        self, headers: Mapping[str, str], credentials: Mapping[str, str]
+    ) -> list[tuple[str, str]]:
+        """Return the headers of a request, of which several may have one name."""
+        own = {**headers, **credentials}
+        return [(name, value) for name, value in self._headers if name not in own] + [*own.items()]
 
     def _waited(self, error: Exception) -> float:
         import aiohttp
@@ -385,5 +393,5 @@ class Connection:
             timeout=timeout,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
-            headers=common_headers(),
+            headers=self._headers,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -31,7 +31,7 @@ async def open_watch(
     response: WatchResponse,
     target: str,
     wait: Wait,
-    headers: Mapping[str, str],
+    headers: Sequence[tuple[str, str]],
     *,
     context: ssl.SSLContext | None,
     server_name: str | None,
@@ -45,7 +45,7 @@ async def open_watch(
         response: takes the answer.
         target: the URL with its query, quoted.
         wait: the URL without its query; is told how far the request is.
-        headers: what to send, beside Host.
+        headers: what to send, beside Host; several may have one name.
         context: the TLS settings; None for plain HTTP.
         server_name: the name that the certificate must carry; None for the URL's host.
         connect_timeout_seconds: how long TCP and TLS may take together.
@@ -129,12 +129,12 @@ async def _connect(
             raise
 
 
-def _request(host: str, target: str, headers: Mapping[str, str]) -> bytes:
+def _request(host: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
     lines = [f"GET {target} HTTP/1.1", f"Host: {host}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += [f"{name}: {value}" for name, value in headers]
     if any("\r" in line or "\n" in line for line in lines):
         raise ConfigurationError("credentials", "a header with a line break cannot be sent")
-    return "\r\n".join((*lines, "", "")).encode("latin-1")
+    return "\r\n".join((*lines, "", "")).encode()  # as UTF-8, as Go sends names
 
 
 __all__ = ["WatchResponse", "open_watch"]

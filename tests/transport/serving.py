@@ -55,7 +55,10 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ")
     pairs = (line.split(":", 1) for line in head[1:] if line)
-    headers = {name.strip().lower(): value.strip() for name, value in pairs}
+    headers: dict[str, str] = {}
+    for name, value in pairs:  # of one name several become one, as RFC 9110 allows
+        known = headers.get(name.strip().lower())
+        headers[name.strip().lower()] = f"{known}, {value.strip()}" if known else value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Request(method, target, headers, body)
 
