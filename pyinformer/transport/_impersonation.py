@@ -13,7 +13,7 @@ from typing import Final, final
 from urllib.parse import quote
 
 # What a header's name may consist of; the rest is written in percents (RFC 9110, 5.6.2).
-_TOKEN_MARKS: Final = "!#$&'*+-.^_`|~"
+_MARKS: Final = "!#$&'*+-.^_`|~"
 
 
 @final
@@ -55,4 +55,4 @@ class Impersonation:
         for group in self.groups:
             yield "Impersonate-Group", group
         for key, value in self.extra:
-            yield f"Impersonate-Extra-{quote(key.lower(), safe=_TOKEN_MARKS)}", value
+            yield f"Impersonate-Extra-{quote(key.lower(), safe=_MARKS)}", value

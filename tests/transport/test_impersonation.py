@@ -106,5 +106,5 @@ async def test_nobody_to_be_is_refused_at_the_call(
     ],
 )
 def test_a_configuration_that_says_half_is_refused(whom: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match="^my file: "):
+    with pytest.raises(ConfigurationError, match=r"^my file: "):
         ClusterConfig(server="http://host", source="my file", **whom)  # type: ignore[arg-type] # each of its own kind
