@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.testing._names import ScalePaths
 from pyinformer.testing._resources import ResourceType
 
 
@@ -50,10 +51,31 @@ def custom_resources(definition: JSONObject) -> list[ResourceType]:
             ),
             has_status="status" in (version.get("subresources") or {}),
             schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            singular=str(names.get("singular") or ""),
+            short_names=tuple(map(str, names.get("shortNames") or ())),
+            categories=tuple(map(str, names.get("categories") or ())),
+            scale=_scale((version.get("subresources") or {}).get("scale")),
         )
         for version in spec.get("versions") or ()
         if version.get("served", True)
     ]
+
+
+def _scale(wanted: JSONObject | None) -> ScalePaths | None:
+    """Read where a custom resource keeps its numbers."""
+    if not wanted:
+        return None
+    selector = str(wanted.get("labelSelectorPath") or "")
+    return ScalePaths(
+        spec=_path(str(wanted.get("specReplicasPath", ""))),
+        status=_path(str(wanted.get("statusReplicasPath", ""))),
+        selector=_path(selector) if selector else None,
+        default=0,
+    )
+
+
+def _path(text: str) -> tuple[str, ...]:
+    return tuple(text.lstrip(".").split("."))
 
 
 def _pod(body: JSONObject) -> None:

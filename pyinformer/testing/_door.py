@@ -15,6 +15,7 @@ import msgspec
 
 from pyinformer.testing import _failure
 from pyinformer.testing._access import Access, authorize
+from pyinformer.testing._aggregated import CONTENT_TYPE, aggregated
 from pyinformer.testing._discovery import discover
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._faults import Fault, FaultScript
@@ -25,6 +26,7 @@ from pyinformer.testing._options import check_options, parse_options
 from pyinformer.testing._replies import Reply
 from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._routing import Route, parse_route
+from pyinformer.testing._schemas import openapi_v2
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
 from pyinformer.testing._watching import Watch, WatchSettings, await_revision
@@ -118,7 +120,7 @@ class Door:
         authorize(token, route)
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if not route.plural:
-            await self._discover(route, reply)
+            await self._discover(call, route, reply)
         elif resource is None or not _fits(resource, route):
             await self._absent(route, reply)
         elif route.verb == "create" and resource.namespaced and not route.namespace:
@@ -138,8 +140,24 @@ class Door:
         body = [b"404 page not found\n"]
         await reply.send(404, body, content_type="text/plain; charset=utf-8")
 
-    async def _discover(self, route: Route, reply: Reply) -> None:
-        found = discover(route.parts, self._backend.registry.all())
+    async def _discover(self, call: Call, route: Route, reply: Reply) -> None:
+        resources = self._backend.registry.all()
+        accept = call.headers.get("accept", "")
+        if route.parts == ("openapi", "v2"):
+            body, media_type = openapi_v2(accept)
+            await reply.send(200, [body], content_type=media_type, length=len(body))
+            return
+        whole = aggregated(route.parts, accept, resources)
+        if whole is not None:
+            body, tag = whole
+            headers = {"ETag": tag, "Vary": "Accept"}
+            is_known = call.headers.get("if-none-match", "") == tag
+            status, body = (304, b"") if is_known else (200, body)
+            await reply.send(
+                status, [body], content_type=CONTENT_TYPE, headers=headers, length=len(body)
+            )
+            return
+        found = discover(route.parts, resources)
         if found is None:
             await self._absent(route, reply)
         elif isinstance(found, str):

@@ -8,11 +8,12 @@ are there from the start, custom ones by registration.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.testing._names import CATEGORIES, SCALES, SHORT_NAMES, ScalePaths
 from pyinformer.testing._shapes import BuiltInShape, SchemaShape, Shape
 
 ListShape: TypeAlias = Literal["built-in", "custom"]
@@ -50,6 +51,11 @@ class ResourceType:
         has_status: whether status is a subresource, which plain creates and updates leave alone.
         is_watch_cached: False for events: no periodic bookmarks, and no window but the history.
         schema: the OpenAPI schema of a custom resource; {} knows nothing of its fields.
+        singular: its singular; "" is the kind in lower case.
+        short_names: what people call it, such as `po`.
+        categories: the groups of resources it belongs to, such as `all`.
+        scale: what its scale subresource shows; None serves none.
+        is_virtual: whether it only answers to creates, and stores nothing.
     """
 
     group: str
@@ -62,6 +68,12 @@ class ResourceType:
     has_status: bool = False
     is_watch_cached: bool = True
     schema: JSONObject = field(default_factory=dict, compare=False, repr=False)
+    # Its objects stay its own, whatever else a new definition says about it.
+    singular: str = field(default="", compare=False)
+    short_names: tuple[str, ...] = field(default=(), compare=False)
+    categories: tuple[str, ...] = field(default=(), compare=False)
+    scale: ScalePaths | None = field(default=None, compare=False)
+    is_virtual: bool = field(default=False, compare=False)
 
     def __hash__(self) -> int:
         return hash(self.qualified_name)  # kept by the string: each write asks for it
@@ -75,6 +87,15 @@ class ResourceType:
     def qualified_name(self) -> str:
         """`pods` or `deployments.apps`, as messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @cached_property
+    def subresources(self) -> tuple[str, ...]:
+        """The parts of its objects that have paths of their own."""
+        finalize = ("finalize",) if self.qualified_name == "namespaces" else ()
+        scale = ("scale",) if self.scale else ()
+        status = ("status",) if self.has_status else ()
+        token = ("token",) if self.qualified_name == "serviceaccounts" else ()
+        return (*finalize, *scale, *status, *token)
 
     @cached_property
     def list_kind(self) -> str:
@@ -172,7 +193,7 @@ def _core() -> tuple[ResourceType, ...]:
 
 _RBAC = "rbac.authorization.k8s.io"
 
-BUILT_IN: tuple[ResourceType, ...] = (
+_TYPES: tuple[ResourceType, ...] = (
     *_core(),
     ResourceType("apps", "v1", "Deployment", "deployments", has_status=True),
     ResourceType(
@@ -220,6 +241,16 @@ BUILT_IN: tuple[ResourceType, ...] = (
         namespaced=False,
         has_status=True,
     ),
+)
+
+BUILT_IN: tuple[ResourceType, ...] = tuple(
+    replace(
+        one,
+        short_names=SHORT_NAMES.get(one.qualified_name, ()),
+        categories=CATEGORIES.get(one.qualified_name, ()),
+        scale=SCALES.get(one.qualified_name),
+    )
+    for one in _TYPES
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode, urlsplit
@@ -116,13 +116,14 @@ class Wire:
         body: Any = None,
         *,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         **query: object,
     ) -> Answer:
         """Send a request and read the whole answer."""
         target = f"{path}?{urlencode(query)}" if query else path
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        headers = {**self._headers, "Content-Type": content_type}
-        self._connection.request(method, target, data, headers)
+        sent = {**self._headers, "Content-Type": content_type, **(headers or {})}
+        self._connection.request(method, target, data, sent)
         response = self._connection.getresponse()
         raw = response.read()
         return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, raw)

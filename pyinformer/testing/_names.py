@@ -1,0 +1,79 @@
+"""How people call the built-in resources: short names, categories, and what can be scaled.
+
+What enters is a resource's qualified name, what leaves are the words that a real server's discovery
+has for it, by which `kubectl get po` and its like find their way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an object keeps what its scale subresource shows.
+
+    Attributes:
+        spec: path of the wanted number, its parts.
+        status: path of the present number.
+        selector: path of the selector; None shows none.
+        default: the number where the object says none.
+    """
+
+    spec: tuple[str, ...] = ("spec", "replicas")
+    status: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] | None = ("spec", "selector")
+    default: int = 1
+
+
+SHORT_NAMES: Final = {
+    "configmaps": ("cm",),
+    "endpoints": ("ep",),
+    "events": ("ev",),
+    "limitranges": ("limits",),
+    "namespaces": ("ns",),
+    "nodes": ("no",),
+    "persistentvolumeclaims": ("pvc",),
+    "persistentvolumes": ("pv",),
+    "pods": ("po",),
+    "replicationcontrollers": ("rc",),
+    "resourcequotas": ("quota",),
+    "serviceaccounts": ("sa",),
+    "services": ("svc",),
+    "customresourcedefinitions.apiextensions.k8s.io": ("crd", "crds"),
+    "daemonsets.apps": ("ds",),
+    "deployments.apps": ("deploy",),
+    "replicasets.apps": ("rs",),
+    "statefulsets.apps": ("sts",),
+    "horizontalpodautoscalers.autoscaling": ("hpa",),
+    "cronjobs.batch": ("cj",),
+    "events.events.k8s.io": ("ev",),
+    "ingresses.networking.k8s.io": ("ing",),
+    "networkpolicies.networking.k8s.io": ("netpol",),
+    "poddisruptionbudgets.policy": ("pdb",),
+    "priorityclasses.scheduling.k8s.io": ("pc",),
+    "storageclasses.storage.k8s.io": ("sc",),
+}
+CATEGORIES: Final = {
+    **dict.fromkeys(
+        (
+            "pods",
+            "replicationcontrollers",
+            "services",
+            "daemonsets.apps",
+            "deployments.apps",
+            "replicasets.apps",
+            "statefulsets.apps",
+            "horizontalpodautoscalers.autoscaling",
+            "cronjobs.batch",
+            "jobs.batch",
+        ),
+        ("all",),
+    ),
+    "customresourcedefinitions.apiextensions.k8s.io": ("api-extensions",),
+}
+SCALES: Final = dict.fromkeys(
+    ("deployments.apps", "replicasets.apps", "statefulsets.apps", "replicationcontrollers"),
+    ScalePaths(),
+)
