@@ -59,6 +59,7 @@ from pyinformer.apimachinery._errors import (
     TooManyRequestsError,
     TransportError,
     UnauthorizedError,
+    UnknownResourceError,
     status_error_class,
 )
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
@@ -175,6 +176,7 @@ __all__ = [
     "Transform",
     "TransportError",
     "UnauthorizedError",
+    "UnknownResourceError",
     "Updated",
     "V",
     "View",

@@ -28,10 +28,11 @@ them survive pickling and copying, attributes included.
           ApplyConflictError (of ConflictError), ResourceVersionTooLargeError (of ServerError)
       CacheNotSyncedError                    (RuntimeError)
       CacheSyncTimeoutError                  (TimeoutError)
-      StaleCacheError                        (TimeoutError)
+      StaleCacheError, WaitTimeoutError      (TimeoutError)
       ClusterUnavailableError                (ConnectionError)
       NotCachedError                         (LookupError)
       ObjectNotFoundError, IndexNotFoundError, FieldNotFoundError   (KeyError)
+      UnknownResourceError                   (LookupError)
       AlreadyOwnedError                      (RuntimeError)
       LifecycleError                         (RuntimeError)
       EventStreamOverflowError               (RuntimeError)
@@ -564,15 +565,18 @@ class CacheSyncTimeoutError(InformerError, TimeoutError):
 
 @final
 class StaleCacheError(InformerError, TimeoutError):
-    """A cache did not reach a write before the deadline, or never will.
+    """A cache did not reach a write before the deadline, or is older than its reader allows.
 
     Attributes:
         informer: which informer.
-        wanted: the resource version that was waited for, and the object if one was named.
+        wanted: the resource version that was waited for, and the object if one was named; or how
+            old the cache may be.
         position: the resource version up to which the cache holds every change.
-        waited_seconds: how long was waited.
+        waited_seconds: how long was waited; 0 for a read, which never waits.
         state: the state of the informer's reflector.
         reason: its last error, or why there is no more hope; empty if there is none.
+        max_age_seconds: how old the cache may be for this reader; None after a wait for a write.
+        age_seconds: how long ago the cache was last proven; None if never, or after a wait.
     """
 
     def __init__(
@@ -584,6 +588,8 @@ class StaleCacheError(InformerError, TimeoutError):
         waited_seconds: float,
         state: str,
         reason: str = "",
+        max_age_seconds: float | None = None,
+        age_seconds: float | None = None,
     ) -> None:
         self.informer = informer
         self.wanted = wanted
@@ -591,10 +597,62 @@ class StaleCacheError(InformerError, TimeoutError):
         self.waited_seconds = waited_seconds
         self.state = state
         self.reason = reason
+        self.max_age_seconds = max_age_seconds
+        self.age_seconds = age_seconds
+        if max_age_seconds is None:
+            found = (
+                f"is at {position or 'nothing'} after {waited_seconds:.1f} s and has not reached"
+                f" {wanted}"
+            )
+        else:
+            age = "never" if age_seconds is None else f"{age_seconds:.1f} s ago"
+            found = f"was last proven {age}, and its reader allows {max_age_seconds:g} s"
         super().__init__(
-            f"the cache of {informer} is at {position or 'nothing'} after {waited_seconds:.1f} s"
-            f" and has not reached {wanted} (state: {state}; {reason or 'no error'}); it goes on"
+            f"the cache of {informer} {found} (state: {state}; {reason or 'no error'}); it goes on"
             " trying: read it as it is, or try again later"
+        )
+
+
+@final
+class WaitTimeoutError(InformerError, TimeoutError):
+    """No state of an object was the wanted one before the deadline.
+
+    Attributes:
+        informer: which informer.
+        key: the object's key.
+        waited_seconds: how long was waited.
+        exists: whether the object is cached; None if the cache has not synced.
+        resource_version: of the cached object; empty if there is none.
+        state: the state of the informer's reflector.
+        last_error: its last error, if any.
+    """
+
+    def __init__(
+        self,
+        *,
+        informer: str,
+        key: str,
+        waited_seconds: float,
+        exists: bool | None,
+        resource_version: str,
+        state: str,
+        last_error: str | None = None,
+    ) -> None:
+        self.informer = informer
+        self.key = key
+        self.waited_seconds = waited_seconds
+        self.exists = exists
+        self.resource_version = resource_version
+        self.state = state
+        self.last_error = last_error
+        if exists is None:
+            found = "the cache has not synced"
+        else:
+            found = f"it exists at {resource_version or '?'}" if exists else "it does not exist"
+        super().__init__(
+            f"{key!r} of {informer} did not become what was waited for within"
+            f" {waited_seconds:.1f} s: {found} (state: {state}; {last_error or 'no error'}); the"
+            " informer goes on: wait again, or longer"
         )
 
 
@@ -659,6 +717,27 @@ class FieldNotFoundError(InformerError, KeyError):
         self.key = key
         self.path = path
         super().__init__(f"{key!r} has no {path}; pass default= if it may be absent")
+
+
+@final
+class UnknownResourceError(InformerError, LookupError):
+    """Nothing that the server serves has this name.
+
+    Attributes:
+        name: the name as given.
+        near: resources whose names come near.
+        unavailable: groups and versions that the server lists and cannot tell about at present.
+    """
+
+    def __init__(
+        self, *, name: str, near: Sequence[str] = (), unavailable: Sequence[str] = ()
+    ) -> None:
+        self.name = name
+        self.near: tuple[str, ...] = tuple(near)
+        self.unavailable: tuple[str, ...] = tuple(unavailable)
+        hint = f"; it serves {', '.join(near)}" if near else ""
+        silent = f"; of {', '.join(unavailable)} it cannot tell now" if unavailable else ""
+        super().__init__(f"the server serves no resource {name[:_SHOWN]!r}{hint}{silent}")
 
 
 @final

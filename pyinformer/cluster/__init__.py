@@ -1,9 +1,10 @@
 """One API server as a program sees it: how it is found, read and written, and what is shared."""
 
 from pyinformer.cluster._bodies import Body
+from pyinformer.cluster._catalogue import APIResource
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._connect import connect
-from pyinformer.cluster._discovery import APIResource, Discovery
+from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._pool import ClusterPool
 from pyinformer.cluster._pool_options import ClusterPoolOptions

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
+from pyinformer.cluster._catalogue import APIResource
 from pyinformer.cluster._object_client import ObjectClient
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.reflector import Admission, AdmissionOptions, Lineage, WatchListMemory
@@ -61,6 +62,29 @@ class Cluster(ObjectClient):
         """How the server is reached."""
         return self.connection.config
 
+    async def find_resource(self, name: str) -> APIResource:
+        """Find the resource that a name as people type it stands for, as kubectl does.
+
+        Args:
+            name: a plural, singular, kind or short name in any case (`deploy`), alone or with its
+                group (`deployments.apps`, `deployments.v1.apps`); or in full with its version, as
+                `v1/pods` or `apps/v1/deployments`, for which nothing else is asked.
+
+        Returns:
+            What the server says of it, in its group's preferred version. Where several groups have
+            the name, the likeliest, the core group's first; `discovery.find` returns all of them.
+
+        Raises:
+            UnknownResourceError: nothing that is served has this name; it says what comes near.
+            InvalidArgumentError: it cannot be a name.
+            ForbiddenError: the server does not say what it serves; factories need no such right.
+            TransportError: it was not reached.
+
+        Cancellation:
+            Safe.
+        """
+        return (await self.discovery.find(name))[0]
+
     def list_watch(
         self,
         resource: GroupVersionResource,
@@ -68,6 +92,7 @@ class Cluster(ObjectClient):
         namespace: str | None = None,
         label_selector: LabelSelector | None = None,
         field_selector: FieldSelector | None = None,
+        metadata_only: bool = False,
     ) -> ListWatch:
         """Return what a Reflector needs to follow one resource in one scope."""
         return ListWatch(
@@ -76,6 +101,7 @@ class Cluster(ObjectClient):
             namespace=namespace,
             label_selector=label_selector,
             field_selector=field_selector,
+            metadata_only=metadata_only,
         )
 
     async def aclose(self) -> None:

@@ -1,73 +1,47 @@
 """What a server serves: from a kind to its resource, and from a resource to its kind and scope.
 
-What enters is a name of either sort; what leaves is an APIResource. Each group and version is asked
+What enters is a name of any sort; what leaves is an APIResource. Each group and version is asked
 for once and kept; a name that is not found there is asked for once more, since custom resources
-come while a program runs. Many who ask at once share one request.
+come while a program runs. Many who ask at once share one request. Names as people type them need
+all of what is served: two requests where the server aggregates it, else one for each version.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import msgspec
-from msgspec import Struct
 
 from pyinformer.apimachinery import (
-    GroupVersionKind,
+    ForbiddenError,
     GroupVersionResource,
     InformerError,
     NotFoundError,
     ProtocolError,
+    UnknownResourceError,
+)
+from pyinformer.cluster._catalogue import (
+    APIResource,
+    Catalogue,
+    GroupVersions,
+    merged,
+    read_root,
+    read_table,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _NOT_FOUND: Final = 404
+_FORBIDDEN: Final = 403
+_AGGREGATED: Final = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+)
+_IN_FULL: Final = "name the resource in full, such as v1/pods or apps/v1/deployments"
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class APIResource:
-    """One resource as the server describes it."""
-
-    resource: GroupVersionResource
-    """What its URL says: `apps`, `v1`, `deployments`."""
-
-    kind: str
-    """What its objects say: `Deployment`."""
-
-    namespaced: bool
-    """Whether its objects live in namespaces."""
-
-    subresources: frozenset[str] = frozenset()
-    """Such as `status` and `scale`."""
-
-    @property
-    def gvk(self) -> GroupVersionKind:
-        """The kind with its group and version."""
-        return GroupVersionKind(self.resource.group, self.resource.version, self.kind)
-
-    @property
-    def has_status(self) -> bool:
-        """Whether the status is written apart from the rest."""
-        return "status" in self.subresources
-
-
-class _Entry(Struct, frozen=True):
-    name: str
-    kind: str = ""
-    namespaced: bool = False
-
-
-class _Answer(Struct, frozen=True):
-    resources: list[_Entry] = []
-
-
-_decode = msgspec.json.Decoder(_Answer).decode
 _Table = list[APIResource]  # a new one for every answer, even if that says nothing new
 
 
@@ -85,11 +59,13 @@ class Discovery:
     """What one server serves, learned as it is asked for. Made by a Cluster.
 
     Args:
-        read: reads a path of the server.
+        read: reads a path of the server, in a representation if one is named.
     """
 
-    def __init__(self, read: Callable[[str], Awaitable[bytes]]) -> None:
+    def __init__(self, read: Callable[[str, str], Awaitable[bytes]]) -> None:
         self._read = read
+        self._catalogue: Catalogue | None = None
+        self._learning = anyio.Lock()
         self._tables: dict[str, _Table] = {}
         self._asking: dict[str, _Question] = {}
 
@@ -127,6 +103,79 @@ class Discovery:
             Safe; others who wait for the same answer ask for themselves.
         """
         return await self._find(api_version, lambda one: one.kind == kind, f"{api_version}/{kind}")
+
+    async def find(self, name: str) -> tuple[APIResource, ...]:
+        """Find the resources that a name as people type it stands for.
+
+        Args:
+            name: a plural, singular, kind or short name in any case (`deploy`), alone or with its
+                group (`deployments.apps`, `deployments.v1.apps`); or in full with its version, as
+                `v1/pods` or `apps/v1/deployments`, for which nothing else is asked.
+
+        Returns:
+            The likeliest first: kubectl takes that one. Others are of other groups; one is usual.
+
+        Raises:
+            UnknownResourceError: nothing that is served has this name; it says what comes near.
+            InvalidArgumentError: it cannot be a name.
+            ForbiddenError: the server does not say what it serves.
+            TransportError: it was not reached.
+
+        Cancellation:
+            Safe.
+        """
+        if "/" in name:
+            api_version, _, plural = name.rpartition("/")
+            return (await self.resource(GroupVersionResource.of(api_version, plural)),)
+        seen = self._catalogue
+        found = () if seen is None else seen.find(name)
+        if not found:
+            catalogue = await self._newer_catalogue(seen)
+            found = catalogue.find(name)
+            if not found:
+                near, silent = catalogue.near(name), catalogue.unavailable
+                raise UnknownResourceError(name=name, near=near, unavailable=silent)
+        return found
+
+    async def _newer_catalogue(self, than: Catalogue | None) -> Catalogue:
+        """Return a catalogue that was asked for after the caller saw another one."""
+        async with self._learning:  # one at a time: it is long, and the next caller wants the same
+            if self._catalogue is None or self._catalogue is than:
+                parts = [await self._part(path) for path in ("/api", "/apis")]
+                self._catalogue = merged(parts)
+                self._tables |= self._catalogue.tables
+            return self._catalogue
+
+    async def _part(self, path: str) -> Catalogue:
+        try:
+            found = read_root(await self._read(path, _AGGREGATED))
+        except ForbiddenError as error:
+            message = f"{error.message}; {_IN_FULL}"
+            raise ForbiddenError(
+                status=_FORBIDDEN, reason=error.reason, message=message, request=error.request
+            ) from error
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"GET {path}", f"no document of discovery: {error}") from error
+        return found if isinstance(found, Catalogue) else await self._one_by_one(found)
+
+    async def _one_by_one(self, groups: tuple[GroupVersions, ...]) -> Catalogue:
+        """Ask each version; one whose server is down keeps nobody from the others."""
+        asked = [one for group in groups for one in group.api_versions]
+        tables: dict[str, list[APIResource]] = {}
+        unavailable: list[str] = []
+
+        async def ask(api_version: str) -> None:
+            """Take down one answer."""
+            try:
+                tables[api_version] = await self._ask(api_version)
+            except InformerError:
+                unavailable.append(api_version)
+
+        async with anyio.create_task_group() as group:
+            for api_version in asked:
+                group.start_soon(ask, api_version)
+        ordered = {one: tables[one] for one in asked if one in tables}
+        return Catalogue(ordered, tuple(sorted(unavailable)))
 
     def known(self, resource: GroupVersionResource) -> APIResource | None:
         """Return the description of a resource if it was asked for before; asks nobody."""
@@ -173,28 +222,10 @@ class Discovery:
     async def _ask(self, api_version: str) -> _Table:
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            answer = await self._read(path)
+            answer = await self._read(path, "")
         except NotFoundError:
             return []
         try:
-            return _table(api_version, _decode(answer).resources)
+            return read_table(api_version, answer)
         except msgspec.DecodeError as error:
             raise ProtocolError(f"GET {path}", f"no list of resources: {error}") from error
-
-
-def _table(api_version: str, entries: list[_Entry]) -> _Table:
-    group, _, version = api_version.rpartition("/")
-    subresources: dict[str, set[str]] = {}
-    for entry in entries:
-        plural, _, subresource = entry.name.partition("/")
-        subresources.setdefault(plural, set()).update({subresource} - {""})
-    return [
-        APIResource(
-            resource=GroupVersionResource(group, version, entry.name),
-            kind=entry.kind,
-            namespaced=entry.namespaced,
-            subresources=frozenset(subresources[entry.name]),
-        )
-        for entry in entries
-        if "/" not in entry.name
-    ]

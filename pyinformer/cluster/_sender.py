@@ -15,11 +15,13 @@ import anyio
 
 from pyinformer.apimachinery import TooManyRequestsError
 from pyinformer.tasks import Turns
+from pyinformer.transport import read_bounded
 
 if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions
     from pyinformer.transport import Query, Wire
 
+_MAX_ANSWER_BYTES: Final = 64 << 20
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver says when it says something
 
 
@@ -100,8 +102,12 @@ class Sender:
 
         return await self._patiently(attempt)
 
-    async def read(self, path: str) -> bytes:
+    async def read(self, path: str, accept: str = "") -> bytes:
         """Send a read, which needs no turn, and return its answer.
+
+        Args:
+            path: from the server's root.
+            accept: the representations that can be read; empty for plain JSON.
 
         Raises:
             APIStatusError: the server refused.
@@ -110,7 +116,15 @@ class Sender:
         Cancellation:
             Safe.
         """
-        return await self._patiently(lambda: self._connection.request("GET", path))
+
+        async def attempt() -> bytes:
+            """Ask once."""
+            if not accept:
+                return await self._connection.request("GET", path)
+            async with self._connection.stream(path, watch=False, accept=accept) as body:
+                return await read_bounded(body, _MAX_ANSWER_BYTES)
+
+        return await self._patiently(attempt)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[bytes]]) -> bytes:
         left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit

@@ -21,7 +21,8 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster._bodies import NO_UNICODE
 
 if TYPE_CHECKING:
-    from pyinformer.cluster._discovery import APIResource, Discovery
+    from pyinformer.cluster._catalogue import APIResource
+    from pyinformer.cluster._discovery import Discovery
 
 _ANY: Final = "any"  # a resource, where only the version matters
 _UP: Final = frozenset({".", ".."})  # a proxy on the way may take them for directories

@@ -77,6 +77,16 @@ _MUTATED = (
 
 SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
+        errors.UnknownResourceError(
+            name="podz", near=["pods"], unavailable=["metrics.k8s.io/v1beta1"]
+        ),
+        LookupError,
+        (
+            "the server serves no resource 'podz'; it serves pods; of metrics.k8s.io/v1beta1 it"
+            " cannot tell now"
+        ),
+    ),
+    (
         errors.ClusterUnavailableError(
             cluster="prod",
             reason="refused",

@@ -1,0 +1,228 @@
+"""Finding a resource by the names people type: `deploy`, `Deployment`, `deployments.apps`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import (
+    ForbiddenError,
+    JSONObject,
+    ProtocolError,
+    ServerError,
+    UnknownResourceError,
+)
+from pyinformer.cluster import APIResource, Discovery
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer, KubeAPIServer
+
+
+def _listed(plural: str, kind: str, *short: str, namespaced: bool = True) -> JSONObject:
+    return {
+        "name": plural,
+        "singularName": kind.lower(),
+        "kind": kind,
+        "namespaced": namespaced,
+        "shortNames": list(short) or None,
+        "verbs": ["list", "watch"],
+    }
+
+
+def _resources(*entries: JSONObject) -> JSONObject:
+    return {"kind": "APIResourceList", "resources": list(entries)}
+
+
+def _groups(**versions: Sequence[str]) -> JSONObject:
+    groups = [
+        {
+            "name": name.replace("_", "."),
+            "versions": [{"version": one} for one in sorted(listed)],
+            "preferredVersion": {"version": listed[0]},
+        }
+        for name, listed in versions.items()
+    ]
+    return {"kind": "APIGroupList", "groups": groups}
+
+
+_PLAIN: dict[str, JSONObject] = {
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": _groups(
+        apps=["v1"],
+        events_example_com=["v1"],
+        autoscaling=["v2", "v1"],
+        metrics_example_com=["v1beta1"],
+    ),
+    "/api/v1": _resources(
+        _listed("pods", "Pod", "po"),
+        {"name": "pods/status", "kind": "Pod", "namespaced": True},
+        _listed("events", "Event", "ev"),
+        _listed("nodes", "Node", "no", namespaced=False),
+    ),
+    "/apis/apps/v1": _resources(_listed("deployments", "Deployment", "deploy")),
+    "/apis/events.example.com/v1": _resources(
+        _listed("events", "Event", "ev"), _listed("notes", "Note", "no")
+    ),
+    "/apis/autoscaling/v1": _resources(_listed("scalers", "Scaler")),
+    "/apis/autoscaling/v2": _resources(_listed("scalers", "Scaler")),
+}
+
+
+class _Server:
+    """Answers what it has, and notes what it is asked."""
+
+    def __init__(self, documents: dict[str, JSONObject]) -> None:
+        self.documents = dict(documents)
+        self.asked: list[str] = []
+        self.refusal: Exception = ServerError(status=503, message="no endpoints available")
+
+    async def read(self, path: str, accept: str) -> bytes:
+        """Answer."""
+        del accept
+        self.asked.append(path)
+        await anyio.lowlevel.checkpoint()
+        if path not in self.documents:
+            raise self.refusal
+        return msgspec.json.encode(self.documents[path])
+
+
+@pytest.fixture
+def server() -> _Server:
+    """Return a server that aggregates nothing, and of which one group is down."""
+    return _Server(_PLAIN)
+
+
+def _named(found: Sequence[APIResource]) -> list[str]:
+    return [f"{one.resource.api_version}/{one.resource.resource}" for one in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        pytest.param("pods", ["v1/pods"], id="plural"),
+        pytest.param("pod", ["v1/pods"], id="singular"),
+        pytest.param("po", ["v1/pods"], id="short"),
+        pytest.param("Pod", ["v1/pods"], id="kind"),
+        pytest.param("PODS", ["v1/pods"], id="any-case"),
+        pytest.param("deploy", ["apps/v1/deployments"], id="group"),
+        pytest.param("deployments.apps", ["apps/v1/deployments"], id="resource.group"),
+        pytest.param("deploy.v1.apps", ["apps/v1/deployments"], id="resource.version.group"),
+        pytest.param("pods.v1", ["v1/pods"], id="resource.version-of-the-core"),
+        pytest.param("pods.v1.", ["v1/pods"], id="as-kubectl-prints-it"),
+        pytest.param("scalers", ["autoscaling/v2/scalers"], id="preferred-version"),
+        pytest.param("scalers.v1.autoscaling", ["autoscaling/v1/scalers"], id="other-version"),
+        pytest.param("apps/v1/deployments", ["apps/v1/deployments"], id="in-full"),
+        pytest.param("ev", ["v1/events", "events.example.com/v1/events"], id="core-first"),
+        pytest.param("event.events.example.com", ["events.example.com/v1/events"], id="dots"),
+        pytest.param("no", ["v1/nodes", "events.example.com/v1/notes"], id="one-short-name-of-two"),
+    ],
+)
+async def test_a_name_means_what_kubectl_takes_it_for(
+    server: _Server, name: str, found: list[str]
+) -> None:
+    assert _named(await Discovery(server.read).find(name)) == found
+
+
+async def test_a_name_in_full_asks_for_its_own_version_only(server: _Server) -> None:
+    await Discovery(server.read).find("apps/v1/deployments")
+
+    assert server.asked == ["/apis/apps/v1"]
+
+
+async def test_what_was_learned_is_kept_until_a_name_is_new(server: _Server) -> None:
+    discovery = Discovery(server.read)
+    await discovery.find("pods")
+    asked = len(server.asked)
+
+    await discovery.find("deploy")
+    assert len(server.asked) == asked
+
+    server.documents["/apis/apps/v1"] = _resources(_listed("widgets", "Widget"))
+    assert _named(await discovery.find("widget")) == ["apps/v1/widgets"]
+
+
+async def test_many_who_ask_at_once_share_the_requests(server: _Server) -> None:
+    discovery = Discovery(server.read)
+    async with anyio.create_task_group() as group:
+        for name in ("pods", "deploy", "ev"):
+            group.start_soon(discovery.find, name)
+
+    assert server.asked.count("/api") == 1
+
+
+async def test_an_unknown_name_is_told_what_comes_near_and_what_is_down(server: _Server) -> None:
+    with pytest.raises(UnknownResourceError) as raised:
+        await Discovery(server.read).find("deploymnt")
+
+    assert raised.value.near == ("deployments.apps",)
+    assert raised.value.unavailable == ("metrics.example.com/v1beta1",)
+
+
+async def test_where_discovery_is_forbidden_it_says_how_to_do_without(server: _Server) -> None:
+    server.documents.clear()
+    server.refusal = ForbiddenError(status=403, reason="Forbidden", message="cannot get path")
+
+    with pytest.raises(ForbiddenError, match="cannot get path; name the resource in full, such as"):
+        await Discovery(server.read).find("pods")
+
+
+async def test_what_is_no_document_of_discovery_is_said_so(server: _Server) -> None:
+    server.documents["/api"] = {"kind": 7}
+
+    with pytest.raises(ProtocolError, match="no document of discovery"):
+        await Discovery(server.read).find("pods")
+
+
+async def test_an_aggregated_group_that_is_stale_is_named() -> None:
+    def version(name: str, freshness: str, *resources: JSONObject) -> JSONObject:
+        return {"version": name, "freshness": freshness, "resources": list(resources)}
+
+    pods = {
+        "resource": "pods",
+        "responseKind": {"kind": "Pod"},
+        "scope": "Namespaced",
+        "subresources": [{"subresource": "status"}],
+    }
+    root = {"kind": "APIGroupDiscoveryList"}
+    metrics = {"metadata": {"name": "metrics"}, "versions": [version("v1", "Stale")]}
+    documents = {
+        "/api": {**root, "items": [{"versions": [version("v1", "Current", pods)]}]},
+        "/apis": {**root, "items": [metrics]},
+    }
+    server = _Server(documents)
+    discovery = Discovery(server.read)
+
+    (found,) = await discovery.find("pod")
+    with pytest.raises(UnknownResourceError) as raised:
+        await discovery.find("nodemetrics")
+
+    assert (found.kind, found.namespaced, found.has_status) == ("Pod", True, True)
+    assert raised.value.unavailable == ("metrics/v1",)
+    assert server.asked == ["/api", "/apis"] * 2  # nothing is asked group by group
+
+
+async def test_the_embedded_server_is_understood(apiserver: APIServer) -> None:
+    apiserver.register("acme.io/v1", "Widget", "widgets")
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        assert (await cluster.find_resource("Widget")).resource.group == "acme.io"
+        assert (await cluster.find_resource("deployments")).namespaced
+        assert not (await cluster.find_resource("node")).namespaced
+
+
+@pytest.mark.real
+async def test_the_real_server_is_understood(kube_apiserver: KubeAPIServer, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kube_apiserver.write_kubeconfig(kubeconfig)
+    async with pyinformer.connect(kubeconfig) as cluster:
+        assert _named(await cluster.discovery.find("deploy")) == ["apps/v1/deployments"]
+        assert _named(await cluster.discovery.find("ev")) == [
+            "v1/events",
+            "events.k8s.io/v1/events",
+        ]
+        assert (await cluster.find_resource("crd")).kind == "CustomResourceDefinition"
