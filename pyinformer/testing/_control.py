@@ -15,6 +15,7 @@ import msgspec
 from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObject
 from pyinformer.testing import _failure
 from pyinformer.testing._failure import Failure
+from pyinformer.testing._names import ScalePaths
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._patches import merge_patch_edit
 from pyinformer.testing._resources import ListShape, Registry, ResourceType
@@ -49,6 +50,8 @@ class ObjectControl:
         has_status: bool = False,
         field_labels: tuple[str, ...] = (),
         schema: JSONObject | None = None,
+        short_names: tuple[str, ...] = (),
+        has_scale: bool = False,
     ) -> None:
         """Serve one more resource; creating a CustomResourceDefinition does the same.
 
@@ -63,6 +66,9 @@ class ObjectControl:
             field_labels: fields that field selectors may name besides name and namespace.
             schema: a structural OpenAPI v3 schema: nothing is validated by it, but server-side
                 apply merges lists and maps as it says; None knows nothing of the fields.
+            short_names: what people call it, as kubectl and `find_resource` know it.
+            has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
+                and the text in `status.selector`.
         """
         group, _, version = api_version.rpartition("/")
         self._registry.add(
@@ -76,6 +82,8 @@ class ObjectControl:
                 has_status=has_status,
                 field_labels=field_labels,
                 schema=schema or {},
+                short_names=short_names,
+                scale=ScalePaths(selector=("status", "selector")) if has_scale else None,
             )
         )
 

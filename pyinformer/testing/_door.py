@@ -26,14 +26,13 @@ from pyinformer.testing._options import check_options, parse_options
 from pyinformer.testing._replies import Reply
 from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._routing import Route, parse_route
+from pyinformer.testing._scaling import scale_of
 from pyinformer.testing._schemas import openapi_v2
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
 from pyinformer.testing._watching import Watch, WatchSettings, await_revision
 from pyinformer.testing._write_calls import WriteCall
 from pyinformer.testing._writes import Writes
-
-_SUBRESOURCES = ("", "status", "finalize")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +196,11 @@ class Door:
         record = self._backend.storage.get(resource, key_of(route.namespace, route.name))
         if record is None:
             raise _failure.not_found(resource, route.name)
-        await _send_json(reply, 200, record.full)
+        if route.subresource != "scale":
+            await _send_json(reply, 200, record.full)
+            return
+        scale = scale_of(resource, record.to_dict())
+        await _send_json(reply, 200, msgspec.json.encode(scale))
 
     async def _write(
         self,
@@ -245,11 +248,7 @@ def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> S
 
 
 def _fits(resource: ResourceType, route: Route) -> bool:
-    if route.subresource not in _SUBRESOURCES:
-        return False
-    if route.subresource == "status" and not resource.has_status:
-        return False
-    if route.subresource == "finalize" and resource.qualified_name != "namespaces":
+    if route.subresource and route.subresource not in resource.subresources:
         return False
     if not resource.namespaced:
         return not route.namespace

@@ -226,10 +226,10 @@ def replaced(
         resource: its resource.
         before: the stored object.
         body: the new one, its metadata checked by `identity`.
-        subresource: "", "status" or "finalize".
+        subresource: "", "status", "finalize" or "scale".
         whole: take the status with the rest.
     """
-    if subresource == "finalize":
+    if subresource in ("finalize", "scale"):
         return {**before, "spec": body["spec"]} if "spec" in body else before
     if subresource:
         kept = STATUS_KEEPS.get(resource.qualified_name, ())

@@ -19,6 +19,7 @@ from pyinformer.testing._objects import Record
 from pyinformer.testing._patches import APPLY, json_object, parse_configuration, parse_patch
 from pyinformer.testing._resources import ResourceType
 from pyinformer.testing._routing import Route
+from pyinformer.testing._scaling import patch_scale, replace_scale, scale_of
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import Storage
 from pyinformer.testing._write_options import WriteOptions, parse_write_options
@@ -54,13 +55,17 @@ class WriteCall:
         Raises:
             Failure: it is refused.
         """
-        match self.route.verb:
-            case "create":
+        match self.route.verb, self.route.subresource:
+            case ("update" | "patch"), "scale":
+                return self._scale(writes)
+            case ("delete", subresource) if subresource:
+                raise _failure.no_such_method()
+            case "create", _:
                 record = writes.create(
                     self.resource, self.route.namespace, self._new_object(), self._options()
                 )
                 return 201, _line(record.full)
-            case "update":
+            case "update", _:
                 record, is_new = writes.put(
                     *self._place,
                     self._object(),
@@ -68,11 +73,11 @@ class WriteCall:
                     subresource=self.route.subresource,
                 )
                 return 201 if is_new else 200, _line(record.full)
-            case "patch":
+            case "patch", _:
                 return self._patch(writes)
-            case "delete":
+            case "delete", _:
                 return self._delete(writes)
-            case "deletecollection":
+            case "deletecollection", _:
                 return self._delete_collection(writes, storage)
         raise _failure.no_such_method()
 
@@ -85,6 +90,16 @@ class WriteCall:
         edit = parse_patch(self.content_type, self.body, self.resource)
         record = writes.patch(*self._place, edit, options, subresource=subresource)
         return 200, _line(record.full)
+
+    def _scale(self, writes: Writes) -> tuple[int, bytes]:
+        resource, _, name = self._place
+        if self.route.verb == "update":
+            edit = replace_scale(resource, name, self._object())
+        else:  # kubectl and client-go do not apply scales
+            change = parse_patch(self.content_type, self.body, resource)
+            edit = patch_scale(resource, name, change)
+        record = writes.patch(*self._place, edit, self._options(), subresource="scale")
+        return 200, _line(msgspec.json.encode(scale_of(resource, record.to_dict())))
 
     def _delete(self, writes: Writes) -> tuple[int, bytes]:
         wanted, dry_run = self._deletion()
