@@ -14,6 +14,7 @@ TEST_EXTRAS := cli,testing,pydantic,compact
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_TO_TEST := $(VENV)/.ready-to-test
+READY_TO_DOCS := $(VENV)/.ready-to-docs
 READY_TO_BENCH := $(VENV)/.ready-to-bench
 
 # Of the tests' helpers: steps of a state machine and local fixtures say it by their names.
@@ -45,7 +46,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo test test-real soak lint check-tests coverage format bench bench-full bench-compare constraints clean
+.PHONY: help demo test test-real soak lint check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -99,6 +100,15 @@ format: $(READY_TO_TEST)  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+SPHINX = $(BIN)/sphinx-build -q --keep-going -d build/doctrees
+
+docs: $(READY_TO_DOCS)  ## the documentation, into build/docs; a warning or a broken link is an error
+	@echo "== sphinx" && $(SPHINX) -n -W docs build/docs
+	@echo "== documentation: build/docs/index.html"
+
+docs-links: $(READY_TO_DOCS)  ## ask for every address outside, which needs the network
+	@$(SPHINX) -b linkcheck docs build/docs-links
+
 bench: $(READY_TO_BENCH)  ## about ten minutes beside client-go and other clients: pages in PUBLISH (build/benchmarks)
 	@$(FIND_GO)
 	@$(BIN)/python -m benchmarks --publish $(PUBLISH) $(BENCH_ARGS)
@@ -125,6 +135,7 @@ constraints:  ## write constraints.txt anew from the newest versions that pyproj
 clean:  ## remove the virtual environment and every cache in this folder
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache \
 	  .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/reference/api
 	find pyinformer tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The interpreter is the first that runs, is new enough and can make environments; PYTHON names one.
@@ -149,6 +160,12 @@ $(READY_TO_BENCH): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -e '.[$(BENCH_EXTRAS)]' --group bench
 	@touch $(READY_TO_RUN) $@
 
+$(READY_TO_DOCS): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing pyinformer[$(TEST_EXTRAS)] and the documentation's tools into $(VENV)"
+	@$(PIP_INSTALL) --upgrade pip
+	@$(PIP_INSTALL) -e '.[$(TEST_EXTRAS)]' --group docs
+	@touch $(READY_TO_RUN) $@
+
 $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(EXTRAS)] into $(VENV)"
 	@$(PIP_INSTALL) -e '.[$(EXTRAS)]'
@@ -159,4 +176,4 @@ $(READY_TO_TEST): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(TEST_EXTRAS)] and the test tools into $(VENV)"
 	@$(PIP_INSTALL) --upgrade pip
 	@$(PIP_INSTALL) -e '.[$(TEST_EXTRAS)]' --group dev
-	@touch $(READY_TO_RUN) $(READY_TO_BENCH) $@
+	@touch $(READY_TO_RUN) $(READY_TO_BENCH) $(READY_TO_DOCS) $@

@@ -1,0 +1,72 @@
+"""The reference shows every public name once, and each of them says what it is."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import pyinformer
+
+_EXTENSIONS = Path(__file__).parents[2] / "docs/_extensions"
+_DIRECTIVE = re.compile(r"^\.\. (?:autoclass|autofunction|py:data):: (\S+)$", re.MULTILINE)
+
+
+@pytest.fixture
+def public_names(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The part of the documentation's build that needs no Sphinx."""
+    monkeypatch.syspath_prepend(str(_EXTENSIONS))
+    monkeypatch.delitem(sys.modules, "public_names", raising=False)
+    return importlib.import_module("public_names")
+
+
+def shown(public_names: ModuleType) -> list[str]:
+    """Return the names that the pages show."""
+    return [path for text in public_names.pages().values() for path in _DIRECTIVE.findall(text)]
+
+
+def test_every_public_name_is_shown_once(public_names: ModuleType) -> None:
+    paths = shown(public_names)
+
+    assert {f"pyinformer.{name}" for name in pyinformer.__all__} <= set(paths)
+    assert sorted(paths) == sorted(set(paths))
+
+
+@pytest.mark.parametrize("face", ["testing", "blocking", "adapters"])
+def test_every_name_of_a_face_of_its_own_is_shown(public_names: ModuleType, face: str) -> None:
+    if face not in public_names.stations():
+        pytest.skip(f"there is no pyinformer.{face} yet")
+    folder = importlib.import_module(f"pyinformer.{face}")
+    found = {id(public_names.find(path)) for path in shown(public_names)}
+
+    assert [name for name in folder.__all__ if id(getattr(folder, name)) not in found] == []
+
+
+def test_every_public_name_says_what_it_is(public_names: ModuleType) -> None:
+    silent = [
+        one.path
+        for station in public_names.stations()
+        for one in public_names.entries(station)
+        if not (
+            public_names.words_of_data(one.path)
+            if one.directive == "py:data"
+            else inspect.getdoc(public_names.find(one.path))
+        )
+    ]
+
+    assert silent == []
+
+
+def test_every_station_with_public_names_has_a_page(public_names: ModuleType) -> None:
+    homes = {
+        getattr(getattr(pyinformer, name), "__module__", "pyinformer.apimachinery").split(".")[1]
+        for name in pyinformer.__all__
+        if inspect.isclass(getattr(pyinformer, name))
+    }
+
+    assert homes <= set(public_names.STATIONS)
