@@ -46,7 +46,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo test test-real soak lint check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo test test-real test-foreign soak lint check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -70,7 +70,13 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 	fi
 	@$(BUILD_KUBE_APISERVER)
 	@echo "== tests on the real kube-apiserver"
-	@$(BIN)/python -m pytest -m real --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "real and not foreign" --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
+
+test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python client against the embedded server
+	@$(FIND_GO)
+	@echo "== clients of others: compiled, installed and unpacked once"
+	@$(BIN)/python -m tests.foreign.clients
+	@$(BIN)/python -m pytest -m "foreign" tests/foreign $(PARALLEL) $(PYTEST_ARGS)
 
 soak: $(READY_TO_TEST)  ## MINUTES (60) of rolling restarts of two kube-apiservers without a false alarm
 	@$(BUILD_KUBE_APISERVER)
@@ -89,9 +95,9 @@ lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 check-tests: $(READY_TO_TEST)
 	@echo "== tests on the embedded server$(if $(COVERAGE), (branch coverage measured))"
 	@rm -f .coverage .coverage.*
-	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real" $(PARALLEL) $(PYTEST_ARGS)
+	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real and not foreign" $(PARALLEL) $(PYTEST_ARGS)
 	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
-	@echo "== skipped: the tests marked real (make test-real runs them)"
+	@echo "== skipped: the tests marked real (make test-real) or foreign (make test-foreign)"
 
 coverage:  ## the same tests, measured: fails below the branch coverage gate
 	@$(MAKE) check-tests COVERAGE=1
