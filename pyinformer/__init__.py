@@ -76,6 +76,7 @@ from pyinformer.apimachinery import (
     UnknownResourceError,
     Updated,
     View,
+    WaitTimeoutError,
     diff,
     redacted,
 )
@@ -349,6 +350,7 @@ __all__ = [
     "UnknownResourceError",
     "Updated",
     "View",
+    "WaitTimeoutError",
     "WithMaxWaitRateLimiter",
     "WorkQueueStatistics",
     "WriteObserver",

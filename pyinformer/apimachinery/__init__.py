@@ -60,6 +60,7 @@ from pyinformer.apimachinery._errors import (
     TransportError,
     UnauthorizedError,
     UnknownResourceError,
+    WaitTimeoutError,
     status_error_class,
 )
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
@@ -68,6 +69,7 @@ from pyinformer.apimachinery._intern import InternStatistics
 from pyinformer.apimachinery._journal import Journal, JournalEntry
 from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
 from pyinformer.apimachinery._keys import (
+    PARTIAL_OBJECT_METADATA,
     GroupVersionKind,
     GroupVersionResource,
     ObjectKey,
@@ -96,6 +98,7 @@ from pyinformer.apimachinery._wire import view_path
 
 __all__ = [
     "ABSENT",
+    "PARTIAL_OBJECT_METADATA",
     "REDACTED",
     "APIStatusError",
     "Absent",
@@ -180,6 +183,7 @@ __all__ = [
     "Updated",
     "V",
     "View",
+    "WaitTimeoutError",
     "check_seconds",
     "check_view",
     "compare_resource_versions",

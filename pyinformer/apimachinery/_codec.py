@@ -22,7 +22,11 @@ from pyinformer.apimachinery._identity import (
 )
 from pyinformer.apimachinery._intern import InternStatistics, InternTable
 from pyinformer.apimachinery._json import DECODE_FAILURES, complaint_of
-from pyinformer.apimachinery._keys import GroupVersionKind, GroupVersionResource
+from pyinformer.apimachinery._keys import (
+    PARTIAL_OBJECT_METADATA,
+    GroupVersionKind,
+    GroupVersionResource,
+)
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._transform import Transform, apply_transform
@@ -52,6 +56,9 @@ _COMMA, _OPENING, _CLOSING = b",{}"
 _NO_OWNERS: tuple[OwnerReference, ...] = ()
 _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
+_PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
+_PARTIAL_KIND = b'"PartialObjectMetadata"'
+_PARTIAL_NAMES = (PARTIAL_OBJECT_METADATA.kind, PARTIAL_OBJECT_METADATA.api_version)
 _MAX_NAMESPACES = 65_536
 
 
@@ -65,6 +72,8 @@ class ObjectCodec(Generic[V]):
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
         compact: keep bodies compressed; needs the package zstandard.
         transform: the user's change to each object before it is kept.
+        metadata_only: keep an object's metadata alone, as a PartialObjectMetadata, whether or not
+            that is what the server has sent.
         on_problem: is given each object that can be identified and not read as asked, before
             anybody else is.
     """
@@ -77,13 +86,16 @@ class ObjectCodec(Generic[V]):
         strip_managed_fields: bool = True,
         compact: bool = False,
         transform: Transform | None = None,
+        metadata_only: bool = False,
         on_problem: Callable[[KubeObject[V]], None] | None = None,
     ) -> None:
         self.resource = resource
         self.gvk: GroupVersionKind | None = None
+        """What the objects are, whatever their bodies call themselves; None before it is known."""
         self._strip = strip_managed_fields
         self._make: Callable[..., KubeObject[V]] = BodyPacker().record if compact else KubeObject
         self._transform = transform
+        self._metadata_only = metadata_only
         self._on_problem = on_problem
         self._view = cast("type[View] | None", view)
         self._is_settled = False  # gvk is what objects say, no longer what their list's name hints
@@ -207,7 +219,7 @@ class ObjectCodec(Generic[V]):
         meta = metadata_of(self.resource, fields, head)
         if self._strip:
             meta.pop("managedFields", None)
-        raw = self._rebuild(gvk, {}, meta)
+        raw = self._rebuild(PARTIAL_OBJECT_METADATA if self._metadata_only else gvk, {}, meta)
         problem = f"it has {size_bytes} bytes, over the limit: only its metadata is kept"
         record = self._record_or_problem(raw, gvk, meta, problem)
         if self._on_problem is not None:
@@ -271,14 +283,30 @@ class ObjectCodec(Generic[V]):
         It holds until an object names another: the kind of a custom resource's list is free.
 
         Args:
-            kind: the kind of the items, `Pod` for a `PodList`.
+            kind: the kind of the items, `Pod` for a `PodList`. That of metadata alone says nothing.
         """
-        if not self._is_settled:
+        is_mute = self._metadata_only and kind == PARTIAL_OBJECT_METADATA.kind
+        if not (self._is_settled or is_mute):
             self.gvk = GroupVersionKind(self.resource.group, self.resource.version, kind)
+            self._expect_partial()
+
+    def learn_no_kind(self) -> None:
+        """Take note that nobody says what the objects are whose metadata is sent."""
+        if self.gvk is None:
+            self.gvk = PARTIAL_OBJECT_METADATA
+            self._expect_partial()
+
+    def _expect_partial(self) -> None:
+        if self._metadata_only and self._transform is None:
+            self._decode_wire = wire_decoder(self._view, PARTIAL_OBJECT_METADATA)
+            self._head = _PARTIAL_HEAD
 
     def _settle(self, gvk: GroupVersionKind) -> None:
         """Expect this kind from now on, and no other, wherever in an object it is named."""
         self.gvk, self._is_settled = gvk, True
+        if self._metadata_only:
+            self._expect_partial()
+            return
         self._decode_wire = wire_decoder(self._view, gvk)
         self._decode_tail = tail_decoder(self._view, gvk)
         if self._transform is None:
@@ -287,7 +315,7 @@ class ObjectCodec(Generic[V]):
 
     def _learn_head(self, text: bytes) -> None:
         """Recognise from now on the order in which this server writes kind and apiVersion."""
-        if self._transform is not None or self.gvk is None:
+        if self._transform is not None or self.gvk is None or self._metadata_only:
             return
         kind, api_version = encode(self.gvk.kind), encode(self.gvk.api_version)
         for head in (
@@ -312,7 +340,9 @@ class ObjectCodec(Generic[V]):
         self._learn_head(text)
         raw = text
         stripped = self._strip and meta.pop("managedFields", None) is not None
-        if stripped or "kind" not in fields or "apiVersion" not in fields:
+        if self._metadata_only and (stripped or not _is_partial(fields)):
+            raw = self._rebuild(PARTIAL_OBJECT_METADATA, {}, meta)
+        elif stripped or "kind" not in fields or "apiVersion" not in fields:
             raw = self._rebuild(gvk, fields, meta)
         problem = ""
         if self._transform is not None:
@@ -325,6 +355,8 @@ class ObjectCodec(Generic[V]):
     def _kind_of(self, fields: Fields, text: bytes) -> GroupVersionKind:
         expected, known = self.resource.api_version, self.gvk
         kind, found = named_kind(self.resource, fields, text)
+        if self._metadata_only and known is not None and (kind, found) == _PARTIAL_NAMES:
+            return known
         if found == expected and kind and not self._is_settled:
             return GroupVersionKind(self.resource.group, self.resource.version, kind)
         if found == expected and known is not None and kind in {"", known.kind}:
@@ -366,3 +398,8 @@ class ObjectCodec(Generic[V]):
 
 
 _REBUILT = frozenset({"kind", "apiVersion", "metadata"})
+
+
+def _is_partial(fields: Fields) -> bool:
+    """Tell whether an object is written as the server writes metadata alone."""
+    return fields.keys() == _REBUILT and bytes(fields["kind"]) == _PARTIAL_KIND

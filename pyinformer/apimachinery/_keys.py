@@ -9,7 +9,7 @@ garbage collector, a plain string is not.
 from __future__ import annotations
 
 import re
-from typing import final
+from typing import Final, final
 
 from msgspec import Struct
 
@@ -75,6 +75,10 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
 
     def __str__(self) -> str:
         return f"{self.api_version}/{self.kind}"
+
+
+PARTIAL_OBJECT_METADATA: Final = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
+"""What an object calls itself whose body was left out: no server takes it for the whole."""
 
 
 @final

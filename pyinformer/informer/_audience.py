@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
     from pyinformer.informer._distribution import Distribution
     from pyinformer.informer._handlers import Handler
+    from pyinformer.informer._stream_buffers import Delivery
 
 
 @final
@@ -88,18 +89,30 @@ class Audience(Generic[V]):
             self._start(listener, self._group)
         return Registration(listener, self._detach_listener, owner=self)
 
-    def stream(self, max_events: int, check: Callable[[], None] | None = None) -> EventStream[V]:
+    def stream(
+        self,
+        *,
+        initial: bool = True,
+        delivery: Delivery = "every_event",
+        max_events: int = 1024,
+        check: Callable[[], None] | None = None,
+    ) -> EventStream[V]:
         """Return a stream that is told from the moment it is entered.
 
         Args:
+            initial: whether it begins with what exists.
+            delivery: each event, or of each key what has become of it.
             max_events: how many events may wait.
             check: is called at each step, and raises what the consumer is to hear.
 
         Raises:
-            InvalidArgumentError: max_events is less than 1.
+            InvalidArgumentError: max_events is less than 1, or there is no such delivery.
+            InvalidTypeError: max_events is no whole number, or initial no bool.
         """
         return EventStream(
             self._informer,
+            initial=initial,
+            delivery=delivery,
             max_events=max_events,
             attach=self._attach_stream,
             detach=self._detach_stream,
@@ -197,7 +210,7 @@ class Audience(Generic[V]):
     def _attach_stream(self, stream: EventStream[V]) -> None:
         self._refuse_if_closed()
         self._streams.append(stream)
-        self._distribution.attach(stream)
+        self._distribution.attach(stream, preload=stream.wants_initial)
 
     def _detach_stream(self, stream: EventStream[V]) -> None:
         self._distribution.detach(stream)

@@ -86,10 +86,10 @@ class Distribution(Generic[V]):
         self.keys = indexer.keys
         self.has_synced = False
 
-    def attach(self, receiver: Receiver[V]) -> None:
-        """Tell somebody from now on; what is cached already comes first."""
+    def attach(self, receiver: Receiver[V], *, preload: bool = True) -> None:
+        """Tell somebody from now on; what is cached already comes first if that is wanted."""
         self._set((*self._receivers, receiver))
-        if self.has_synced:
+        if preload and self.has_synced:
             self._preload(receiver, Contents(self._indexer.list()))
 
     def detach(self, receiver: Receiver[V]) -> None:

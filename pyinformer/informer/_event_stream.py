@@ -1,30 +1,30 @@
 """The events of an informer as an asynchronous iterator with a bound.
 
-What enters are the objects that existed when the stream was opened, and every event after that;
-what leaves is the same, in order and unmerged. A consumer that falls too far behind gets an error
-instead of a gap: what was buffered before the overflow is delivered first, then the error is
-raised, at that and every further step.
+What enters are the objects that existed when the stream was opened, unless nobody wants them, and
+every event after that; what leaves is the same, in order and unmerged, or merged per key. A
+consumer of unmerged events that falls too far behind gets an error instead of a gap: what was
+buffered before the overflow is delivered first, then the error is raised, at that and every further
+step.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Generic, Self, final
 
 import anyio
 
 from pyinformer.apimachinery import (
-    Added,
     Event,
     EventStreamOverflowError,
-    InvalidArgumentError,
+    InvalidTypeError,
     KubeObject,
     LifecycleError,
     V,
 )
+from pyinformer.informer._stream_buffers import Buffer, Delivery, buffer_of
 
 _BUDGET_SECONDS = 0.004  # a consumer that never waits lets others run this often
 _STEPS_PER_LOOK = 16  # at the clock
@@ -36,33 +36,40 @@ class EventStream(Generic[V]):
 
     Args:
         informer: names the informer in errors.
-        max_events: how many events may wait, what existed at the beginning not counted.
+        initial: whether it begins with what exists.
+        delivery: each event, or of each key what has become of it.
+        max_events: how many events may wait, what existed at the beginning not counted; events that
+            are merged per key need no such bound.
         attach: is called when the stream is entered; registers it and preloads it.
         detach: is called once when it is left.
         check: is called at each step, and raises what the consumer is to hear.
 
     Raises:
-        InvalidArgumentError: max_events is less than 1.
+        InvalidArgumentError: max_events is less than 1, or there is no such delivery.
+        InvalidTypeError: max_events is no whole number, or initial no bool.
     """
 
     def __init__(
         self,
         informer: str,
         *,
+        initial: bool = True,
+        delivery: Delivery = "every_event",
         max_events: int = 1024,
         attach: Callable[[EventStream[V]], None],
         detach: Callable[[EventStream[V]], None],
         check: Callable[[], None] | None = None,
     ) -> None:
-        if max_events < 1:
-            raise InvalidArgumentError("max_events", f"{max_events} is too small; 1 is the least")
+        if not isinstance(initial, bool):
+            raise InvalidTypeError("initial", f"is True or False, not {initial!r}")
+        self._buffer: Buffer[V] = buffer_of(delivery, max_events)
+        self.wants_initial: bool = initial
+        """Whether it is told of what exists already."""
         self._informer = informer
         self._max_events = max_events
         self._attach = attach
         self._detach = detach
         self._check = check
-        self._initial: Iterator[KubeObject[V]] = iter(())
-        self._events: deque[Event[V]] = deque()
         self._is_open = False
         self._has_ended = False
         self._error: BaseException | None = None
@@ -75,10 +82,7 @@ class EventStream(Generic[V]):
         """Take one event; after an overflow, nothing any more."""
         if self._overflowed or self._has_ended:
             return
-        if len(self._events) >= self._max_events:
-            self._overflowed = True
-        else:
-            self._events.append(event)
+        self._overflowed = not self._buffer.put_nowait(event)
         self._something.set()
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
@@ -87,8 +91,9 @@ class EventStream(Generic[V]):
         Args:
             objects: the cache's content; before anything else is put in.
         """
-        self._initial = iter(objects)
-        self._something.set()
+        if self.wants_initial and not self._has_ended:
+            self._buffer.preload_nowait(objects)
+            self._something.set()
 
     def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Do nothing: streams tell of what the cache held, and of nothing else."""
@@ -122,8 +127,7 @@ class EventStream(Generic[V]):
     ) -> None:
         self._is_open = False
         self.end_nowait()
-        self._initial = iter(())
-        self._events.clear()
+        self._buffer.clear_nowait()
         self._detach(self)
 
     def __aiter__(self) -> Self:
@@ -136,7 +140,7 @@ class EventStream(Generic[V]):
             self._check()
         await self._let_others_run()
         while True:
-            event = self._take()
+            event = self._buffer.take_nowait()
             if event is not None:
                 return event
             if self._overflowed:
@@ -144,11 +148,6 @@ class EventStream(Generic[V]):
             if self._has_ended:
                 raise StopAsyncIteration if self._error is None else self._error
             await self._wait()
-
-    def _take(self) -> Event[V] | None:
-        for obj in self._initial:
-            return Added(obj, is_in_initial_list=True)
-        return self._events.popleft() if self._events else None
 
     async def _wait(self) -> None:
         if self._something.is_set():  # else others wait for this one already

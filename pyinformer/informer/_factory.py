@@ -182,7 +182,8 @@ class SharedInformerFactory(Closable):
             memory: what is kept of each object: all of it (`raw`), all but managedFields, or that
                 compressed (`compact`, of the extra `pyinformer[compact]`): a fraction of the
                 memory, for some microseconds at each event and each read of a body; the page
-                docs/howto/memory-modes.md has the figures.
+                docs/howto/memory-modes.md has the figures. `metadata` asks the server for the
+                metadata alone: no body of any object reaches the process.
             transform: your change to each object before it is kept.
             queue: what stands between the wire and the cache.
             sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.

@@ -20,11 +20,13 @@ from pyinformer.informer._distribution import Distribution, Receiver
 from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._insight import Insight
 from pyinformer.informer._lifetime import Lifetime
+from pyinformer.informer._metadata_only import check_readable
 from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._scope import InformerSettings, Scope
 from pyinformer.informer._sharing import Sharing
 from pyinformer.informer._state_changes import StateChanges
+from pyinformer.informer._wait_for import KeyWaits, Predicate
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState, StaleObject
 from pyinformer.store import Indexer, IndexFunction, Lister
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from pyinformer.apimachinery import KubeObject
     from pyinformer.cluster import Cluster
 
 
@@ -82,6 +85,7 @@ class Following(Insight[V]):
             reflector=lambda: self._reflector,
             on_unheard=lambda was, now: self._distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
             check_running=self._check_running,
+            on_shown=lambda key: self._key_waits.look_nowait(key),  # noqa: PLW0108 - made later
         )
         self._distribution = Distribution(
             self._indexer,
@@ -111,6 +115,7 @@ class Following(Insight[V]):
                 namespace=self.scope.namespace,
                 label_selector=self.scope.label_selector,
                 field_selector=self.scope.field_selector,
+                metadata_only=settings.memory == "metadata",
             ),
             sink_of(settings.queue, self._distribution, selective=selective),
             projection=view,
@@ -146,6 +151,11 @@ class Following(Insight[V]):
             decoded=self._sharing.decoded,
         )
         """Reads the cache, and own writes that it has not heard of yet; from any thread."""
+        self._key_waits: KeyWaits[V] = KeyWaits(
+            self,
+            attach=lambda waits: self._distribution.attach(waits, preload=False),
+            detach=self._distribution.detach,
+        )
         self.settled: anyio.Event = anyio.Event()
         """Is set when the cache has synced, or never will."""
         self.on_crash: Callable[[], None] | None = None
@@ -179,9 +189,11 @@ class Following(Insight[V]):
             by: a field path such as `"spec.nodeName"`, or a pure function of an object.
 
         Raises:
-            InvalidArgumentError: the name is taken.
+            InvalidArgumentError: the name is taken, or metadata is all that is kept and the path
+                is outside of it.
             InvalidPathError: the path cannot be read.
         """
+        check_readable(self.settings.memory, by)
         self._indexer.add_index(name, by)
 
     def last_good(self, key: str) -> StaleObject[V] | None:
@@ -260,6 +272,48 @@ class Following(Insight[V]):
         wanted = Wanted.of(resource_version, key, uid)
         await self._freshness.wait_until(wanted, timeout_seconds=timeout_seconds)
 
+    async def wait_for(
+        self,
+        key: str,
+        predicate: Predicate[V],
+        *,
+        timeout_seconds: float = 30.0,
+    ) -> KubeObject[V] | None:
+        """Wait until an object is as wanted: `await pods.wait_for(key, lambda pod: pod is None)`.
+
+        The predicate is asked at once, and then at each change of what the lister shows of the key:
+        events of the cache, and own writes before their events come. It runs on the loop, in the
+        step of the change, and must not block; what it raises comes out of here as it is. Before
+        the first sync nobody is asked: that is waited for, too. A list that is taken over as a
+        whole is one change, whatever happened before it.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+            predicate: a plain function of the object, or of None where there is none; so a
+                deletion can be waited for.
+            timeout_seconds: how long to wait, the first sync included.
+
+        Returns:
+            The object that the predicate accepted; None if it accepted that there is none.
+
+        Raises:
+            WaitTimeoutError: it accepted nothing in time; says what is cached under the key.
+            NotCachedError: the namespace is not followed.
+            LifecycleError: it was not started, or was closed meanwhile.
+            InternalError: something inside crashed.
+            InvalidArgumentError: the timeout is negative or no number.
+            InvalidTypeError: the key is no text.
+            InvalidHandlerError: the predicate cannot be called with one object, or is a coroutine
+                function.
+            CacheMutatedError: the mutation detector is in `debug` mode, and found one.
+
+        Cancellation:
+            Safe.
+        """
+        self._sharing.check_nowait()
+        self._check_running()
+        return await self._key_waits.wait(key, predicate, timeout_seconds=timeout_seconds)
+
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
     ) -> bool:
@@ -335,6 +389,7 @@ class Following(Insight[V]):
     def _ended(self, error: InformerError | None) -> None:
         self.settled.set()
         self._freshness.close_nowait()
+        self._key_waits.end_nowait(error)
         self._audience.end_streams_nowait(error)
         if error is not None and self.on_crash is not None:
             self.on_crash()

@@ -45,6 +45,7 @@ class Freshness(Generic[V]):
         indexer: its store.
         reflector: returns what fills the store; called once everything is assembled.
         on_unheard: is told what readers saw without an event, and what they see now; see Overlay.
+        on_shown: is called with a key when an own write changes what readers see of it.
         check_running: raises if the informer is not started, or is closed.
 
     Raises:
@@ -61,11 +62,13 @@ class Freshness(Generic[V]):
         reflector: Callable[[], Reflector[V]],
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
+        on_shown: Callable[[str], None] = lambda _key: None,
     ) -> None:
         if settings.projection is not None:
             check_view(settings.projection)
         self._cluster = cluster
         self._scope = scope
+        self._metadata_only = settings.memory == "metadata"
         self._indexer = indexer
         self._reflector = reflector
         self._check_running = check_running
@@ -87,6 +90,8 @@ class Freshness(Generic[V]):
             view=cast("type[V] | None", settings.projection),
             strip_managed_fields=settings.memory != "raw",
             transform=settings.transform,
+            metadata_only=settings.memory == "metadata",
+            on_shown=on_shown,
         )
 
     @property
@@ -172,5 +177,6 @@ class Freshness(Generic[V]):
             namespace=scope.namespace,
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
+            metadata_only=self._metadata_only,
         )
         return await look(followed.only(key), resource_version=at_least)

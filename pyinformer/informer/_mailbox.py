@@ -29,7 +29,8 @@ from pyinformer.informer._initial_list import Contents, InitialList
 
 _MERGED_KEPT = 256  # keys whose merges are remembered
 
-_Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
+Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
+"""What waits for one key: an event, or two where another object has taken the name."""
 
 
 @final
@@ -69,7 +70,7 @@ class Mailbox(Generic[V]):
         self._room = size  # 0: nothing may go straight to the queue
         self._initial: InitialList[V] | None = None  # each an Added to be; before the queue
         self._queue: deque[Event[V]] = deque()
-        self._slots: OrderedDict[str, _Slot[V]] = OrderedDict()  # after the queue
+        self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
         self._resyncs: Backlog[V] | None = None  # each an Updated to be; after everything
         self._pairs = 0
         self._closed = False
@@ -284,7 +285,7 @@ class Mailbox(Generic[V]):
             initial.remove(key)
             self._dropped_pairs += 1
         else:
-            initial.change(_newest(event))
+            initial.change(newest(event))
             self._coalesce(key)
 
     def _merge(self, key: str, event: Event[V]) -> None:
@@ -306,7 +307,7 @@ class Mailbox(Generic[V]):
             self._coalesce(key)
 
 
-def merge(slot: _Slot[V], event: Event[V]) -> _Slot[V] | None:
+def merge(slot: Slot[V], event: Event[V]) -> Slot[V] | None:
     """Merge an event into what waits for its key.
 
     Returns:
@@ -316,22 +317,23 @@ def merge(slot: _Slot[V], event: Event[V]) -> _Slot[V] | None:
         first, added = slot
         if isinstance(event, Deleted):
             return first  # its uid is the one that the handler knows
-        return first, Added(_newest(event), added.is_in_initial_list)
+        return first, Added(newest(event), added.is_in_initial_list)
     match slot:
         case Added():
             gone = isinstance(event, Deleted)
-            return None if gone else Added(_newest(event), slot.is_in_initial_list)
+            return None if gone else Added(newest(event), slot.is_in_initial_list)
         case Updated():
             if isinstance(event, Deleted):
                 return event
             nothing_new = isinstance(event, Updated) and event.is_resync and slot.is_resync
             went_back = isinstance(event, Updated) and (event.may_go_back or slot.may_go_back)
-            return Updated(slot.old, _newest(event), nothing_new, went_back)
+            return Updated(slot.old, newest(event), nothing_new, went_back)
         case Deleted():
             return (slot, event) if isinstance(event, Added) else slot
 
 
-def _newest(event: Event[V]) -> KubeObject[V]:
+def newest(event: Event[V]) -> KubeObject[V]:
+    """Return the object as an event leaves it; of a deletion the last known state."""
     match event:
         case Added():
             return event.object

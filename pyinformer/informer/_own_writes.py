@@ -22,6 +22,8 @@ from pyinformer.apimachinery import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.informer._scope import Scope
     from pyinformer.store import Overlay
 
@@ -55,6 +57,8 @@ class OwnWrites(Generic[V]):
         view: the informer's projection.
         strip_managed_fields: as the informer does.
         transform: the user's change to each object.
+        metadata_only: keep nothing but the metadata of what was written.
+        on_shown: is called with a key when readers may see something else of it.
     """
 
     def __init__(
@@ -65,7 +69,10 @@ class OwnWrites(Generic[V]):
         view: type[V] | None = None,
         strip_managed_fields: bool = True,
         transform: Transform | None = None,
+        metadata_only: bool = False,
+        on_shown: Callable[[str], None] = lambda _key: None,
     ) -> None:
+        self._on_shown = on_shown
         self._scope = scope
         self._overlay = overlay
         # As the server sees it, for selectors; as the cache keeps it, for readers.
@@ -75,6 +82,7 @@ class OwnWrites(Generic[V]):
             view=view,
             strip_managed_fields=strip_managed_fields,
             transform=transform,
+            metadata_only=metadata_only,
         )
         self._keys: OrderedDict[str, str] = OrderedDict()
         self.unreadable = 0
@@ -99,11 +107,13 @@ class OwnWrites(Generic[V]):
             self._overlay.put(self._codec.decode(raw, 0, len(raw)))
         else:
             self._overlay.put_outside(key, meta.uid, meta.resource_version)
+        self._on_shown(key)
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
         """Take note that a write's response said that an object is gone."""
         if uid and self.holds(key):
             self._overlay.bury(key, uid, resource_version)
+            self._on_shown(key)
 
     def holds(self, key: str) -> bool:
         """Tell whether a key is in a namespace that the informer follows."""

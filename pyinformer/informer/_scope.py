@@ -29,10 +29,12 @@ from pyinformer.apimachinery import (
     load_zstandard,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.informer._metadata_only import check_projection
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
-Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact"]
-"""What is kept of each object: all of it, all but `metadata.managedFields`, or that compressed."""
+Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact", "metadata"]
+"""What is kept of each object: all of it, all but `metadata.managedFields`, that compressed, or its
+metadata alone, which is then all that the server sends."""
 
 SharingKind: TypeAlias = Literal["private", "decoded"]
 """Each reader of a whole object decodes one of its own, or all share one decoded object."""
@@ -143,6 +145,7 @@ class InformerSettings:
             if value not in choices:
                 reason = f"{value!r} is none of {', '.join(choices)}"
                 raise InvalidArgumentError(name, reason)
+        check_projection(self.memory, self.projection)
         if self.memory == "compact":
             load_zstandard()  # here, where somebody asks for it, and not when objects arrive
 

@@ -41,6 +41,7 @@ from pyinformer.informer._scope import (
     SharingKind,
     check_safeguards,
 )
+from pyinformer.informer._stream_buffers import Delivery
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
@@ -235,18 +236,42 @@ class SharedInformer(Startable, Following[V]):
             raise InvalidArgumentError("registration", reason)
         await registration.remove(grace_seconds=grace_seconds)
 
-    def events(self, *, max_events: int = 1024) -> EventStream[V]:
+    def events(
+        self,
+        *,
+        initial: bool = True,
+        delivery: Delivery = "every_event",
+        max_events: int = 1024,
+    ) -> EventStream[V]:
         """Return the events as a stream: `async with pods.events() as events: async for ...`.
 
-        It begins with an Added for everything that exists. A consumer that is `max_events` behind
-        gets EventStreamOverflowError instead of a gap.
+        It begins with an Added for everything that exists. Nothing is ever left out in silence: a
+        consumer that falls behind gets an error, or has asked for less to hear.
+
+        Args:
+            initial: False for only what happens from the moment the stream is entered, or from the
+                first sync if that comes later: nothing of the initial list then.
+            delivery: `every_event` in order; a consumer that is `max_events` behind gets
+                EventStreamOverflowError instead of a gap. `coalesced` merges what waits of one key:
+                additions and updates into the latest state, an object that came and went unseen
+                into nothing; an object that another one of its name has replaced is a deletion
+                and an addition. At most these two events wait for each key that is cached, or
+                that the consumer has heard of and whose deletion it has not.
+            max_events: how many events may wait, the initial list not counted; without effect on
+                `coalesced`.
 
         Raises:
-            InvalidArgumentError: max_events is less than 1.
+            InvalidArgumentError: max_events is less than 1, or there is no such delivery.
+            InvalidTypeError: max_events is no whole number, or initial no bool.
             LifecycleError: the informer is closed; or at entering the stream.
         """
         self._lifetime.refuse_if_closed()
-        return self._audience.stream(max_events, self._sharing.check_nowait)
+        return self._audience.stream(
+            initial=initial,
+            delivery=delivery,
+            max_events=max_events,
+            check=self._sharing.check_nowait,
+        )
 
     async def start(self) -> None:
         """Begin to list and watch; a second call does nothing.
@@ -292,6 +317,7 @@ class SharedInformer(Startable, Following[V]):
         """
         self.settled.set()
         self._freshness.close_nowait()
+        self._key_waits.end_nowait()
         await self.step_out()
         await self._lifetime.aclose()
 

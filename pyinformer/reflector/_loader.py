@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, final
 import anyio
 
 from pyinformer.apimachinery import (
+    PARTIAL_OBJECT_METADATA,
     InformerError,
     ListInconsistentError,
     ProtocolError,
@@ -23,6 +24,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
+from pyinformer.reflector._kind import kind_of
 from pyinformer.reflector._mass_delete import is_mass_delete
 from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._sink import keys_of
@@ -79,6 +81,26 @@ class Loader(Generic[V]):
         """How the last load proved that by itself; empty if it did not."""
         self.on_progress: Callable[[], None] = lambda: None
         """Is called when a piece of a load has arrived."""
+
+    async def learn_kind(self) -> None:
+        """Find out what the objects are of which only metadata will be sent.
+
+        A list of nothing says so, and needs no other right. Where it does not, the objects are what
+        their bodies call themselves.
+
+        Raises:
+            InformerError: the server could not be asked.
+
+        Cancellation:
+            Safe; the request is dropped.
+        """
+        if not self._list_watch.metadata_only or self._codec.gvk is not None:
+            return
+        kind = await kind_of(self._list_watch)
+        if kind:
+            self._codec.learn_kind(kind)
+        else:
+            self._codec.learn_no_kind()
 
     async def load_list(self, mode: LoadMode) -> None:
         """List everything and hand it to the sink; list again if it would delete too much.
@@ -175,7 +197,11 @@ class Loader(Generic[V]):
 
     def _check_kind(self, page: ListMetadata) -> None:
         expected = self._codec.resource.api_version
-        if page.api_version not in {"", expected} or not page.kind.endswith("List"):
+        is_partial = page.api_version == PARTIAL_OBJECT_METADATA.api_version
+        is_meant = page.api_version in {"", expected} or (
+            is_partial and self._list_watch.metadata_only
+        )
+        if not is_meant or not page.kind.endswith("List"):
             found = f"{page.api_version}/{page.kind or '(no kind)'}"
             reason = f"the server answered with {found} where a list of {expected} was expected"
             raise ProtocolError(f"list {self._codec.resource}", reason)

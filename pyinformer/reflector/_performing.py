@@ -126,6 +126,7 @@ class Performing(Generic[V]):
             strip_managed_fields=strip_managed_fields,
             compact=compact,
             transform=transform,
+            metadata_only=list_watch.metadata_only,
             on_problem=self._quarantine.notice,
         )
         if self._options.order != "auto":
@@ -275,6 +276,7 @@ class Performing(Generic[V]):
                 self._machine.load_begins()  # it may have waited long for its turn
                 self._begin_load()
                 self._loader.on_progress = slot.progress
+                await self._loader.learn_kind()
                 await self._loader.load_list(mode)
         except Exception as error:  # noqa: BLE001 - the loop goes on, whatever a load ran into
             return LoadFailed(mode, self._named(error), self._loader.pages)
@@ -288,6 +290,7 @@ class Performing(Generic[V]):
             async with AsyncExitStack() as stack, self._admission.listing() as slot:
                 self._begin_load()
                 self._loader.on_progress = slot.progress
+                await self._loader.learn_kind()
                 body = await stack.enter_async_context(self._watching.open(initial=True))
                 opened = True
                 found = await self._loader.load_initial_events(body)

@@ -26,6 +26,12 @@ WATCH_GRACE_SECONDS: Final = 15.0
 _METADATA_LIST: Final = (
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
+_METADATA_WATCH: Final = (
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+
+_NOBODY: Final = "-"  # no object can have this name
 
 
 @final
@@ -39,6 +45,8 @@ class ListWatch:
             resources.
         label_selector: which labels; None or empty for all.
         field_selector: which fields; None or empty for all.
+        metadata_only: ask for nothing but the objects' metadata, in lists and in watches; a server
+            that cannot sends them whole, so whoever reads them looks at nothing else.
     """
 
     def __init__(
@@ -49,7 +57,10 @@ class ListWatch:
         namespace: str | None = None,
         label_selector: LabelSelector | str | None = None,
         field_selector: FieldSelector | str | None = None,
+        metadata_only: bool = False,
     ) -> None:
+        self.metadata_only: bool = metadata_only
+        """Whether metadata is all that is asked for, in every list and watch."""
         self.connection = connection
         self.resource = resource
         self.namespace: str | None = namespace or None
@@ -94,8 +105,8 @@ class ListWatch:
             continue_token: where the page before ended; goes with no resource version.
             own_connection_seconds: ask on a connection of its own, which no earlier request has
                 used, and give it up after so long; None for one that is shared.
-            metadata_only: leave out all but the items' metadata; a server that cannot sends them
-                whole, so whoever reads them looks at nothing else.
+            metadata_only: leave out all but the items' metadata in this list, if that is not
+                asked for anyway.
 
         Returns:
             The stream; entering it raises what `Connection.stream` raises.
@@ -122,7 +133,7 @@ class ListWatch:
             watch=own_connection_seconds is not None,  # each watch has one
             what=what,
             deadline_seconds=own_connection_seconds,
-            accept=_METADATA_LIST if metadata_only else "",
+            accept=_METADATA_LIST if metadata_only or self.metadata_only else "",
         )
 
     def only(self, key: str) -> ListWatch:
@@ -141,9 +152,15 @@ class ListWatch:
                 (v for name, v in self._selectors if name == "labelSelector"), None
             ),
             field_selector=",".join((*fields, f"metadata.name={wanted.name}")),
+            metadata_only=self.metadata_only,
         )
         one.key = key
         return one
+
+    def nothing(self) -> ListWatch:
+        """Return what lists no object whole: the list's kind is all that its answer has to say."""
+        whole = ListWatch(self.connection, self.resource, namespace=self.namespace)
+        return whole.only(_NOBODY)
 
     def watch(
         self,
@@ -184,6 +201,7 @@ class ListWatch:
             watch=True,
             what=f"watch {self.resource}",
             deadline_seconds=seconds + WATCH_GRACE_SECONDS,
+            accept=_METADATA_WATCH if self.metadata_only else "",
         )
 
 

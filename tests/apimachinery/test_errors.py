@@ -262,6 +262,39 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         TimeoutError,
         _STALE,
     ),
+    (
+        errors.StaleCacheError(
+            informer="pods.v1",
+            wanted="an age of 90 s at most",
+            position="7",
+            waited_seconds=0.0,
+            state="backoff",
+            reason="503 Service Unavailable",
+            max_age_seconds=90.0,
+            age_seconds=120.25,
+        ),
+        TimeoutError,
+        (
+            "the cache of pods.v1 was last proven 120.2 s ago, and its reader allows 90 s"
+            " (state: backoff; 503 Service Unavailable); it goes on trying: read it as it is, or"
+            " try again later"
+        ),
+    ),
+    (
+        errors.WaitTimeoutError(
+            informer="pods.v1",
+            key="ns/web",
+            waited_seconds=5.0,
+            exists=True,
+            resource_version="7",
+            state="watching",
+        ),
+        TimeoutError,
+        (
+            "'ns/web' of pods.v1 did not become what was waited for within 5.0 s: it exists at 7"
+            " (state: watching; no error); the informer goes on: wait again, or longer"
+        ),
+    ),
     (errors.NotCachedError(informer="pods", namespace="kube-system"), LookupError, _NOT_CACHED),
     (
         errors.ObjectNotFoundError(resource="pods", key="ns/web"),

@@ -245,6 +245,7 @@ PUBLIC: dict[str, list[str]] = {
         "UnknownResourceError",
         "Updated",
         "View",
+        "WaitTimeoutError",
         "WithMaxWaitRateLimiter",
         "WorkQueueStatistics",
         "WriteObserver",
@@ -274,6 +275,7 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.apimachinery": [
         "ABSENT",
+        "PARTIAL_OBJECT_METADATA",
         "APIStatusError",
         "Absent",
         "Added",
@@ -358,6 +360,7 @@ PUBLIC: dict[str, list[str]] = {
         "Updated",
         "V",
         "View",
+        "WaitTimeoutError",
         "check_seconds",
         "check_view",
         "compare_resource_versions",
