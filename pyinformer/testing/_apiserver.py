@@ -7,16 +7,19 @@ collects garbage, or empties namespaces.
 
 from __future__ import annotations
 
+import contextlib
 import random
+import secrets
 import ssl
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
+from pyinformer.apimachinery import ConflictError, InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._access import Access, Token
 from pyinformer.testing._control import ObjectControl
@@ -25,7 +28,9 @@ from pyinformer.testing._faults import FaultScript
 from pyinformer.testing._http import HTTPDoor
 from pyinformer.testing._journal import Journal, RequestPredicate, RequestRecord
 from pyinformer.testing._leases import Leases
+from pyinformer.testing._rbac import MASTERS, default_objects
 from pyinformer.testing._resources import Registry
+from pyinformer.testing._reviews import account_token, read_objects
 from pyinformer.testing._storage import WATCH_BUFFER_EVENTS, SavedState, Storage
 from pyinformer.testing._thread import ServerThread
 from pyinformer.testing._tls import kubeconfig_text, server_context
@@ -69,6 +74,8 @@ class APIServer(ObjectControl):
         strict_namespaces: whether objects need their namespace to exist, as on a real server.
         tls: serve HTTPS with a certificate authority of its own (needs `trustme`).
         tokens: bearer tokens; without any, everybody may do everything.
+        rbac: evaluate Roles, ClusterRoles and their bindings, at once when they change. What the
+            verbs of a `Token` allow is allowed besides; without any, there is an administrator's.
         seed: of uids, generated names, and the fault script.
         port: 0 takes any free one.
 
@@ -94,6 +101,7 @@ class APIServer(ObjectControl):
         strict_namespaces: bool = False,
         tls: bool = False,
         tokens: Sequence[Token] = (),
+        rbac: bool = False,
         seed: int = 0,
         port: int = 0,
     ) -> None:
@@ -106,13 +114,17 @@ class APIServer(ObjectControl):
         self._url: str | None = None
         self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
         self._journal = Journal()
-        self._access = Access(tokens, now=monotonic())
         self._storage = Storage(
             window_size=watch_cache_size,
             history_size=max(history_size, watch_cache_size),
             watch_buffer_events=watch_buffer_events,
         )
         self._registry = Registry()
+        self._access = Access(
+            tokens or ([_administrator(rng)] if rbac else ()),
+            now=monotonic(),
+            read=partial(read_objects, self._storage, self._registry) if rbac else None,
+        )
         self._writes = Writes(
             self._storage,
             Leases(event_ttl_seconds),
@@ -152,6 +164,8 @@ class APIServer(ObjectControl):
         )
         for name in _NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for one in default_objects() if rbac else ():
+            self.create(one)
 
     def __enter__(self) -> Self:
         self.start()
@@ -277,6 +291,50 @@ class APIServer(ObjectControl):
         """Learn a bearer token, or new rights of a known one; from then on requests need one."""
         self._access.add(token, now=monotonic())
 
+    @property
+    def token(self) -> str | None:
+        """The bearer token that the server knew first, the administrator's; None without tokens."""
+        return self._access.first()
+
+    def token_for(self, user: str, groups: Sequence[str] = ()) -> str:
+        """Return a new bearer token of a user who may do what roles allow, and nothing else.
+
+        Args:
+            user: such as `jane`.
+            groups: such as `developers`; `system:authenticated` is always there.
+
+        Raises:
+            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
+        """
+        self._check_roles()
+        value = secrets.token_urlsafe(16)
+        self.add_token(Token(value=value, user=user, groups=tuple(groups), verbs=()))
+        return value
+
+    def token_for_service_account(self, name: str, namespace: str = "default") -> str:
+        """Return a new bearer token of a service account, which is created if it is not there.
+
+        Raises:
+            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
+        """
+        self._check_roles()
+        with contextlib.suppress(ConflictError):
+            metadata = {"name": name, "namespace": namespace}
+            self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        resource, _ = self._resource("v1", "serviceaccounts", namespace)
+        account = self._storage.get(resource, f"{namespace}/{name}")
+        if account is None:
+            message = f"the service account {name} was deleted while its token was made"
+            raise LifecycleError(message)
+        now, timestamp = monotonic(), _clock.timestamp
+        answer = account_token(account, {}, self._access, now=now, timestamp=timestamp)
+        return str(answer["status"]["token"])
+
+    def _check_roles(self) -> None:
+        if not self._access.has_roles:
+            message = "this API server evaluates no roles: make it as APIServer(rbac=True)"
+            raise LifecycleError(message)
+
     def expire_token(self, value: str) -> None:
         """Answer 401 to a token from now on; open watches stay."""
         self._access.expire(value)
@@ -312,6 +370,10 @@ class APIServer(ObjectControl):
             TimeoutError: there were not in time.
         """
         self._storage.wait_for_subscriptions(count, timeout_seconds)
+
+
+def _administrator(rng: random.Random) -> Token:
+    return Token(value=f"admin-{rng.getrandbits(64):x}", user="admin", groups=(MASTERS,), verbs=())
 
 
 def _tick_seconds(event_ttl_seconds: float | None) -> float:

@@ -13,8 +13,8 @@ from functools import partial
 
 import msgspec
 
-from pyinformer.testing import _failure
-from pyinformer.testing._access import Access, authorize
+from pyinformer.testing import _clock, _failure
+from pyinformer.testing._access import Access, Caller, wish_of
 from pyinformer.testing._aggregated import CONTENT_TYPE, aggregated
 from pyinformer.testing._discovery import discover
 from pyinformer.testing._failure import Failure
@@ -23,8 +23,10 @@ from pyinformer.testing._journal import Journal, RequestRecord
 from pyinformer.testing._listing import list_page, render_page, wants_metadata
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._options import check_options, parse_options
+from pyinformer.testing._patches import json_object
 from pyinformer.testing._replies import Reply
 from pyinformer.testing._resources import Registry, ResourceType
+from pyinformer.testing._reviews import account_token, review
 from pyinformer.testing._routing import Route, parse_route
 from pyinformer.testing._scaling import scale_of
 from pyinformer.testing._schemas import openapi_v2
@@ -113,10 +115,9 @@ class Door:
             backend.journal.finish(number)
 
     async def _answer(self, call: Call, route: Route, query: dict[str, str], reply: Reply) -> None:
-        token = self._backend.access.authenticate(
-            call.headers.get("authorization", ""), now=self._backend.now()
-        )
-        authorize(token, route)
+        access, wish = self._backend.access, wish_of(route, query)
+        caller = access.identify(call.headers, wish, now=self._backend.now())
+        access.authorize(caller, wish)
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if not route.plural:
             await self._discover(call, route, reply)
@@ -124,6 +125,10 @@ class Door:
             await self._absent(route, reply)
         elif route.verb == "create" and resource.namespaced and not route.namespace:
             raise _failure.no_such_method()
+        elif resource.is_virtual:
+            await self._review(call, resource, route, caller, reply)
+        elif route.subresource == "token":
+            await self._token(call, resource, route, reply)
         elif route.verb in ("list", "watch"):
             await self._read(call, resource, route, query, reply)
         elif route.verb == "get":
@@ -201,6 +206,30 @@ class Door:
             return
         scale = scale_of(resource, record.to_dict())
         await _send_json(reply, 200, msgspec.json.encode(scale))
+
+    async def _review(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        caller: Caller | None,
+        reply: Reply,
+    ) -> None:
+        if route.verb != "create":
+            raise _failure.no_such_method()
+        answer = review(resource, json_object(await call.read()), caller, self._backend.access)
+        await _send_json(reply, 201, msgspec.json.encode(answer))
+
+    async def _token(self, call: Call, resource: ResourceType, route: Route, reply: Reply) -> None:
+        account = self._backend.storage.get(resource, key_of(route.namespace, route.name))
+        if call.method != "POST":
+            raise _failure.no_such_method()
+        if account is None:
+            raise _failure.not_found(resource, route.name)
+        body, backend = json_object(await call.read()), self._backend
+        now, timestamp = backend.now(), _clock.timestamp
+        answer = account_token(account, body, backend.access, now=now, timestamp=timestamp)
+        await _send_json(reply, 201, msgspec.json.encode(answer))
 
     async def _write(
         self,

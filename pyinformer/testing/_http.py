@@ -50,7 +50,14 @@ def _call(request: web.Request) -> Call:
         raw_path=request.rel_url.raw_path,
         path=request.path,
         query=dict(request.query.items()),
-        headers={name.lower(): value for name, value in request.headers.items()},
+        headers=_headers(request),
         content_type=request.content_type,
         read=request.read,
     )
+
+
+def _headers(request: web.Request) -> dict[str, str]:
+    """Return the headers by their names in lower case; what came several times is joined."""
+    found = {name.lower(): value for name, value in request.headers.items()}
+    groups = request.headers.getall("Impersonate-Group", [])
+    return {**found, "impersonate-group": ", ".join(groups)} if groups else found

@@ -192,6 +192,12 @@ def _core() -> tuple[ResourceType, ...]:
 
 
 _RBAC = "rbac.authorization.k8s.io"
+_REVIEWS = (
+    ("authentication.k8s.io", "SelfSubjectReview"),
+    ("authorization.k8s.io", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "SubjectAccessReview"),
+)
 
 _TYPES: tuple[ResourceType, ...] = (
     *_core(),
@@ -240,6 +246,10 @@ _TYPES: tuple[ResourceType, ...] = (
         "customresourcedefinitions",
         namespaced=False,
         has_status=True,
+    ),
+    *(
+        ResourceType(group, "v1", kind, f"{kind.lower()}s", namespaced=False, is_virtual=True)
+        for group, kind in _REVIEWS
     ),
 )
 

@@ -62,6 +62,8 @@ def _resource_route(
     plural, name, subresource = (*rest, "", "")[:3]
     verbs = _OBJECT_VERBS if name else _COLLECTION_VERBS
     verb = verbs.get(method, method.lower())
+    if subresource and method == "POST":
+        verb = "create"
     if verb == "list" and watch:
         verb = "watch"
     return Route(verb, group, version, plural, namespace, name, subresource, parts)

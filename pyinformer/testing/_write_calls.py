@@ -58,7 +58,7 @@ class WriteCall:
         match self.route.verb, self.route.subresource:
             case ("update" | "patch"), "scale":
                 return self._scale(writes)
-            case ("delete", subresource) if subresource:
+            case (("create" | "delete"), subresource) if subresource:
                 raise _failure.no_such_method()
             case "create", _:
                 record = writes.create(

@@ -1,0 +1,238 @@
+"""Roles and bindings, evaluated: who may do what.
+
+What enters are a user, what the user wants, and the roles and bindings as they are stored at this
+moment; what leaves is a verdict with the words in which a real server gives it. Nothing is cached:
+a Role that changes is in force for the next request.
+
+Source:
+    k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/rbac.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pyinformer.apimachinery import JSONObject
+
+GROUP: Final = "rbac.authorization.k8s.io"
+AUTHENTICATED: Final = "system:authenticated"
+MASTERS: Final = "system:masters"
+_ACCOUNT: Final = "system:serviceaccount:"
+
+Read: TypeAlias = Callable[[str, str], Sequence[JSONObject]]
+"""Returns the stored objects of a plural and a namespace; "" where there are no namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks.
+
+    Attributes:
+        name: `jane`, or `system:serviceaccount:shop:deployer`.
+        groups: what else bindings may call the user.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a request wants to do.
+
+    Attributes:
+        verb: such as `list`; for a path outside of the resources, the method in lower case.
+        plural: the resource; "" for such a path.
+        path: that path.
+    """
+
+    verb: str
+    group: str = ""
+    plural: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether it is allowed, and the reason in a real server's words, which may be ""."""
+
+    is_allowed: bool
+    reason: str = ""
+
+
+def service_account(namespace: str, name: str) -> User:
+    """Return the user that a service account is."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(f"{_ACCOUNT}{namespace}:{name}", groups)
+
+
+def account_of(user: str) -> tuple[str, str] | None:
+    """Return namespace and name of the service account that a user name means, or None."""
+    if not user.startswith(_ACCOUNT):
+        return None
+    namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
+    return namespace, name
+
+
+def decide(user: User, wish: Wish, read: Read) -> Verdict:
+    """Say whether any rule of the user's roles allows a wish."""
+    if MASTERS in user.groups:
+        return Verdict(is_allowed=True)
+    missing: list[str] = []
+    for words, rule in _rules(user, wish.namespace, read, missing):
+        if _allows(rule, wish):
+            return Verdict(is_allowed=True, reason=f"RBAC: allowed by {words}")
+    if not missing:
+        return Verdict(is_allowed=False)
+    return Verdict(is_allowed=False, reason=f"rbac: RBAC: {_together(missing)}")
+
+
+def rules_of(user: User, namespace: str, read: Read) -> list[JSONObject]:
+    """Return every rule that holds for a user in a namespace."""
+    everything: JSONObject = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    masters = [everything] if MASTERS in user.groups else []
+    return [*masters, *(rule for _, rule in _rules(user, namespace, read, []))]
+
+
+def _rules(
+    user: User, namespace: str, read: Read, missing: list[str]
+) -> Iterator[tuple[str, JSONObject]]:
+    """Yield the rules of all bindings that mean a user, with the words for who grants them."""
+    places = [("ClusterRoleBinding", "")] + ([("RoleBinding", namespace)] if namespace else [])
+    for kind, where in places:
+        for binding in read(f"{kind.lower()}s", where):
+            words = _subject(user, binding, where)
+            if words is None:
+                continue
+            reference: JSONObject = binding.get("roleRef") or {}
+            role_kind, name = str(reference.get("kind")), str(reference.get("name"))
+            role = _role(role_kind, name, where, read)
+            if role is None:
+                missing.append(f'{role_kind.lower()}.{GROUP} "{name}" not found')
+                continue
+            called = binding["metadata"]["name"] + (f"/{where}" if where else "")
+            for rule in role.get("rules") or ():
+                yield f'{kind} "{called}" of {role_kind} "{name}" to {words}', rule
+
+
+def _role(kind: str, name: str, namespace: str, read: Read) -> JSONObject | None:
+    found = read(f"{kind.lower()}s", "" if kind == "ClusterRole" else namespace)
+    return next((role for role in found if role["metadata"]["name"] == name), None)
+
+
+def _subject(user: User, binding: JSONObject, namespace: str) -> str | None:
+    """Return how a binding calls a user, or None if it means others."""
+    for subject in binding.get("subjects") or ():
+        kind, name = subject.get("kind"), str(subject.get("name"))
+        if kind == "User" and name == user.name:
+            return f'User "{name}"'
+        if kind == "Group" and name in user.groups:
+            return f'Group "{name}"'
+        where = subject.get("namespace") or namespace
+        if kind == "ServiceAccount" and user.name == f"{_ACCOUNT}{where}:{name}":
+            return f'ServiceAccount "{name}/{where}"'
+    return None
+
+
+def _allows(rule: JSONObject, wish: Wish) -> bool:
+    if not _has(rule, "verbs", wish.verb):
+        return False
+    if not wish.plural:
+        return any(_covers(str(url), wish.path) for url in rule.get("nonResourceURLs") or ())
+    names = rule.get("resourceNames") or ()
+    return (
+        _has(rule, "apiGroups", wish.group)
+        and _has_resource(rule.get("resources") or (), wish)
+        and (not names or wish.name in names)
+    )
+
+
+def _has(rule: JSONObject, field: str, wanted: str) -> bool:
+    found = rule.get(field) or ()
+    return wanted in found or "*" in found
+
+
+def _has_resource(resources: Sequence[object], wish: Wish) -> bool:
+    if not wish.subresource:
+        return "*" in resources or wish.plural in resources
+    wanted = (f"{wish.plural}/{wish.subresource}", f"*/{wish.subresource}", "*")
+    return any(one in resources for one in wanted)
+
+
+def _covers(url: str, path: str) -> bool:
+    return url in ("*", path) or (url.endswith("*") and path.startswith(url[:-1]))
+
+
+def _together(errors: Sequence[str]) -> str:
+    different = list(dict.fromkeys(errors))
+    return different[0] if len(different) == 1 else f"[{', '.join(different)}]"
+
+
+def default_objects() -> list[JSONObject]:
+    """Return the roles and bindings that a server has from its start, as far as tests meet them."""
+    return [one for name, rules, groups in _DEFAULTS for one in _bound(name, rules, groups)]
+
+
+def _bound(name: str, rules: list[JSONObject], groups: tuple[str, ...]) -> list[JSONObject]:
+    metadata: JSONObject = {
+        "name": name,
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+    }
+    shared: JSONObject = {"apiVersion": f"{GROUP}/v1", "metadata": metadata}
+    subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
+    return [
+        {**shared, "kind": "ClusterRole", "rules": rules},
+        {
+            **shared,
+            "kind": "ClusterRoleBinding",
+            "roleRef": reference,
+            "subjects": subjects,
+        },
+    ]
+
+
+_HEALTH: Final = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+_DISCOVERY: Final = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_HEALTH]
+_SELF_REVIEWS: Final = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+_DEFAULTS: Final[tuple[tuple[str, list[JSONObject], tuple[str, ...]], ...]] = (
+    (
+        "cluster-admin",
+        [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            {"verbs": ["*"], "nonResourceURLs": ["*"]},
+        ],
+        (MASTERS,),
+    ),
+    ("system:discovery", [{"verbs": ["get"], "nonResourceURLs": _DISCOVERY}], (AUTHENTICATED,)),
+    (
+        "system:basic-user",
+        [
+            {
+                "verbs": ["create"],
+                "apiGroups": ["authorization.k8s.io"],
+                "resources": _SELF_REVIEWS,
+            },
+            {
+                "verbs": ["create"],
+                "apiGroups": ["authentication.k8s.io"],
+                "resources": ["selfsubjectreviews"],
+            },
+        ],
+        (AUTHENTICATED,),
+    ),
+    (
+        "system:public-info-viewer",
+        [{"verbs": ["get"], "nonResourceURLs": _HEALTH}],
+        (AUTHENTICATED, "system:unauthenticated"),
+    ),
+)
