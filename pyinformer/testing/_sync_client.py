@@ -7,6 +7,7 @@ its own kept-alive connection, so many writers can work at once.
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import threading
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from pyinformer.apimachinery._errors import (
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.testing._object_calls import ObjectCalls, objects_of
 
+_HOST: Final = "127.0.0.1"
 _REQUEST_TIMEOUT_SECONDS: Final = 60.0
 _IDLE_LIMIT_SECONDS: Final = 30.0  # the server closes idle connections after 90 s
 _FIRST_REFUSAL: Final = 400
@@ -99,7 +101,7 @@ class SyncClient(ObjectCalls):
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._forget(connection)
-            where = f"https://127.0.0.1:{self._port}{url.partition('?')[0]}"
+            where = f"https://{_HOST}:{self._port}{url.partition('?')[0]}"
             raise TransportError(where, f"{type(error).__name__}: {error}") from error
         with self._lock:
             if self._connections.get(threading.get_ident(), (None,))[0] is connection:
@@ -114,9 +116,7 @@ class SyncClient(ObjectCalls):
                 return connection
             if connection is not None:
                 connection.close()
-            fresh = http.client.HTTPSConnection(
-                "127.0.0.1", self._port, timeout=_REQUEST_TIMEOUT_SECONDS, context=self._context
-            )
+            fresh = _Connection(self._port, self._context)
             self._connections[thread] = (fresh, monotonic())
             return fresh
 
@@ -125,6 +125,31 @@ class SyncClient(ObjectCalls):
         with self._lock:
             if self._connections.get(threading.get_ident(), (None,))[0] is connection:
                 del self._connections[threading.get_ident()]
+
+
+@final
+class _Connection(http.client.HTTPSConnection):
+    """A connection whose socket is closed, whatever happens while it is opened.
+
+    The standard library connects first and wraps then: a peer that resets the connection in
+    between (a server that is just being killed) leaves a socket behind that nobody can close.
+    """
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        super().__init__(_HOST, port, timeout=_REQUEST_TIMEOUT_SECONDS, context=context)
+        self._tls = context
+
+    def connect(self) -> None:
+        """Connect and shake hands."""
+        wrapped = self._tls.wrap_socket(socket.socket(), server_hostname=_HOST)
+        try:
+            wrapped.settimeout(_REQUEST_TIMEOUT_SECONDS)
+            wrapped.connect((self.host, self.port))
+            wrapped.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException:
+            wrapped.close()
+            raise
+        self.sock = wrapped
 
 
 def _decoded(answer: bytes, request: str) -> JSONObject:
