@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 from urllib.parse import urlsplit
 
 from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport._credentials import Credentials, NoCredentials
-from pyinformer.transport._impersonation import Impersonation
+from pyinformer.transport._impersonation import impersonation_problem
+
+if TYPE_CHECKING:
+    from pyinformer.transport._client_certificate import ClientCertificate
 
 
 @final
@@ -78,26 +81,15 @@ class ClusterConfig:
         if self.proxy_url and not _is_http_url(self.proxy_url):
             reason = f"proxy {_shown(self.proxy_url)!r} is no http or https URL with a host"
             raise ConfigurationError(self.source, reason)
-        if isinstance(self.impersonate_groups, str):  # would be one group for each letter
-            raise ConfigurationError(
-                self.source, "impersonate_groups is a text, no sequence of them"
-            )
-        problem = self.impersonation.problem()
+        problem = impersonation_problem(self)
         if problem:
             raise ConfigurationError(self.source, problem)
 
-    @property
-    def impersonation(self) -> Impersonation:
-        """Whom the server is to see instead of who asks."""
-        return Impersonation(
-            user=self.impersonate_user or "",
-            groups=tuple(self.impersonate_groups),
-            uid=self.impersonate_uid or "",
-            extra=self.impersonate_extra,
-        )
-
-    def ssl_context(self) -> ssl.SSLContext | None:
+    def ssl_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext | None:
         """Build the TLS settings; None if the server speaks plain HTTP.
+
+        Args:
+            certificate: a client certificate to show; None for that of `client_certificate_file`.
 
         Raises:
             ConfigurationError: a certificate or a key cannot be read.
@@ -115,9 +107,18 @@ class ClusterConfig:
         if not self.verify_tls:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self.client_certificate_file is not None:
+        if certificate is not None:
+            self._show(certificate, context)
+        elif self.client_certificate_file is not None:
             self._load_client_certificate(context, self.client_certificate_file)
         return context
+
+    def _show(self, certificate: ClientCertificate, context: ssl.SSLContext) -> None:
+        try:
+            certificate.load_into(context)
+        except (OSError, ValueError) as error:
+            reason = f"the client certificate or its key cannot be used: {_words(error)}"
+            raise ConfigurationError(self.source, reason) from error
 
     def _load_client_certificate(self, context: ssl.SSLContext, certificate: str) -> None:
         try:

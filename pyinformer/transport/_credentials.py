@@ -89,6 +89,10 @@ class StaticCredentials:
         """
         return self._headers
 
+    def headers_nowait(self) -> Mapping[str, str]:
+        """Return the header."""
+        return self._headers
+
     def invalidate(self) -> None:
         """There is nothing to renew."""
 
@@ -133,6 +137,14 @@ class TokenFileCredentials:
                     raise
             self._read_at = now
         return self._headers
+
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """Take note that the server refused headers of ours: read the file again, if it was these.
+
+        Of many requests that were under way together, the first has the file read again.
+        """
+        if headers is self._headers:
+            self.invalidate()
 
     def invalidate(self) -> None:
         """Read the file again before the next request."""

@@ -28,6 +28,8 @@ from pyinformer.apimachinery import (
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._failures import of_a_request, translated, wire_failures
+from pyinformer.transport._identity import Identity
+from pyinformer.transport._impersonation import impersonation_headers
 from pyinformer.transport._keepalive import keepalive_sockets
 from pyinformer.transport._names import Names
 from pyinformer.transport._options import ConnectionOptions
@@ -37,6 +39,8 @@ from pyinformer.transport._waits import Wait, Waits
 from pyinformer.transport._watch_http import WatchResponse, open_watch
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
     _Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
@@ -71,7 +75,7 @@ class Connection:
     def __init__(self, config: ClusterConfig, *, options: ConnectionOptions | None = None) -> None:
         self._config = config
         self._options = options or ConnectionOptions()
-        self._ssl = config.ssl_context()
+        self._identity = Identity(config)
         self._new_socket = keepalive_sockets(self._options)
         self._server = config.server.rstrip("/")
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
@@ -79,7 +83,7 @@ class Connection:
         self._watches: set[WatchResponse] = set()
         self._waits = Waits()
         self._names = Names()
-        self._headers = (*common_headers().items(), *config.impersonation.headers())
+        self._headers = (*common_headers().items(), *impersonation_headers(config))
         # A proxy, and a password in the URL, are left to the general HTTP library.
         parts = urlsplit(self._server)
         self._reads_watches_itself = (
@@ -261,11 +265,11 @@ class Connection:
         if accept:
             headers["Accept"] = accept
         target = f"{url}?{urlencode(query)}" if query else url
-        response = await self._send(method, target, url, headers, content, watch=watch)
+        response, login = await self._send(method, target, url, headers, content, watch=watch)
         if response.status == _UNAUTHORIZED:
             response.close()
-            self._config.credentials.invalidate()
-            response = await self._send(method, target, url, headers, content, watch=watch)
+            self._identity.refused(login)
+            response, _ = await self._send(method, target, url, headers, content, watch=watch)
         request = what or f"{method} {url.removeprefix(self._server)}"
         if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
             if response.content_type == "text/html":
@@ -289,7 +293,8 @@ class Connection:
         content: bytes | None,
         *,
         watch: bool,
-    ) -> _Response:
+    ) -> tuple[_Response, Mapping[str, str]]:
+        """Send a request; return the response, and what authenticated the request."""
         from yarl import URL
 
         if self._is_closed:
@@ -298,26 +303,35 @@ class Connection:
         try:
             with self._waits.begin(url, self._now()) as wait:
                 async with asyncio.timeout(self._options.headers_timeout_seconds):
+                    then, wait.step = wait.step, "credentials"
+                    login = await self._identity.headers()
+                    wait.step = then
+                    context = self._identity.context(self._now())
+                    own = {**headers, **login}
                     if watch and self._reads_watches_itself:
-                        return await self._send_watch(target, wait, headers)
-                    return await self._session(watch=watch).request(
+                        return await self._send_watch(target, wait, own, context), login
+                    response = await self._session(watch=watch).request(
                         method,
                         URL(target, encoded=True),
-                        headers={**headers, **await self._config.credentials.headers()},
+                        headers=own,
                         data=content,
+                        # Connections are kept by it: one made with another is not taken.
+                        ssl=context if context is not None else True,
                         allow_redirects=False,
                         server_hostname=self._config.tls_server_name,
                         proxy=self._config.proxy_url,
                         middlewares=() if method == "GET" else (once,),
                     )
+                    return response, login
         except wire_failures() as error:
             if isinstance(error, InformerError):
                 raise
+            self._identity.look_again()  # whose certificate is it that has changed?
             waited = self._waited(error)
             raise translated(error, url, waited_seconds=waited) from error
 
     async def _send_watch(
-        self, target: str, wait: Wait, headers: Mapping[str, str]
+        self, target: str, wait: Wait, headers: Mapping[str, str], context: ssl.SSLContext | None
     ) -> WatchResponse:
         response = WatchResponse(wait.url, self._watches.discard)
         self._watches.add(response)
@@ -326,8 +340,8 @@ class Connection:
                 response,
                 target,
                 wait,
-                self._headers_of(headers, await self._config.credentials.headers()),
-                context=self._ssl,
+                self._headers_of(headers),
+                context=context,
                 server_name=self._config.tls_server_name,
                 connect_timeout_seconds=self._options.connect_timeout_seconds,
                 names=self._names,
@@ -339,11 +353,8 @@ class Connection:
             raise
         return response
 
-    def _headers_of(
-        self, headers: Mapping[str, str], credentials: Mapping[str, str]
-    ) -> list[tuple[str, str]]:
+    def _headers_of(self, own: Mapping[str, str]) -> list[tuple[str, str]]:
         """Return the headers of a request, of which several may have one name."""
-        own = {**headers, **credentials}
         return [(name, value) for name, value in self._headers if name not in own] + [*own.items()]
 
     def _waited(self, error: Exception) -> float:
@@ -379,7 +390,6 @@ class Connection:
         options = self._options
         connector = aiohttp.TCPConnector(
             limit=0 if watch else options.max_request_connections,
-            ssl=self._ssl if self._ssl is not None else True,
             socket_factory=self._new_socket,
             resolver=self._names.for_aiohttp(),
         )

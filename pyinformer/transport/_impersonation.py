@@ -7,52 +7,42 @@ pairs of header names and values. Who really asks stays in the credentials, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from pyinformer.transport._config import ClusterConfig
 
 # What a header's name may consist of; the rest is written in percents (RFC 9110, 5.6.2).
 _MARKS: Final = "!#$&'*+-.^_`|~"
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impersonation:
-    """Whom the server is to see instead of who asks."""
+def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
+    """Return the headers of every request, of which several may have one name.
 
-    user: str
-    """The user's name; of a service account `system:serviceaccount:namespace:name`."""
+    Source:
+        client-go transport/round_trippers.go, impersonatingRoundTripper.
+    """
+    pairs = [
+        ("Impersonate-User", config.impersonate_user),
+        ("Impersonate-Uid", config.impersonate_uid),
+    ]
+    return (
+        *((name, value) for name, value in pairs if value),
+        *(("Impersonate-Group", group) for group in config.impersonate_groups),
+        *(
+            (f"Impersonate-Extra-{quote(key.lower(), safe=_MARKS)}", value)
+            for key, value in config.impersonate_extra
+        ),
+    )
 
-    groups: tuple[str, ...] = ()
-    """The groups to be in. Empty: those that the server gives to everybody, and to the service
-    account that `user` may be."""
 
-    uid: str = ""
-    """The user's identifier; empty for none."""
-
-    extra: tuple[tuple[str, str], ...] = ()
-    """Keys and values of what else is known, such as scopes; a key may come more than once."""
-
-    def problem(self) -> str:
-        """Return what is wrong with it, in words; empty if nothing is."""
-        if not self.user and (self.groups or self.uid or self.extra):
-            return "groups and the like are impersonated only together with a user"
-        if not all(value.isprintable() for _, value in self.headers()):
-            return "a name to impersonate has line ends or control characters"
-        return ""
-
-    def headers(self) -> Iterator[tuple[str, str]]:
-        """Yield the headers, of which several may have one name.
-
-        Source:
-            client-go transport/round_trippers.go, impersonatingRoundTripper.
-        """
-        if self.user:
-            yield "Impersonate-User", self.user
-        if self.uid:
-            yield "Impersonate-Uid", self.uid
-        for group in self.groups:
-            yield "Impersonate-Group", group
-        for key, value in self.extra:
-            yield f"Impersonate-Extra-{quote(key.lower(), safe=_MARKS)}", value
+def impersonation_problem(config: ClusterConfig) -> str:
+    """Return what is wrong with whom a configuration says to be; empty if nothing is."""
+    if isinstance(config.impersonate_groups, str):  # would be one group for each letter
+        return "impersonate_groups is a text, and not several"
+    if not config.impersonate_user and impersonation_headers(config):
+        return "groups and the like are impersonated only together with a user"
+    if not all(value.isprintable() for _, value in impersonation_headers(config)):
+        return "a name to impersonate has line ends or control characters"
+    return ""

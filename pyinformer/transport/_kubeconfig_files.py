@@ -1,0 +1,237 @@
+"""Kubeconfig files in, one merged view out: as in kubectl, the first that sets a thing wins.
+
+Every entry remembers the file that it came from, for relative paths and for errors. What an entry
+says is checked when it is asked for, so that what nobody uses may be wrong; no error shows a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias, final
+
+from pyinformer.apimachinery import ConfigurationError
+
+_Entry: TypeAlias = Mapping[str, object]
+
+LISTS: Final = ("clusters", "contexts", "users")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named entry of a kubeconfig: a cluster, a context, or a user."""
+
+    file: str
+    """The file that it stands in."""
+
+    where: str
+    """What it is, and what leads to it: `context 'prod': users 'jane'`."""
+
+    content: _Entry = field(repr=False)
+    """What it says."""
+
+    def problem(self, reason: str) -> ConfigurationError:
+        """Return the error that says what is wrong here."""
+        return ConfigurationError(self.file, f"{self.where}: {reason}")
+
+    def text(self, key: str) -> str:
+        """Return a text; empty if there is none.
+
+        Raises:
+            ConfigurationError: it is no text.
+        """
+        value = self.content.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.problem(f"{key}: is no text (put it in quotes)")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return a boolean; False if there is none.
+
+        Raises:
+            ConfigurationError: it is neither true nor false.
+        """
+        value = self.content.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise self.problem(f"{key}: is neither true nor false")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts; empty if there is none.
+
+        Raises:
+            ConfigurationError: it is something else.
+        """
+        value = self.content.get(key) or []
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.problem(f"{key}: is no list of texts")
+        return tuple(value)
+
+    def mapping(self, key: str) -> _Entry | None:
+        """Return what stands below a key; None if nothing does.
+
+        Raises:
+            ConfigurationError: it has no keys.
+        """
+        value = self.content.get(key)
+        if value is None or isinstance(value, dict):
+            return value
+        raise self.problem(f"{key}: is no mapping")
+
+    def path(self, key: str) -> str:
+        """Return the path of a file that is there, relative to this one; empty if none is named.
+
+        Raises:
+            ConfigurationError: there is no such file.
+        """
+        name = self.text(key)
+        if not name:
+            return ""
+        path = Path(self.file).parent / name
+        if not path.is_file():
+            raise self.problem(f"{key}: no such file: {path}")
+        return str(path)
+
+    def data(self, key: str) -> str:
+        """Return what is kept in base64, as text; empty if there is nothing.
+
+        Raises:
+            ConfigurationError: it is no base64 of a text.
+        """
+        encoded = self.text(key)
+        try:
+            return base64.b64decode("".join(encoded.split()), validate=True).decode("utf-8")
+        except (binascii.Error, ValueError):
+            raise self.problem(f"{key}: is no base64 of a text") from None
+
+
+@final
+class KubeconfigFiles:
+    """What several kubeconfig files say together.
+
+    Args:
+        files: their paths, of files that exist; the first that sets a thing wins.
+
+    Raises:
+        ConfigurationError: one cannot be read, or is no kubeconfig.
+    """
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+        self.current_context = ""
+        self._current_context_file = files[0]
+        self._entries: dict[str, dict[str, tuple[str, _Entry]]] = {name: {} for name in LISTS}
+        for file in dict.fromkeys(files):
+            self._merge(file, _read(file, may_be_empty=len(files) > 1))
+
+    def context(self, name: str | None) -> tuple[str, Section]:
+        """Return a context and its name.
+
+        Args:
+            name: which one; None for the current one.
+
+        Raises:
+            ConfigurationError: there is none, or none is current.
+        """
+        contexts = self._entries["contexts"]
+        if name is None:
+            file = self._current_context_file
+            if not self.current_context:
+                reason = f"has no current-context; name one of its contexts: {_names(contexts)}"
+                raise ConfigurationError(file, reason)
+            if self.current_context not in contexts:
+                reason = (
+                    f"current-context: no entry named {self.current_context} in its contexts;"
+                    f" there are: {_names(contexts)}"
+                )
+                raise ConfigurationError(file, reason)
+            name = self.current_context
+        if name not in contexts:
+            reason = f"has no context {name!r}; there are: {_names(contexts)}"
+            raise ConfigurationError(":".join(self.files), reason)
+        file, content = contexts[name]
+        return name, Section(file, f"context {name!r}", content)
+
+    def referred(self, context: Section, kind: str, name: str) -> Section:
+        """Return what a context refers to.
+
+        Args:
+            context: the context.
+            kind: `clusters` or `users`.
+            name: its name.
+
+        Raises:
+            ConfigurationError: there is no such entry.
+        """
+        entries = self._entries[kind]
+        if name not in entries:
+            raise context.problem(
+                f"no entry named {name} in its {kind}; there are: {_names(entries)}"
+            )
+        file, content = entries[name]
+        return Section(file, f"{context.where}: {kind} {name!r}", content)
+
+    def _merge(self, file: str, content: _Entry) -> None:
+        current = content.get("current-context")
+        if current and not self.current_context:
+            self.current_context, self._current_context_file = str(current), file
+        for kind in LISTS:
+            found: dict[str, tuple[str, _Entry]] = {}
+            for entry in _list_of(file, content, kind):
+                name, inner = _named(file, kind, entry)
+                if name in found:
+                    raise ConfigurationError(file, f"{kind}: two entries are named {name!r}")
+                found[name] = (file, inner)
+            for name, one in found.items():
+                self._entries[kind].setdefault(name, one)
+
+
+def _read(file: str, *, may_be_empty: bool) -> _Entry:
+    import yaml
+
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        # The quick loader, where PyYAML was built with it; both make plain values only.
+        content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        last = text.rstrip().count("\n")  # what was not closed is missed behind the end
+        line = f" (line {min(mark.line, last) + 1})" if mark else ""
+        raise ConfigurationError(file, f"is no YAML{line}") from None  # its words quote the file
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigurationError(file, f"cannot be read: {reason}") from error
+    if content is None and may_be_empty:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(file, "is no kubeconfig with clusters, contexts and users")
+    return content
+
+
+def _list_of(file: str, content: _Entry, kind: str) -> list[object]:
+    found = content.get(kind)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise ConfigurationError(file, f"{kind}: is no list of named entries")
+    return found
+
+
+def _named(file: str, kind: str, entry: object) -> tuple[str, _Entry]:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(name, str) or not name:
+        raise ConfigurationError(file, f"{kind}: an entry has no name")
+    inner = entry.get(kind.removesuffix("s"))
+    if inner is not None and not isinstance(inner, dict):
+        raise ConfigurationError(file, f"{kind} {name!r}: {kind.removesuffix('s')} is no mapping")
+    return name, inner or {}
+
+
+def _names(entries: Mapping[str, object]) -> str:
+    return ", ".join(sorted(entries)) or "none"
