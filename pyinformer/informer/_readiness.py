@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, final
 
-from pyinformer.apimachinery import CacheNotSyncedError, NotCachedError
+from pyinformer.apimachinery import CacheNotSyncedError, NotCachedError, StaleCacheError
+from pyinformer.informer._fresh_readiness import FreshReadiness
 
 if TYPE_CHECKING:
     from pyinformer.informer._scope import Scope
+    from pyinformer.store import Readiness
 
 
 class Cached(Protocol):
@@ -32,6 +34,15 @@ class Cached(Protocol):
         """Why it may be behind the server; empty while it is followed."""
         ...
 
+    @property
+    def observed_resource_version(self) -> str:
+        """The version up to which every change is cached; empty before the first list."""
+        ...
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago the cache was last proven; None if never."""
+        ...
+
     def reflector_state(self) -> tuple[str, str | None]:
         """Return the reflector's state and its last error."""
         ...
@@ -48,6 +59,31 @@ class CacheReadiness:
     def staleness(self) -> str:
         """Why the cache may be behind the server; empty while it is followed."""
         return self._informer.staleness
+
+    def within(self, max_age_seconds: float) -> Readiness:
+        """Return the readiness for a reader that wants no older answers.
+
+        Raises:
+            InvalidArgumentError: the age is negative or no number.
+        """
+        return FreshReadiness(self, max_age_seconds, age_of=self._age_of, stale=self._stale)
+
+    def _age_of(self, namespace: str | None) -> float | None:
+        del namespace
+        return self._informer.age_seconds()
+
+    def _stale(self, max_age_seconds: float, age_seconds: float | None) -> StaleCacheError:
+        state, last_error = self._informer.reflector_state()
+        return StaleCacheError(
+            informer=str(self._informer.scope),
+            wanted=f"an age of {max_age_seconds:g} s at most",
+            position=self._informer.observed_resource_version,
+            waited_seconds=0.0,
+            state=state,
+            reason=last_error or "",
+            max_age_seconds=max_age_seconds,
+            age_seconds=age_seconds,
+        )
 
     def check(self, namespace: str | None) -> None:
         """Raise if the cache cannot answer for a namespace, or for all of them if None.

@@ -173,6 +173,10 @@ class DecodedLister(Generic[V]):
         self._lister = lister
         self._decoded = decoded
 
+    def over(self, lister: Lister[V]) -> DecodedLister[V]:
+        """Return what reads the same dicts by another lister."""
+        return DecodedLister(lister, self._decoded)
+
     def of(self, obj: KubeObject[V]) -> SharedObject:
         """Return the dict of an object that you have, as in a handler.
 

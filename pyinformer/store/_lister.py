@@ -9,7 +9,8 @@ it yet, the write is what is read.
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Generic, Protocol, final
+from copy import copy
+from typing import TYPE_CHECKING, Generic, Protocol, cast, final
 
 from pyinformer.apimachinery import (
     InvalidArgumentError,
@@ -57,6 +58,16 @@ class Readiness(Protocol):
         """Why the cache may be behind its server; empty while it is followed."""
         ...
 
+    def within(self, max_age_seconds: float) -> Readiness:
+        """Return the readiness for a reader that wants no older answers.
+
+        Its check also raises StaleCacheError if the cache was last proven longer ago than that.
+
+        Raises:
+            InvalidArgumentError: the age is negative or no number, or nobody proves this cache.
+        """
+        ...
+
 
 class AlwaysReady:
     """The readiness of a cache that somebody else fills and answers for."""
@@ -68,6 +79,11 @@ class AlwaysReady:
 
     def check(self, namespace: str | None) -> None:
         """Allow every read."""
+
+    def within(self, max_age_seconds: float) -> Readiness:
+        """Refuse: nothing is known of its age."""
+        reason = f"{max_age_seconds} s cannot be kept: nobody knows how old this cache is"
+        raise InvalidArgumentError("max_age_seconds", reason)
 
 
 @final
@@ -106,6 +122,36 @@ class Lister(Generic[V]):
         Empty while the server is followed. What was cached is read on in any case.
         """
         return self._readiness.staleness
+
+    def fresh(self, *, max_age_seconds: float) -> Lister[V]:
+        """Return a lister of the same cache that refuses to read it when it may be too old.
+
+        At each read the cache must have been proven to be what the server has no longer ago than
+        this, as `informer.age_seconds()` tells: by a change, a bookmark, a complete list. A quiet
+        resource is proven by the server's bookmarks, which come about once a minute: allow 90 s or
+        more unless something changes all the time, or reads will fail although nothing is wrong.
+        With `allow_unsynced=True` a read answers with what is there, however old. From any thread.
+
+        Args:
+            max_age_seconds: how long ago the last proof may be.
+
+        Returns:
+            A lister whose reads raise StaleCacheError, too.
+
+        Raises:
+            InvalidArgumentError: the age is negative or no number, or nobody proves this cache.
+        """
+        return self._with(self._readiness.within(max_age_seconds))
+
+    def _with(self, readiness: Readiness) -> Lister[V]:
+        found = copy(self)
+        # Not what this lister reads now: an informer's caches change with its namespaces.
+        current = cast("Cache[V]", _Current(self))
+        found._indexer, found._get = current, current.get  # noqa: SLF001 - its own
+        found._readiness = readiness  # noqa: SLF001
+        if self._decoded is not None:
+            found._decoded = self._decoded.over(found)  # noqa: SLF001
+        return found
 
     @property
     def decoded(self) -> DecodedLister[V]:
@@ -254,6 +300,22 @@ class Lister(Generic[V]):
     def _in_namespace(self, namespace: str, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
         self._check(namespace, allow_unsynced)
         return self._by_index(NAMESPACE_INDEX, namespace)
+
+
+@final
+class _Current(Generic[V]):
+    """The cache that a lister reads at this moment, whichever that is."""
+
+    __slots__ = ("_lister",)
+
+    def __init__(self, lister: Lister[V]) -> None:
+        self._lister = lister
+
+    def get(self, key: str) -> KubeObject[V] | None:
+        return self._lister._indexer.get(key)  # noqa: SLF001 - a part of it
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._lister._indexer, name)  # noqa: SLF001 - as above
 
 
 @final

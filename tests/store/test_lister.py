@@ -40,6 +40,11 @@ class OneNamespace:
         if namespace not in {None, "default"}:
             raise NotCachedError(informer="pods", namespace=namespace or "")
 
+    def within(self, max_age_seconds: float) -> OneNamespace:
+        """Return the readiness of a cache that was never proven."""
+        del max_age_seconds
+        return OneNamespace(synced=False)
+
 
 @pytest.fixture
 def store() -> Indexer[Any]:
@@ -252,3 +257,27 @@ async def test_a_cancelled_walk_ends_and_harms_nothing(store: Indexer[Any]) -> N
 def test_a_key_that_is_no_text_is_refused(lister: Lister[Any], read: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"^key: .*list\(\) returns the objects"):
         read(lister)
+
+
+def test_a_fresh_lister_asks_its_own_readiness_and_leaves_the_other_as_it_was(
+    store: Indexer[Any],
+) -> None:
+    lister = Lister(store, resource="pods", readiness=OneNamespace())
+    fresh = lister.fresh(max_age_seconds=90)
+    for read in (
+        lambda: fresh.get("default/a"),
+        fresh.list,
+        fresh.keys,
+        lambda: fresh.by_index("node", "n1"),
+        lambda: fresh.namespace("default").list(),
+        lambda: fresh["default/a"],
+    ):
+        with pytest.raises(CacheNotSyncedError):
+            read()
+    assert lister.keys()
+    assert sorted(fresh.keys(allow_unsynced=True)) == sorted(lister.keys())
+
+
+def test_a_cache_that_nobody_proves_has_no_fresh_lister(store: Indexer[Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="nobody knows how old"):
+        Lister(store, resource="pods").fresh(max_age_seconds=90)
