@@ -54,6 +54,7 @@ def custom_resources(definition: JSONObject) -> list[ResourceType]:
             singular=str(names.get("singular") or ""),
             short_names=tuple(map(str, names.get("shortNames") or ())),
             categories=tuple(map(str, names.get("categories") or ())),
+            printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
             scale=_scale((version.get("subresources") or {}).get("scale")),
         )
         for version in spec.get("versions") or ()

@@ -20,11 +20,12 @@ from pyinformer.testing._discovery import discover
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._faults import Fault, FaultScript
 from pyinformer.testing._journal import Journal, RequestRecord
-from pyinformer.testing._listing import list_page, render_page, wants_metadata
+from pyinformer.testing._listing import list_page, render_page
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._options import check_options, parse_options
 from pyinformer.testing._patches import json_object
 from pyinformer.testing._replies import Reply
+from pyinformer.testing._representations import Representation, negotiate
 from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._reviews import account_token, review
 from pyinformer.testing._routing import Route, parse_route
@@ -132,7 +133,7 @@ class Door:
         elif route.verb in ("list", "watch"):
             await self._read(call, resource, route, query, reply)
         elif route.verb == "get":
-            await self._get(resource, route, reply)
+            await self._get(call, resource, route, query, reply)
         else:
             await self._write(call, resource, route, query, reply)
 
@@ -181,8 +182,16 @@ class Door:
         options = parse_options(query)
         check_options(options, watch_list=backend.watch_list())
         selection = _selection(resource, route, query)
+        representation = _representation(call, resource, route, query)
         if options.watch:
-            watch = Watch(backend.storage, resource, selection, options, backend.settings)
+            watch = Watch(
+                backend.storage,
+                resource,
+                selection,
+                options,
+                backend.settings,
+                representation=representation,
+            )
             await watch.serve(reply)
             return
         await await_revision(backend.storage, options.revision, backend.settings.patience_seconds)
@@ -194,15 +203,23 @@ class Door:
             now=backend.now(),
             token_lifetime_seconds=backend.token_lifetime_seconds,
         )
-        only_metadata = wants_metadata(call.headers.get("accept", ""))
-        await reply.send(200, render_page(resource, page, only_metadata=only_metadata))
+        shown = render_page(resource, page) if representation is None else representation.page(page)
+        await reply.send(200, shown)
 
-    async def _get(self, resource: ResourceType, route: Route, reply: Reply) -> None:
+    async def _get(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        reply: Reply,
+    ) -> None:
         record = self._backend.storage.get(resource, key_of(route.namespace, route.name))
         if record is None:
             raise _failure.not_found(resource, route.name)
         if route.subresource != "scale":
-            await _send_json(reply, 200, record.full)
+            shown = _representation(call, resource, route, query)
+            await _send_json(reply, 200, record.full if shown is None else shown.one(record))
             return
         scale = scale_of(resource, record.to_dict())
         await _send_json(reply, 200, msgspec.json.encode(scale))
@@ -273,6 +290,18 @@ def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> S
         namespace=route.namespace,
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
+    )
+
+
+def _representation(
+    call: Call, resource: ResourceType, route: Route, query: dict[str, str]
+) -> Representation | None:
+    return negotiate(
+        call.headers.get("accept", ""),
+        resource,
+        is_list=route.verb == "list",
+        include=query.get("includeObject", ""),
+        now=_clock.timestamp,
     )
 
 

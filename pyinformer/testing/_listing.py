@@ -30,8 +30,6 @@ _BLOCK_BYTES = 256 * 1024
 """How much of a list is written at a time: few chunks, and no long block of the server's loop."""
 
 _METADATA = ResourceType("meta.k8s.io", "v1", "PartialObjectMetadata", "")
-_METADATA_LIST = (_METADATA.list_kind, _METADATA.group, _METADATA.version)
-_JSON_TYPES = frozenset({"application/json", "application/*", "*/*"})
 
 
 class _Item(msgspec.Struct):
@@ -99,48 +97,41 @@ def list_page(
     return _cut(records, _Token(revision, "", now), limit, selection, revision)
 
 
-def wants_metadata(accept: str) -> bool:
-    """Tell whether the first representation of an Accept header that is known is metadata only."""
-    for clause in accept.replace(" ", "").split(","):
-        media_type, *parameters = clause.split(";")
-        if media_type not in _JSON_TYPES:
-            continue
-        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
-        if "as" not in asked:
-            return False
-        if (asked["as"], asked.get("g"), asked.get("v")) == _METADATA_LIST:
-            return True
-    return False
-
-
 def render_page(
-    resource: ResourceType, page: Page, *, only_metadata: bool = False
+    resource: ResourceType, page: Page, *, metadata_only: bool = False
 ) -> Iterator[bytes]:
     """Encode a page, in blocks."""
     items: Iterator[bytes] = (record.item for record in page.records)
-    if only_metadata:
-        resource, items = _METADATA, map(_only_metadata, items)
-    metadata: JSONObject = {}
-    if page.continue_token or resource.list_shape == "custom":
-        metadata["continue"] = page.continue_token
-    if page.remaining is not None:
-        metadata["remainingItemCount"] = page.remaining
-    version = {"resourceVersion": str(page.revision)}
+    if metadata_only:
+        resource, items = _METADATA, map(only_metadata, items)
+    metadata = list_metadata(resource, page)
     kind = b'"kind":"%s"' % resource.list_kind.encode()
     api_version = b'"apiVersion":"%s"' % resource.api_version.encode()
     if resource.list_shape == "custom":
-        meta = msgspec.json.encode({**metadata, **version})
+        meta = msgspec.json.encode(metadata)
         yield b'{%s,"items":[' % api_version
         yield from _blocks(items)
         yield b'],%s,"metadata":%s}\n' % (kind, meta)
     else:
-        meta = msgspec.json.encode({**version, **metadata})
+        meta = msgspec.json.encode(metadata)
         yield b'{%s,%s,"metadata":%s,"items":[' % (kind, api_version, meta)
         yield from _blocks(items)
         yield b"]}\n"
 
 
-def _only_metadata(item: bytes) -> bytes:
+def list_metadata(resource: ResourceType, page: Page) -> JSONObject:
+    """Return the metadata of a list; the dict is the caller's own."""
+    version: JSONObject = {"resourceVersion": str(page.revision)}
+    metadata: JSONObject = {}
+    if page.continue_token or resource.list_shape == "custom":
+        metadata["continue"] = page.continue_token
+    if page.remaining is not None:
+        metadata["remainingItemCount"] = page.remaining
+    return {**metadata, **version} if resource.list_shape == "custom" else {**version, **metadata}
+
+
+def only_metadata(item: bytes) -> bytes:
+    """Return an encoded object as a PartialObjectMetadata."""
     return _METADATA.head + b'"metadata":%s}' % bytes(_decode_item(item).metadata)
 
 

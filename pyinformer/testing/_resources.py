@@ -56,6 +56,7 @@ class ResourceType:
         categories: the groups of resources it belongs to, such as `all`.
         scale: what its scale subresource shows; None serves none.
         is_virtual: whether it only answers to creates, and stores nothing.
+        printer_columns: the additionalPrinterColumns of a custom resource.
     """
 
     group: str
@@ -74,6 +75,7 @@ class ResourceType:
     categories: tuple[str, ...] = field(default=(), compare=False)
     scale: ScalePaths | None = field(default=None, compare=False)
     is_virtual: bool = field(default=False, compare=False)
+    printer_columns: tuple[JSONObject, ...] = field(default=(), compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash(self.qualified_name)  # kept by the string: each write asks for it

@@ -23,6 +23,7 @@ from pyinformer.testing._failure import Failure, resource_version_too_large
 from pyinformer.testing._objects import Record
 from pyinformer.testing._options import ListOptions
 from pyinformer.testing._replies import Reply
+from pyinformer.testing._representations import Representation
 from pyinformer.testing._resources import ResourceType
 from pyinformer.testing._selection import Selection
 from pyinformer.testing._storage import HistoryExpiredError, Storage
@@ -103,12 +104,15 @@ class Watch:
         selection: Selection,
         options: ListOptions,
         settings: WatchSettings,
+        *,
+        representation: Representation | None = None,
     ) -> None:
         self._storage = storage
         self._resource = resource
         self._selection = selection
         self._options = options
         self._settings = settings
+        self._representation = representation  # None: as objects are, encoded once for all
         self._wakeup = _Wakeup()
         self._floor = 0  # events and bookmarks up to here are not for this client
         timeout = options.timeout_seconds or settings.default_timeout_seconds
@@ -166,9 +170,9 @@ class Watch:
     def _initial_lines(self, state: list[Record], present: int) -> Iterator[bytes]:
         for record in state:
             if self._selection.matches(record):
-                yield b'{"type":"ADDED","object":%s}\n' % record.full
+                yield self._event("ADDED", record)
         if self._options.send_initial_events and self._options.allow_bookmarks:
-            yield bookmark_line(self._resource, present, ends_initial_events=True)
+            yield self._bookmark(present, ends_initial_events=True)
 
     async def _follow(self, subscription: Subscription, reply: Reply) -> None:
         clock = asyncio.get_running_loop().time
@@ -202,11 +206,25 @@ class Watch:
         if entry.revision < self._floor:
             return None
         if isinstance(entry, Bookmark):
-            return bookmark_line(self._resource, entry.revision)
+            return self._bookmark(entry.revision)
         if entry.revision == self._floor:
             return None
         event_type = self._event_type(entry)
-        return entry.line(event_type) if event_type else None
+        if not event_type or self._representation is None:
+            return entry.line(event_type) if event_type else None
+        record = entry.gone if event_type == "DELETED" else entry.new
+        return None if record is None else self._event(event_type, record)
+
+    def _event(self, event_type: str, record: Record) -> bytes:
+        shown = record.full if self._representation is None else self._representation.one(record)
+        return b'{"type":"%s","object":%s}\n' % (event_type.encode(), shown)
+
+    def _bookmark(self, revision: int, *, ends_initial_events: bool = False) -> bytes:
+        metadata = _bookmark_metadata(revision, ends_initial_events=ends_initial_events)
+        if self._representation is not None:
+            shown = self._representation.bookmark(metadata)
+            return msgspec.json.encode({"type": "BOOKMARK", "object": shown}) + b"\n"
+        return bookmark_line(self._resource, revision, ends_initial_events=ends_initial_events)
 
     def _event_type(self, change: Change) -> str:
         matches = self._selection.matches
@@ -220,12 +238,17 @@ def bookmark_line(
     resource: ResourceType, revision: int, *, ends_initial_events: bool = False
 ) -> bytes:
     """Return a BOOKMARK as a line of a watch."""
-    metadata: JSONObject = {"resourceVersion": str(revision)}
-    if ends_initial_events:
-        metadata["annotations"] = {_END_ANNOTATION: "true"}
+    metadata = _bookmark_metadata(revision, ends_initial_events=ends_initial_events)
     order: Literal["sorted"] | None = None
     bookmark = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     if resource.list_shape == "custom":
         order = "sorted"
     encoded = msgspec.json.encode(bookmark, order=order)
     return b'{"type":"BOOKMARK","object":%s}\n' % encoded
+
+
+def _bookmark_metadata(revision: int, *, ends_initial_events: bool) -> JSONObject:
+    metadata: JSONObject = {"resourceVersion": str(revision)}
+    if ends_initial_events:
+        metadata["annotations"] = {_END_ANNOTATION: "true"}
+    return metadata

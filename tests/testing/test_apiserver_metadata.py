@@ -1,34 +1,43 @@
-"""Lists of metadata only, as the embedded server gives them to those who ask for that."""
+"""Metadata only, and tables, as the embedded server gives them to those who ask for that."""
 
 from __future__ import annotations
 
 import http.client
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from pyinformer.testing._listing import wants_metadata
-from tests.testing.wire import ALL_PODS, pod
+from pyinformer.testing._failure import Failure
+from pyinformer.testing._representations import negotiate
+from pyinformer.testing._resources import BUILT_IN
+from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, pod
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-def get(server: APIServer, path: str, accept: str) -> Any:
-    """List something in a representation."""
+
+def read(server: APIServer, path: str, accept: str) -> bytes:
+    """Read something in a representation."""
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
     try:
         connection.request("GET", path, headers={"Accept": accept})
         response = connection.getresponse()
         assert response.status == 200
-        return json.loads(response.read())
+        return response.read()
     finally:
         connection.close()
+
+
+def get(server: APIServer, path: str, accept: str) -> Any:
+    """Read something in a representation, decoded."""
+    return json.loads(read(server, path, accept))
 
 
 @pytest.mark.parametrize("custom", [False, True], ids=["built-in", "custom"])
@@ -70,18 +79,77 @@ def test_a_metadata_list_has_pages_too(apiserver: APIServer) -> None:
     assert rest["kind"] == "PartialObjectMetadataList"
 
 
+def shown(accept: str) -> str:
+    """Negotiate a list; return the name of the representation."""
+    found = negotiate(accept, BUILT_IN[0], is_list=True, include="", now=str)
+    return "whole" if found is None else type(found).__name__
+
+
 @pytest.mark.parametrize(
-    ("accept", "only_metadata"),
+    ("accept", "expected"),
     [
-        (METADATA, True),
-        ("application/json; as=PartialObjectMetadataList; g=meta.k8s.io; v=v1", True),
-        ("application/yaml,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", True),
-        ("application/json,application/json;as=PartialObjectMetadataList;g=meta.k8s.io", False),
-        ("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", False),
-        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v2", False),
-        ("*/*", False),
-        ("", False),
+        (METADATA, "_Metadata"),
+        ("application/json; as=PartialObjectMetadataList; g=meta.k8s.io; v=v1", "_Metadata"),
+        (f"application/yaml,{METADATA}", "_Metadata"),
+        (f"application/json,{METADATA}", "whole"),
+        (f"{TABLE},application/json", "_Table"),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1beta1,application/json", "whole"),
+        ("application/vnd.kubernetes.protobuf", "whole"),
+        ("application/vnd.kubernetes.protobuf;stream=watch,application/json", "whole"),
+        ("*/*", "whole"),
+        ("", "whole"),
     ],
 )
-def test_the_first_representation_that_is_known_is_taken(accept: str, only_metadata: bool) -> None:
-    assert wants_metadata(accept) is only_metadata
+def test_the_first_representation_that_is_known_is_taken(accept: str, expected: str) -> None:
+    assert shown(accept) == expected
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/xml",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v2",
+        "application/json;as=Nonsense;g=meta.k8s.io;v=v1",
+    ],
+)
+def test_who_takes_nothing_that_is_known_is_refused(accept: str) -> None:
+    with pytest.raises(Failure) as caught:
+        shown(accept)
+    assert caught.value.code == 406
+
+
+def test_a_metadata_watch_shows_metadata_in_events_and_bookmarks(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    one = METADATA.replace("List", "")
+    query = urlencode({**WATCH_LIST, "timeoutSeconds": "1"})
+
+    lines = [json.loads(line) for line in read(apiserver, f"{ALL_PODS}?{query}", one).splitlines()]
+    single = get(apiserver, f"{PODS}/a", one)
+
+    kinds = {(line["object"]["kind"], line["object"]["apiVersion"]) for line in lines}
+    assert kinds == {("PartialObjectMetadata", "meta.k8s.io/v1")}
+    assert [line["type"] for line in lines][:2] == ["ADDED", "BOOKMARK"]
+    assert set(lines[0]["object"]) == {"kind", "apiVersion", "metadata"}
+    assert lines[0]["object"] == single
+
+
+def test_a_table_has_columns_and_cells_and_metadata(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    table = get(apiserver, ALL_PODS, TABLE)
+    names = [column["name"] for column in table["columnDefinitions"] if not column["priority"]]
+    assert (table["kind"], names) == ("Table", ["Name", "Ready", "Status", "Restarts", "Age"])
+    [row] = table["rows"]
+    assert row["cells"][:4] == ["a", "0/1", "Pending", "0"]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+    assert get(apiserver, f"{PODS}/a?includeObject=None", TABLE)["rows"][0]["object"] is None
+    assert get(apiserver, f"{PODS}/a?includeObject=Object", TABLE)["rows"][0]["object"]["spec"]
+
+
+def test_the_tables_of_a_watch_say_once_what_their_columns_are(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    apiserver.create(pod("b"))
+    raw = read(apiserver, f"{ALL_PODS}?watch=1&timeoutSeconds=1", TABLE)
+    first, second = [json.loads(line)["object"] for line in raw.splitlines()]
+    assert first["columnDefinitions"]
+    assert second["columnDefinitions"] is None
+    assert [one["rows"][0]["cells"][0] for one in (first, second)] == ["a", "b"]

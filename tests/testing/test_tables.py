@@ -1,0 +1,116 @@
+"""Rows of tables: durations, JSON paths, and the columns of a few resources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.testing._resources import BUILT_IN, ResourceType
+from pyinformer.testing._tables import columns_of, find_all, human_duration
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+
+_NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-2, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (125, "2m5s"),
+        (600, "10m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (9 * 3600 + 60, "9h"),
+        (49 * 3600, "2d1h"),
+        (9 * 86_400, "9d"),
+        (3 * 365 * 86_400, "3y"),
+        (3 * 365 * 86_400 + 86_400, "3y1d"),
+        (9 * 365 * 86_400, "9y"),
+    ],
+)
+def test_durations_read_as_kubectl_writes_them(seconds: float, text: str) -> None:
+    assert human_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".a.b", [1]),
+        (".a.absent", []),
+        (".list[0].n", ["x"]),
+        (".list[9].n", []),
+        (".list[*].n", ["x", "y"]),
+        ('.list[?(@.n=="y")].v', [2]),
+        (".labels['a\\.b/c']", ["d"]),
+        (".labels.a\\.b/c", ["d"]),
+    ],
+)
+def test_json_paths_of_printer_columns_are_followed(path: str, found: list[Any]) -> None:
+    obj = {
+        "a": {"b": 1},
+        "list": [{"n": "x"}, {"n": "y", "v": 2}],
+        "labels": {"a.b/c": "d"},
+    }
+    assert find_all(obj, path) == found
+
+
+def _cells(resource: ResourceType, obj: JSONObject) -> dict[str, Any]:
+    return {column.name: column.cell(obj, _NOW) for column in columns_of(resource)}
+
+
+def _built_in(plural: str) -> ResourceType:
+    return next(one for one in BUILT_IN if one.plural == plural)
+
+
+def test_a_pod_that_is_being_deleted_says_so() -> None:
+    metadata = {"name": "a", "deletionTimestamp": "x", "creationTimestamp": "2026-01-02T03:04:00Z"}
+    running = {"ready": True, "restartCount": 2, "state": {"running": {}}}
+    waiting = {"ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    pod: JSONObject = {
+        "metadata": metadata,
+        "spec": {"containers": [{}, {}]},
+        "status": {"phase": "Running", "containerStatuses": [running, waiting]},
+    }
+    cells = _cells(_built_in("pods"), pod)
+    assert cells["Ready"] == "1/2"
+    assert cells["Restarts"] == "2"
+    assert cells["Age"] == "5s"
+    assert cells["Status"] == "Terminating"
+    del metadata["deletionTimestamp"]
+    assert _cells(_built_in("pods"), pod)["Status"] == "CrashLoopBackOff"
+
+
+def test_ports_name_the_ports_of_nodes() -> None:
+    ports = [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]
+    service: JSONObject = {"metadata": {"name": "a"}, "spec": {"ports": ports}}
+    cells = _cells(_built_in("services"), service)
+    assert cells["Port(s)"] == "80:30080/TCP,53/UDP"
+    assert cells["Age"] == "<unknown>"
+
+
+def test_a_custom_resource_has_the_columns_of_its_definition() -> None:
+    columns: tuple[JSONObject, ...] = (
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
+        {"name": "Absent", "type": "string", "jsonPath": ".spec.absent"},
+    )
+    widgets = ResourceType(
+        "example.com", "v1", "Widget", "widgets", list_shape="custom", printer_columns=columns
+    )
+    widget: JSONObject = {
+        "metadata": {"name": "w"},
+        "spec": {"size": 3, "since": "2026-01-02T03:02:00Z"},
+    }
+    assert _cells(widgets, widget) == {"Name": "w", "Size": 3, "Since": "2m5s", "Absent": None}
+
+
+def test_a_resource_without_columns_of_its_own_shows_name_and_age() -> None:
+    assert [column.name for column in columns_of(_built_in("networkpolicies"))] == ["Name", "Age"]
