@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.testing._journal import RequestRecord
     from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
     from pyinformer.testing._storage import SavedState
+    from pyinformer.testing._synced_informer import SyncedInformer, synced_informer
     from pyinformer.testing._world import World
     from pyinformer.testing._write_log import WriteRecord
 
@@ -29,9 +30,11 @@ _HOMES = {
     "SavedEtcd": "_etcd",
     "SavedState": "_storage",
     "StaticToken": "_kube_apiserver",
+    "SyncedInformer": "_synced_informer",
     "Token": "_access",
     "World": "_world",
     "WriteRecord": "_write_log",
+    "synced_informer": "_synced_informer",
 }
 
 __all__ = [
@@ -43,9 +46,11 @@ __all__ = [
     "SavedEtcd",
     "SavedState",
     "StaticToken",
+    "SyncedInformer",
     "Token",
     "World",
     "WriteRecord",
+    "synced_informer",
 ]
 
 

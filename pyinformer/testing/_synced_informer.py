@@ -1,0 +1,428 @@
+"""An informer that has synced, without a server and without an event loop.
+
+What enters are dicts; what leaves is a SharedInformer whose lister and indexes answer at once, as
+they would if a server had sent these objects. A test changes what is cached by plain calls, and
+handlers are called inside of them: the cache first, then each handler, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import uuid
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
+
+import msgspec
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidObjectError,
+    JSONObject,
+    KubeObject,
+    LabelSelector,
+    LifecycleError,
+    NotCachedError,
+    ObjectCodec,
+    ObjectNotFoundError,
+    Transform,
+    Updated,
+    V,
+    View,
+    check_seconds,
+)
+from pyinformer.informer import Registration, SharedInformer
+from pyinformer.informer._handlers import Handler
+from pyinformer.reflector import ReflectorState
+from pyinformer.store import Indexer, IndexFunction, Lister, Readiness
+from pyinformer.testing._offline import offline_cluster
+from pyinformer.testing._resources import BUILT_IN, ResourceType
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from pyinformer.informer._handlers import (
+        EventFunction,
+        ObjectFunction,
+        ResourceEventHandler,
+        UpdateFunction,
+    )
+    from pyinformer.informer._scope import Selector
+
+VW = TypeVar("VW", bound=View)
+
+_NAMES: Final = uuid.UUID("6f1d6c1e-3a52-4d6e-9a53-0c5c3b7f6a10")  # uids of the same name are equal
+_BORN: Final = "2026-01-01T00:00:00Z"
+
+
+class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for others: this is its double
+    """A SharedInformer that a test fills by hand; made by `synced_informer`.
+
+    Lister, indexes and handlers are those of production. `start()` and `wait_for_cache_sync()`
+    return at once; what waits for events (`events`, `wait_for`, `wait_until`) needs a server or a
+    World, and so do writes.
+    """
+
+    def __init__(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaced: bool | None,
+        namespaces: str | Sequence[str] | None,
+        label_selector: Selector | LabelSelector,
+        projection: type[View] | None,
+        transform: Transform | None,
+    ) -> None:
+        super().__init__(
+            offline_cluster(),
+            api_version,
+            plural,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            projection=projection,  # type: ignore[arg-type]  # overloaded by it for users
+            transform=transform,
+        )
+        view = cast("type[V] | None", projection)
+        given = [namespaces] if isinstance(namespaces, str) else namespaces
+        resource = GroupVersionResource.of(api_version, plural)
+        self._known = next(
+            (one for one in BUILT_IN if (one.api_version, one.plural) == (api_version, plural)),
+            None,
+        )
+        self._namespaced = _is_namespaced(self._known) if namespaced is None else namespaced
+        self._codec: ObjectCodec[V] = ObjectCodec(resource, view=view, transform=transform)
+        self._label_selector = LabelSelector.parse(label_selector)
+        self._coverage = _Coverage(None if given is None else frozenset(given), str(resource))
+        self._held: Indexer[V] = Indexer(view)
+        self._called: list[tuple[Registration[V], Handler[V]]] = []
+        self._version = 0
+        self.lister: Lister[V] = Lister(
+            self._held, resource=str(resource), readiness=self._coverage
+        )
+
+    @property
+    def has_synced(self) -> bool:
+        """True: it holds everything that there is."""
+        return True
+
+    @property
+    def state(self) -> ReflectorState:
+        """Always `watching`."""
+        return ReflectorState.WATCHING
+
+    @property
+    def staleness(self) -> str:
+        """Always empty: there is no server to be behind."""
+        return ""
+
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index to the cache, as to any informer.
+
+        Raises:
+            InvalidArgumentError: the name is taken.
+            InvalidPathError: the path cannot be read.
+        """
+        self._held.add_index(name, by)
+
+    def add_event_handler(
+        self,
+        handler: EventFunction[V] | ResourceEventHandler[V] | None = None,
+        *,
+        on_add: ObjectFunction[V] | None = None,
+        on_update: UpdateFunction[V] | None = None,
+        on_delete: ObjectFunction[V] | None = None,
+        name: str | None = None,
+        mailbox_size: int = 1024,
+        resync_period_seconds: float = 0.0,
+    ) -> Registration[V]:
+        """Tell a handler of everything that exists, before this returns, and then of every change.
+
+        Mailboxes and resyncs are checked and do nothing: each call is made by `apply` or `delete`
+        itself, and what it raises comes out of them.
+
+        Raises:
+            InvalidHandlerError: it could not be called.
+            InvalidArgumentError: a negative number.
+            LifecycleError: it is asynchronous, and a loop runs in this thread.
+        """
+        registration = super().add_event_handler(
+            handler,
+            on_add=on_add,
+            on_update=on_update,
+            on_delete=on_delete,
+            name=name,
+            mailbox_size=mailbox_size,
+            resync_period_seconds=resync_period_seconds,
+        )
+        checked: Handler[V] = Handler.of(
+            handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
+        )
+        for obj in self._held.list():
+            _call(checked, Added(obj, is_in_initial_list=True))
+        self._called.append((registration, checked))
+        return registration
+
+    async def remove_event_handler(
+        self, registration: Registration[V], *, grace_seconds: float = 5.0
+    ) -> None:
+        """Tell a handler nothing any more.
+
+        Raises:
+            InvalidArgumentError: the registration is another informer's, or the grace is negative.
+
+        Cancellation:
+            Takes effect when the handler is removed.
+        """
+        await super().remove_event_handler(registration, grace_seconds=grace_seconds)
+        self._called = [one for one in self._called if one[0] is not registration]
+
+    def apply(self, obj: JSONObject) -> KubeObject[V]:
+        """Let the server have sent an object, new or changed, and call the handlers.
+
+        Args:
+            obj: with a name. apiVersion, kind, namespace, uid, resourceVersion and
+                creationTimestamp are filled in; the dict is not changed. Another uid than the
+                cached one's is another object: a deletion and an addition.
+
+        Returns:
+            The object as it would be cached; what the selectors leave out is not.
+
+        Raises:
+            InvalidArgumentError: it is no object of this resource.
+            InvalidObjectError: it cannot be read, or does not fit the projection.
+            Exception: whatever a handler raises; the handlers behind it are not called.
+        """
+        new = self._decoded(obj)
+        key = str(new.key)
+        old = self._held.get(key)
+        is_selected = self._selects(new)
+        if old is not None and (not is_selected or old.metadata.uid != new.metadata.uid):
+            self._tell(Deleted(old, may_still_exist=not is_selected))
+            old = None
+        if is_selected:
+            self._tell(Added(new) if old is None else Updated(old, new))
+        return new
+
+    def delete(self, key: str) -> KubeObject[V]:
+        """Let the server have deleted an object, and call the handlers.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Returns:
+            The last state.
+
+        Raises:
+            ObjectNotFoundError: nothing is cached under this key.
+            Exception: whatever a handler raises; the handlers behind it are not called.
+        """
+        old = self._held.get(key)
+        if old is None:
+            raise ObjectNotFoundError(resource=str(self.scope.resource), key=key)
+        self._tell(Deleted(old))
+        return old
+
+    async def start(self) -> None:
+        """Do nothing: there is nothing to list and watch.
+
+        Cancellation:
+            It never waits.
+        """
+
+    def start_nowait(self, group: TaskGroup) -> None:
+        """Do nothing, as `start`."""
+
+    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+        """Return at once: the cache holds everything.
+
+        Cancellation:
+            It never waits.
+        """
+
+    def __repr__(self) -> str:
+        return f"<SyncedInformer of {self.name}>"
+
+    def _selects(self, obj: KubeObject[V]) -> bool:
+        is_there = self._coverage.covers(obj.metadata.namespace)
+        return is_there and self._label_selector.matches(obj.metadata.labels)
+
+    def _tell(self, event: Event[V]) -> None:
+        if isinstance(event, Updated):
+            self._held.update_nowait(event.old, event.new)
+        else:
+            self._held.apply_nowait(event)
+        for _, handler in self._called:
+            _call(handler, event)
+
+    def _decoded(self, obj: JSONObject) -> KubeObject[V]:
+        raw = msgspec.json.encode(self._complete(obj))
+        decoded = self._codec.decode(raw, 0, len(raw))
+        if decoded.problem:
+            raise InvalidObjectError(f"{self.scope.resource} {decoded.key}", decoded.problem)
+        return decoded
+
+    def _complete(self, obj: JSONObject) -> JSONObject:
+        """Return a copy of an object with all that a server would have given it."""
+        given = obj.get("metadata") if isinstance(obj, dict) else None
+        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+            raise InvalidArgumentError("obj", "is a dict with metadata and a name in it")
+        metadata: JSONObject = dict(given)
+        if self._namespaced:
+            metadata.setdefault("namespace", "default")
+        identity: JSONObject = {
+            "apiVersion": self.scope.resource.api_version,
+            "kind": self._kind(obj),
+        }
+        for field, expected in identity.items():
+            if obj.get(field, expected) != expected:
+                reason = f"{field} is {obj[field]!r}, and this informer holds {expected!r}"
+                raise InvalidArgumentError("obj", reason)
+        name = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        self._version += 1
+        metadata.setdefault("uid", str(uuid.uuid5(_NAMES, f"{self.scope.resource} {name}")))
+        metadata.setdefault("resourceVersion", str(self._version))
+        metadata.setdefault("creationTimestamp", _BORN)
+        return {**identity, **obj, "metadata": metadata}
+
+    def _kind(self, obj: JSONObject) -> str:
+        known = "" if self._known is None else self._known.kind
+        kind = known or str(obj.get("kind") or "")
+        if not kind:
+            reason = f"has a kind in it: that of {self.scope.resource} is not known here"
+            raise InvalidArgumentError("obj", reason)
+        return kind
+
+
+class _Coverage:
+    """What the cache can answer for; a Readiness of the store."""
+
+    def __init__(self, namespaces: frozenset[str] | None, informer: str) -> None:
+        self._namespaces = namespaces
+        self._informer = informer
+
+    @property
+    def staleness(self) -> str:
+        """Always empty."""
+        return ""
+
+    def covers(self, namespace: str | None) -> bool:
+        """Tell whether a namespace is held."""
+        return self._namespaces is None or namespace in self._namespaces
+
+    def check(self, namespace: str | None) -> None:
+        """Raise if a namespace is not held."""
+        if namespace is not None and not self.covers(namespace):
+            raise NotCachedError(informer=self._informer, namespace=namespace)
+
+    def within(self, max_age_seconds: float) -> Readiness:
+        """Allow every age: what a test holds is never old."""
+        check_seconds("max_age_seconds", max_age_seconds)
+        return self
+
+
+def _is_namespaced(known: ResourceType | None) -> bool:
+    return known is None or known.namespaced
+
+
+def _call(handler: Handler[V], event: Event[V]) -> None:
+    found = handler.call(event)
+    if not inspect.isawaitable(found):
+        return
+
+    async def wait(awaitable: Awaitable[object]) -> None:
+        await awaitable
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(wait(found))
+        return
+    if inspect.iscoroutine(found):
+        found.close()  # never begun, and nobody shall be told that it was forgotten
+    message = (
+        f"the handler {handler.name} is asynchronous, and cannot be called while a loop runs in"
+        " this thread: test it in a synchronous test, or with a World"
+    )
+    raise LifecycleError(message)
+
+
+@overload
+def synced_informer(
+    api_version: str,
+    plural: str,
+    objects: Iterable[JSONObject] = (),
+    *,
+    projection: None = None,
+    namespaces: str | Sequence[str] | None = None,
+    label_selector: Selector | LabelSelector = None,
+    namespaced: bool | None = None,
+    transform: Transform | None = None,
+) -> SyncedInformer[None]: ...
+@overload
+def synced_informer(
+    api_version: str,
+    plural: str,
+    objects: Iterable[JSONObject] = (),
+    *,
+    projection: type[VW],
+    namespaces: str | Sequence[str] | None = None,
+    label_selector: Selector | LabelSelector = None,
+    namespaced: bool | None = None,
+    transform: Transform | None = None,
+) -> SyncedInformer[VW]: ...
+def synced_informer(
+    api_version: str,
+    plural: str,
+    objects: Iterable[JSONObject] = (),
+    *,
+    projection: type[View] | None = None,
+    namespaces: str | Sequence[str] | None = None,
+    label_selector: Selector | LabelSelector = None,
+    namespaced: bool | None = None,
+    transform: Transform | None = None,
+) -> SyncedInformer[View] | SyncedInformer[None]:
+    """Return an informer that holds these objects and has synced: no server, no loop, no await.
+
+        def test_pods_of_a_node() -> None:
+            pods = synced_informer("v1", "pods", [pod("a", node="n1"), pod("b", node="n2")])
+            pods.add_index("node", "spec.nodeName")
+            assert names(pods.lister.by_index("node", "n1")) == ["a"]
+            pods.delete("default/a")
+            assert not pods.lister.by_index("node", "n1")
+
+    Args:
+        api_version: `v1`, or `group/version`.
+        plural: the resource's plural name.
+        objects: what it holds; see `SyncedInformer.apply`.
+        projection: the view to decode with each object.
+        namespaces: as for an informer; what lies elsewhere is not held.
+        label_selector: as for an informer; what it does not select is not held.
+        namespaced: whether objects without a namespace are given `default`; None knows it of
+            built-in resources, and takes it to be so of others.
+        transform: your change to each object before it is kept.
+
+    Raises:
+        InvalidArgumentError: an argument that cannot work, or something that is no such object.
+        InvalidObjectError: an object cannot be read, or does not fit the projection.
+        InvalidSelectorError: the selector cannot be parsed.
+    """
+    informer: SyncedInformer[View] = SyncedInformer(
+        api_version,
+        plural,
+        namespaced=namespaced,
+        namespaces=namespaces,
+        label_selector=label_selector,
+        projection=projection,
+        transform=transform,
+    )
+    if isinstance(objects, str | dict):
+        reason = f"is a list of objects: [{{...}}], not a {type(objects).__name__}"
+        raise InvalidArgumentError("objects", reason)
+    for obj in objects:
+        informer.apply(obj)
+    return informer
