@@ -81,6 +81,7 @@ from pyinformer.apimachinery import (
     redacted,
 )
 from pyinformer.audit import AuditReport, CacheMutation, MutationDetector
+from pyinformer.blocking import run_in_thread
 from pyinformer.bookkeeping import (
     EventRecorder,
     EventRecorderStatistics,
@@ -373,6 +374,7 @@ __all__ = [
     "redacted",
     "resource_version_changed",
     "retry_on_conflict",
+    "run_in_thread",
     "set_condition",
     "set_controller_reference",
     "set_owner_reference",

@@ -1,0 +1,24 @@
+"""The blocking face: the same informers and clusters, for programs without an event loop.
+
+`pyinformer.run_in_thread()` is where it begins. Everything has the names and the arguments of the
+asynchronous face; the Lister is the very same.
+"""
+
+from pyinformer.blocking._calls import timeout
+from pyinformer.blocking._cluster import BlockingCluster
+from pyinformer.blocking._event_stream import BlockingEventStream
+from pyinformer.blocking._factory import BlockingInformerFactory
+from pyinformer.blocking._informer import BlockingInformer
+from pyinformer.blocking._registration import BlockingRegistration
+from pyinformer.blocking._runner import Runner, run_in_thread
+
+__all__ = [
+    "BlockingCluster",
+    "BlockingEventStream",
+    "BlockingInformer",
+    "BlockingInformerFactory",
+    "BlockingRegistration",
+    "Runner",
+    "run_in_thread",
+    "timeout",
+]

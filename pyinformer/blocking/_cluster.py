@@ -1,0 +1,220 @@
+"""A cluster as a program reads and writes it that may block.
+
+What enters are the same objects, what leaves the same KubeObjects and the same errors, as of the
+asynchronous Cluster, on whose loop every request is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final, overload
+
+from pyinformer.apimachinery import JSONObject, KubeObject, View
+from pyinformer.blocking._factory import BlockingInformerFactory
+from pyinformer.blocking._twins import Face, direct, twin
+from pyinformer.cluster import APIResource, Body, Cluster, WriteStatistics
+from pyinformer.cluster._object_client import Propagation
+from pyinformer.informer import SharedInformerFactory
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS
+
+if TYPE_CHECKING:
+    from pyinformer.audit import MutationDetector
+    from pyinformer.reflector import ReflectorOptions
+    from pyinformer.transport import ClusterConfig
+
+
+@final
+class BlockingCluster(Face[Cluster]):
+    """An API server: informers are pointed at it, objects read and written; of `runner.connect()`.
+
+    Args:
+        thread: the loop that it lives on.
+        asynchronous: the cluster there.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call it beside others."""
+        return self.asynchronous.name
+
+    @property
+    def config(self) -> ClusterConfig:
+        """How the server is reached."""
+        return self.asynchronous.config
+
+    def informer_factory(
+        self,
+        *,
+        options: ReflectorOptions | None = None,
+        metrics: Metrics = NO_METRICS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        audit_period_seconds: float = 0.0,
+        mutation_detector: MutationDetector | None = None,
+    ) -> BlockingInformerFactory:
+        """Return a new factory of informers of this cluster: SharedInformerFactory's twin.
+
+        Use it as `with cluster.informer_factory() as factory`, or close it by close().
+
+        Args:
+            options: how the server is talked to.
+            metrics: where occurrences are counted.
+            grace_seconds: how long closing waits for handlers.
+            audit_period_seconds: the mean time between audits of each informer; 0 for none.
+            mutation_detector: watches over what informers share.
+
+        Raises:
+            InvalidArgumentError: an argument that cannot work.
+            LifecycleError: the runner is closed.
+        """
+
+        def make() -> SharedInformerFactory:
+            factory = SharedInformerFactory(
+                self.asynchronous,
+                options=options,
+                metrics=metrics,
+                grace_seconds=grace_seconds,
+                audit_period_seconds=audit_period_seconds,
+                mutation_detector=mutation_detector,
+            )
+            self._thread.adopt(factory, factory.aclose)
+            return factory
+
+        return BlockingInformerFactory(self._thread, self._thread.do(make))
+
+    @twin(Cluster.find_resource)
+    def find_resource(self, name: str) -> APIResource:
+        """Find the resource that a name as people type it stands for, as kubectl does."""
+
+    @twin(Cluster.get)
+    def get(self, api_version: str, plural: str, key: str) -> KubeObject:
+        """Ask the server for one object; caches are faster: `informer.lister.get(key)`."""
+
+    @twin(Cluster.create)
+    def create(
+        self,
+        obj: Body,
+        *,
+        namespace: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Create an object."""
+
+    @twin(Cluster.replace)
+    def replace(
+        self, obj: Body, *, field_manager: str | None = None, dry_run: bool = False
+    ) -> KubeObject:
+        """Replace an object by another version of it."""
+
+    @twin(Cluster.patch)
+    def patch(
+        self,
+        obj: KubeObject[View | None] | JSONObject,
+        edited: Body,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Send what was edited in an object, and nothing else."""
+
+    @twin(Cluster.status)
+    def status(
+        self,
+        obj: KubeObject[View | None] | JSONObject,
+        status: Body,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Send what is new in an object's status, and nothing else."""
+
+    @twin(Cluster.apply)
+    def apply(
+        self,
+        desired: Body,
+        *,
+        field_manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Make an object have these fields, by server-side apply; create it if need be."""
+
+    @twin(Cluster.apply_if_changed)
+    def apply_if_changed(
+        self,
+        desired: Body,
+        current: KubeObject[View | None] | None,
+        *,
+        field_manager: str,
+        force: bool = False,
+    ) -> KubeObject:
+        """Apply an object unless it still is as this process has applied it."""
+
+    @overload
+    def delete(
+        self,
+        obj: Body,
+        /,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None: ...
+    @overload
+    def delete(
+        self,
+        api_version: str,
+        plural: str,
+        key: str,
+        /,
+        *,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None: ...
+    @twin(Cluster.delete)
+    def delete(
+        self,
+        obj: Body | str,
+        plural: str = "",
+        key: str = "",
+        /,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None:
+        """Delete an object: `delete(pod)`, or `delete("v1", "pods", "default/a")`."""
+
+    @twin(Cluster.record_write)
+    def record_write(
+        self, api_version: str, plural: str, obj: Body | bytes, *, deleting: bool = False
+    ) -> None:
+        """Let this process's reads know of a write that was made by other means."""
+
+    @twin(Cluster.record_delete)
+    def record_delete(
+        self,
+        api_version: str,
+        plural: str,
+        key: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+    ) -> None:
+        """Let this process's reads know that an object is gone; call it on the event loop."""
+
+    @direct(Cluster.write_statistics)
+    def write_statistics(self) -> WriteStatistics:
+        """Return what came of the writes so far."""
+
+    def __repr__(self) -> str:
+        return f"<BlockingCluster {self.config.server} from {self.config.source}>"

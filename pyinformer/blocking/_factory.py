@@ -1,0 +1,189 @@
+"""A factory of informers, for a thread that may block.
+
+What enters are requests for informers, what leaves are their blocking faces: the same one for the
+same informer, with the same Lister. Settings that contradict each other are an error that names
+both places, as of the asynchronous factory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
+
+from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, View
+from pyinformer.blocking._informer import BlockingInformer
+from pyinformer.blocking._twins import Face, direct, documented_as, twin
+from pyinformer.informer import FactoryStatus, SharedInformer, SharedInformerFactory
+from pyinformer.informer._call_site import call_site, calling_from
+from pyinformer.informer._scope import (
+    Memory,
+    QueueKind,
+    Selector,
+    SharingKind,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.blocking._loop_thread import LoopThread
+    from pyinformer.reflector import AbsencePolicy
+
+VW = TypeVar("VW", bound=View)
+
+
+@final
+class BlockingInformerFactory(Face[SharedInformerFactory]):
+    """Makes informers and shares them: one for each resource, scope and set of selectors.
+
+    Made by `cluster.informer_factory()`; use it as a `with`, or by start() and close().
+
+    Args:
+        thread: the loop that it lives on.
+        asynchronous: the factory there.
+    """
+
+    def __init__(self, thread: LoopThread, asynchronous: SharedInformerFactory) -> None:
+        super().__init__(thread, asynchronous)
+        self._faces: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> BlockingInformer[None]: ...
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[VW],
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> BlockingInformer[VW]: ...
+    @documented_as(SharedInformerFactory.informer)
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[View] | None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> BlockingInformer[Any]:
+        """Return the informer of a resource in a scope, and make it if there is none yet."""
+        view: Any = projection
+
+        def make() -> SharedInformer[Any]:
+            return self.asynchronous.informer(
+                api_version,
+                plural,
+                namespaces=namespaces,
+                namespace_selector=namespace_selector,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                projection=view,
+                memory=memory,
+                transform=transform,
+                queue=queue,
+                sharing=sharing,
+                absent=absent,
+                audit_period_seconds=audit_period_seconds,
+                private=private,
+            )
+
+        with calling_from(call_site()):
+            return self._face(self._thread.do(make))
+
+    def _face(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
+        return self._faces.setdefault(informer, BlockingInformer(self._thread, informer))
+
+    @property
+    def informers(self) -> tuple[BlockingInformer[Any], ...]:
+        """The informers that it has made and that are not closed."""
+        return tuple(self._face(informer) for informer in self.asynchronous.informers)
+
+    @twin(SharedInformerFactory.start)
+    def start(self) -> None:
+        """Start every informer; those that are asked for later start at once."""
+
+    @twin(SharedInformerFactory.wait_for_cache_sync)
+    def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+        """Wait until every cache has held everything at least once."""
+
+    @documented_as(SharedInformerFactory.remove_informer)
+    def remove_informer(self, informer: BlockingInformer[Any]) -> None:
+        """Stop one informer and forget it; asked for again, it is made anew."""
+        original = informer.asynchronous
+        self._thread.call(lambda: self.asynchronous.remove_informer(original))
+        self._faces.pop(original, None)
+
+    @direct(SharedInformerFactory.status)
+    def status(self) -> FactoryStatus:
+        """Return how everything is doing: a frozen record without object content."""
+
+    @documented_as(SharedInformerFactory.tell_on_signal)
+    def tell_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
+        """Log `status()` as one block of text whenever the process gets a signal."""
+        stop_listening = self.asynchronous.tell_on_signal(signal_name)
+        self._listeners.append(stop_listening)
+        return stop_listening
+
+    @documented_as(SharedInformerFactory.aclose)
+    def close(self) -> None:
+        """Stop every informer: watches first, then handlers, all of them at the same time."""
+        self._stop_listening()
+        self._thread.close_behind(self.asynchronous, self.asynchronous.aclose)
+
+    def _stop_listening(self) -> None:
+        """Give signals back from the thread that took them: the loop's thread may not."""
+        while self._listeners:
+            self._listeners.pop()()
+
+    def __enter__(self) -> Self:
+        self._thread.enter(self.asynchronous)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop_listening()
+        self._thread.leave(self.asynchronous, exc_type, exc, traceback)
+
+    def __repr__(self) -> str:
+        return f"<BlockingInformerFactory with {len(self.asynchronous.informers)} informers>"

@@ -1,0 +1,69 @@
+"""Event handlers of a program that blocks: each runs in a thread, in order, never on the loop.
+
+What enters is what `add_event_handler` takes; what leaves is the same, fit for the loop. Functions
+that are asynchronous already, or marked by `in_thread`, stay what they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from pyinformer.apimachinery import LifecycleError
+from pyinformer.informer import in_thread
+
+F = TypeVar("F", bound=Callable[..., object])
+
+PARTS = ("on_add", "on_update", "on_delete")
+
+
+def threaded(function: F | None) -> F | None:
+    """Return a handler's function, to be called in a thread that belongs to it.
+
+    What is no function at all is left to whoever checks handlers, and says so.
+    """
+    if function is None or not callable(function) or _is_asynchronous(function):
+        return function
+
+    @functools.wraps(function, updated=())
+    def run(*args: object) -> object:
+        try:
+            return function(*args)
+        except SystemExit as error:  # on the loop it would end everything, and without a word
+            raise LifecycleError(
+                "a handler called sys.exit(), which ends a program in its main thread only"
+            ) from error
+
+    return cast("F", in_thread(run))
+
+
+def _is_asynchronous(function: Callable[..., object]) -> bool:
+    call = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+class ThreadedHandler:
+    """An object with handlers' methods, each called in a thread.
+
+    Args:
+        handler: has on_add, on_update and on_delete.
+    """
+
+    def __init__(self, handler: object) -> None:
+        self.on_add: Callable[..., object] | None = threaded(getattr(handler, "on_add", None))
+        self.on_update: Callable[..., object] | None = threaded(getattr(handler, "on_update", None))
+        self.on_delete: Callable[..., object] | None = threaded(getattr(handler, "on_delete", None))
+
+
+def threaded_handler(handler: object) -> object:
+    """Return a handler, which is a function of an event or an object with methods, for the loop."""
+    if handler is None:
+        return None
+    is_object = any(hasattr(handler, part) for part in PARTS)
+    if not is_object or inspect.isfunction(handler) or isinstance(handler, type):
+        return threaded(cast("Callable[..., object]", handler))
+    if all(callable(getattr(handler, part, None)) for part in PARTS):
+        return ThreadedHandler(handler)
+    return handler  # refused, with what is missing

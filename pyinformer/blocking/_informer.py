@@ -1,0 +1,312 @@
+"""An informer, for a thread that may block: one resource followed, cached, and told to handlers.
+
+What enters are handlers that may block, each of which gets a thread; what leaves are the very same
+Lister as of the asynchronous informer, and its events as a plain iterator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, final
+
+from pyinformer.apimachinery import InformerError, Journal, KubeObject, V
+from pyinformer.audit import AuditReport, MutationDetector
+from pyinformer.blocking._event_stream import BlockingEventStream
+from pyinformer.blocking._handlers import threaded, threaded_handler
+from pyinformer.blocking._registration import BlockingRegistration
+from pyinformer.blocking._twins import Face, direct, documented_as, twin
+from pyinformer.informer import (
+    Explanation,
+    InformerStatus,
+    ResourceEventHandler,
+    SharedInformer,
+    StateChange,
+)
+from pyinformer.informer._handlers import EventFunction, ObjectFunction, UpdateFunction
+from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.reflector import ReflectorState, StaleObject
+from pyinformer.store import IndexFunction, Lister
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, name_of
+
+if TYPE_CHECKING:
+    from pyinformer.informer._stream_buffers import Delivery
+    from pyinformer.informer._wait_for import Predicate
+
+
+@final
+class BlockingInformer(Face[SharedInformer[V]]):
+    """Follows one resource in one scope; made and shared by a factory: `factory.informer(...)`.
+
+    Args:
+        thread: the loop that it lives on.
+        asynchronous: the informer there.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it follows, and of which cluster if that has a name: `eu: pods.v1 in shop`."""
+        return self.asynchronous.name
+
+    @property
+    def scope(self) -> Scope:
+        """What is followed."""
+        return self.asynchronous.scope
+
+    @property
+    def settings(self) -> InformerSettings:
+        """How it is kept."""
+        return self.asynchronous.settings
+
+    @property
+    def journal(self) -> Journal:
+        """What happened to it lately, in words."""
+        return self.asynchronous.journal
+
+    @property
+    def lister(self) -> Lister[V]:
+        """Reads the cache, and own writes that it has not heard of yet; from any thread.
+
+        Raises:
+            LifecycleError: this is a forked child, whose copy of the cache nobody keeps up to date.
+        """
+        self._thread.refuse_other_process()
+        return self.asynchronous.lister
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has held everything at least once, in each namespace."""
+        return self.asynchronous.has_synced
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces that are followed at this moment; None for all of them."""
+        return self.asynchronous.namespaces
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither closed nor broken since."""
+        return self.asynchronous.is_running
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed; it cannot be started again."""
+        return self.asynchronous.is_closed
+
+    @property
+    def crash(self) -> InformerError | None:
+        """What went wrong inside, which would be a bug of ours; None unless that happened."""
+        return self.asynchronous.crash
+
+    @property
+    def state(self) -> ReflectorState:
+        """What it does at this moment; `status()` says why, `on_state_change` tells of changes."""
+        return self.asynchronous.state
+
+    @property
+    def staleness(self) -> str:
+        """Why the cache may be behind the server; empty while it is followed."""
+        return self.asynchronous.staleness
+
+    @property
+    def observed_resource_version(self) -> str:
+        """The version up to which every change is cached; empty before the first list."""
+        return self.asynchronous.observed_resource_version
+
+    @property
+    def last_event_at(self) -> float | None:
+        """When the last change arrived, on the event loop's clock; None if none did."""
+        return self.asynchronous.last_event_at
+
+    @property
+    def last_bookmark_at(self) -> float | None:
+        """When the last bookmark arrived, on the event loop's clock; None if none did."""
+        return self.asynchronous.last_bookmark_at
+
+    @property
+    def last_audit(self) -> AuditReport | None:
+        """What the newest comparison with the server has found; None before the first."""
+        return self.asynchronous.last_audit
+
+    @property
+    def mutation_detector(self) -> MutationDetector:
+        """Watches over what the readers of this informer share."""
+        return self.asynchronous.mutation_detector
+
+    @property
+    def abandoned_handlers(self) -> tuple[str, ...]:
+        """The handlers that were told to end, did not, and still run."""
+        return self.asynchronous.abandoned_handlers
+
+    def add_event_handler(
+        self,
+        handler: EventFunction[V] | ResourceEventHandler[V] | None = None,
+        *,
+        on_add: ObjectFunction[V] | None = None,
+        on_update: UpdateFunction[V] | None = None,
+        on_delete: ObjectFunction[V] | None = None,
+        name: str | None = None,
+        mailbox_size: int = 1024,
+        resync_period_seconds: float = 0.0,
+    ) -> BlockingRegistration[V]:
+        """Tell a handler of everything that exists, and then of every change.
+
+        Handlers can be added before the informer is started, while it runs, and while it syncs.
+        Each is called in a thread, one call after the other and in order, and may block, and make
+        blocking calls; an asynchronous function runs on the event loop. Each has a mailbox of its
+        own; a slow or failing one harms nobody else.
+
+        Args:
+            handler: one function of an event, or an object with on_add, on_update and on_delete.
+            on_add: called with an object that appeared.
+            on_update: called with the old and the new object.
+            on_delete: called with the last known state.
+            name: names it in logs and status; its own name if None.
+            mailbox_size: events kept in order; beyond, new ones are merged per key.
+            resync_period_seconds: how often to be reminded of every object; 0 for never.
+
+        Raises:
+            InvalidHandlerError: it could not be called.
+            InvalidArgumentError: a negative number.
+            LifecycleError: the informer is closed.
+        """
+        given: Any = threaded_handler(handler)
+        if name is None and handler is not None:
+            name = name_of(handler)
+
+        def add() -> BlockingRegistration[V]:
+            registration = self.asynchronous.add_event_handler(
+                given,
+                on_add=threaded(on_add),
+                on_update=threaded(on_update),
+                on_delete=threaded(on_delete),
+                name=name,
+                mailbox_size=mailbox_size,
+                resync_period_seconds=resync_period_seconds,
+            )
+            return BlockingRegistration(self._thread, registration)
+
+        return self._thread.do(add)
+
+    @documented_as(SharedInformer.remove_event_handler)
+    def remove_event_handler(
+        self,
+        registration: BlockingRegistration[V],
+        *,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    ) -> None:
+        """Tell a handler nothing any more; the same as `registration.remove()`."""
+        original = registration.asynchronous
+        self._thread.call(
+            lambda: self.asynchronous.remove_event_handler(original, grace_seconds=grace_seconds)
+        )
+
+    def events(
+        self,
+        *,
+        initial: bool = True,
+        delivery: Delivery = "every_event",
+        max_events: int = 1024,
+    ) -> BlockingEventStream[V]:
+        """Return the events as an iterator: `with pods.events() as events: for event in events`.
+
+        It may be left by `break`, by Ctrl-C, and by `pyinformer.blocking.timeout`.
+
+        Args:
+            initial: begin with an Added for everything that exists.
+            delivery: `every_event`, or `coalesced`: of each key what has become of it since.
+            max_events: how far the consumer may be behind with `every_event`: then it gets
+                EventStreamOverflowError instead of a gap.
+
+        Raises:
+            InvalidArgumentError: max_events is less than 1, or there is no such delivery.
+            InvalidTypeError: max_events is no whole number, or initial no bool.
+            LifecycleError: the informer is closed; or at entering the stream.
+        """
+        stream = self._thread.do(
+            lambda: self.asynchronous.events(
+                initial=initial, delivery=delivery, max_events=max_events
+            )
+        )
+        return BlockingEventStream(self._thread, stream, is_coalesced=delivery == "coalesced")
+
+    @twin(SharedInformer.add_index)
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index to the cache, at any time; what is cached is indexed at once."""
+
+    @twin(SharedInformer.on_state_change)
+    def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
+        """Call a function at each change of state, on the event loop; it must not block."""
+
+    @twin(SharedInformer.set_namespaces)
+    def set_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Follow these namespaces from now on, and no others."""
+
+    @twin(SharedInformer.start)
+    def start(self) -> None:
+        """Begin to list and watch; a second call does nothing."""
+
+    @twin(SharedInformer.wait_for_cache_sync)
+    def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+        """Wait until the cache has held everything at least once."""
+
+    @twin(SharedInformer.wait_until)
+    def wait_until(
+        self,
+        resource_version: str | None,
+        *,
+        key: str | None = None,
+        uid: str | None = None,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """Wait until the cache itself, and so every handler's source, has reached a write."""
+
+    @twin(SharedInformer.wait_for)
+    def wait_for(
+        self,
+        key: str,
+        predicate: Predicate[V],
+        *,
+        timeout_seconds: float = 30.0,
+    ) -> KubeObject[V] | None:
+        """Wait until an object is as wanted: `pods.wait_for(key, lambda pod: pod is None)`."""
+
+    @twin(SharedInformer.audit)
+    def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
+        """Compare the cache with what the server had at the cache's own resource version."""
+
+    @twin(SharedInformer.explain_live)
+    def explain_live(self, key: str) -> Explanation:
+        """Say the same as `explain`, and what the server has of the key now."""
+
+    @direct(SharedInformer.explain)
+    def explain(self, key: str) -> Explanation:
+        """Say in sentences why the cache shows what it shows of a key; costs only when asked."""
+
+    @direct(SharedInformer.status)
+    def status(self, *, with_journal: bool = False) -> InformerStatus:
+        """Return how it is doing: a frozen record without object content; from any thread."""
+
+    @direct(SharedInformer.age_seconds)
+    def age_seconds(self) -> float | None:
+        """Return how long ago the cache was last proven to be what the server has.
+
+        None if never.
+        """
+
+    @twin(SharedInformer.last_good)
+    def last_good(self, key: str) -> StaleObject[V] | None:
+        """Return the last state of an object that could be read, if the cached one cannot."""
+
+    @twin(SharedInformer.has_seen)
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Tell whether `wait_until` would return at once."""
+
+    @documented_as(SharedInformer.aclose)
+    def close(self) -> None:
+        """Stop: the watch first, then the handlers, each cancelled once."""
+        self._thread.close_behind(self.asynchronous, self.asynchronous.aclose)
+
+    def __repr__(self) -> str:
+        return f"<BlockingInformer of {self.name}>"

@@ -1,0 +1,41 @@
+"""A handler's registration, for a thread that may block."""
+
+from __future__ import annotations
+
+from typing import final
+
+from pyinformer.apimachinery import V
+from pyinformer.blocking._twins import Face, twin
+from pyinformer.informer import Registration
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS
+
+
+@final
+class BlockingRegistration(Face[Registration[V]]):
+    """Made by `add_event_handler`: tells whether a handler has heard of everything; removes it.
+
+    Args:
+        thread: the loop that it lives on.
+        asynchronous: the registration there.
+    """
+
+    @property
+    def name(self) -> str:
+        """The handler's name."""
+        return self.asynchronous.name
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the handler has been told of everything that existed when it was added."""
+        return self.asynchronous.has_synced
+
+    @twin(Registration.wait_synced)
+    def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
+        """Wait until the handler has been told of everything that existed."""
+
+    @twin(Registration.remove)
+    def remove(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Tell the handler nothing any more, from this moment, and wait for the call in flight."""
+
+    def __repr__(self) -> str:
+        return f"<BlockingRegistration of {self.name}>"

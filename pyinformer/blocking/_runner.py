@@ -1,0 +1,190 @@
+"""The blocking face's beginning and end: a runner owns the thread with the event loop.
+
+What enters are arguments of `connect`, or functions to be run on the loop; what leaves are blocking
+faces, and results. A runner belongs to the process that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from os import PathLike
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar, final
+
+from pyinformer.apimachinery import check_seconds
+from pyinformer.blocking._cluster import BlockingCluster
+from pyinformer.blocking._loop_thread import LoopThread
+from pyinformer.cluster import Cluster, WriteOptions, connect
+from pyinformer.reflector import AdmissionOptions
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS
+from pyinformer.transport import ClusterConfig, ConnectionOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+class Runner:
+    """Runs an event loop in a thread, for a program that blocks; made by `run_in_thread()`.
+
+    It may be used from any number of threads, and by start() and close() as well as by a `with`.
+    What was opened by it and forgotten is closed with it, at the latest when the interpreter ends.
+
+    Args:
+        name: names the thread.
+        grace_seconds: how long closing waits for what is still open.
+
+    Raises:
+        InvalidArgumentError: the grace is no duration.
+    """
+
+    def __init__(
+        self, *, name: str = "pyinformer", grace_seconds: float = DEFAULT_GRACE_SECONDS
+    ) -> None:
+        check_seconds("grace_seconds", grace_seconds)
+        self._thread = LoopThread(name, grace_seconds=grace_seconds)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it takes calls: it was started in this process, and not closed."""
+        return self._thread.is_running
+
+    def start(self) -> None:
+        """Start the thread and wait until its loop runs.
+
+        Raises:
+            LifecycleError: it was started before, was closed, or is another process's.
+        """
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close what is still open, end the loop, and wait for that, with a bound.
+
+        Whoever waits in another thread gets LifecycleError. A second call only waits; in a forked
+        child there is nothing to do.
+
+        Raises:
+            LifecycleError: called from the loop's own thread.
+        """
+        self._thread.close()
+
+    def connect(
+        self,
+        kubeconfig: str | PathLike[str] | None = None,
+        *,
+        context: str | None = None,
+        server: str | None = None,
+        config: ClusterConfig | None = None,
+        impersonate_user: str | None = None,
+        impersonate_groups: Sequence[str] = (),
+        name: str = "",
+        options: ConnectionOptions | None = None,
+        write_options: WriteOptions | None = None,
+        admission_options: AdmissionOptions | None = None,
+    ) -> AbstractContextManager[BlockingCluster]:
+        """Connect to a cluster: `with runner.connect() as cluster`; as `pyinformer.connect`.
+
+        Nothing is sent yet: whether the server can be reached shows when an informer starts.
+
+        Args:
+            kubeconfig: a kubeconfig file, or several joined as in KUBECONFIG. None: KUBECONFIG,
+                else `~/.kube/config`, else the service account of the pod this runs in.
+            context: the context in the kubeconfig; None for its current one.
+            server: the URL of a server that asks for no credentials, instead of a kubeconfig.
+            config: a configuration of your own, instead of a kubeconfig.
+            impersonate_user: the user whom the server is to see instead, on every request, as
+                kubectl's `--as`.
+            impersonate_groups: the groups of that user, as kubectl's `--as-group`.
+            name: what to call the cluster beside others, such as `prod`; requests carry it.
+            options: the bounds of the connection.
+            write_options: how fast writes may leave, and how patient they are.
+            admission_options: how much its informers together may ask of the server at a time.
+
+        Raises:
+            ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
+            ConfigurationError: what was found cannot be used.
+            InvalidArgumentError: more than one of kubeconfig, server and config was given.
+            LifecycleError: the runner is not started, is closed, or is another process's.
+        """
+        opening = connect(
+            kubeconfig,
+            context=context,
+            server=server,
+            config=config,
+            impersonate_user=impersonate_user,
+            impersonate_groups=impersonate_groups,
+            name=name,
+            options=options,
+            write_options=write_options,
+            admission_options=admission_options,
+        )
+        return _Opening(self._thread, opening)
+
+    def call(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an asynchronous function on the loop and wait for what it returns.
+
+        It is the way to everything that has no blocking face: `create_or_update`, a ClusterPool, a
+        Controller. What it needs of this face it takes from `.asynchronous`.
+
+        Raises:
+            LifecycleError: the runner is not started, is closed, or is another process's; or the
+                call came from the loop's own thread.
+            TimeoutError: the time of a `timeout` block is over.
+        """
+        return self._thread.call(partial(function, *args, **kwargs))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Runner, {'running' if self.is_running else 'not running'}>"
+
+
+class _Opening(AbstractContextManager[BlockingCluster]):
+    """Opens a cluster; no generator, which would close it when nobody holds the generator."""
+
+    def __init__(self, thread: LoopThread, opening: AbstractAsyncContextManager[Cluster]) -> None:
+        self._thread = thread
+        self._opening = opening
+
+    def __enter__(self) -> BlockingCluster:
+        return BlockingCluster(self._thread, self._thread.enter(self._opening))
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.leave(self._opening)
+
+
+def run_in_thread(
+    *, name: str = "pyinformer", grace_seconds: float = DEFAULT_GRACE_SECONDS
+) -> Runner:
+    """Return a runner of an event loop in a thread, for programs that block.
+
+        with pyinformer.run_in_thread() as runner, runner.connect() as cluster:
+            with cluster.informer_factory() as factory:
+                pods = factory.informer("v1", "pods")
+                factory.start()
+                factory.wait_for_cache_sync(timeout_seconds=30)
+                pods.lister.list()
+
+    The names and arguments are those of the asynchronous face, but for `close()`. Ctrl-C interrupts
+    every call at once. After a fork a child makes a runner of its own.
+
+    Args:
+        name: names the thread.
+        grace_seconds: how long closing the runner waits for what is still open.
+
+    Raises:
+        InvalidArgumentError: the grace is no duration.
+    """
+    return Runner(name=name, grace_seconds=grace_seconds)

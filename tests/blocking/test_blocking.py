@@ -1,0 +1,455 @@
+"""The blocking face on a real socket: reads, writes, handlers, events, timeouts, and its ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer.blocking import (
+    BlockingCluster,
+    BlockingInformer,
+    BlockingInformerFactory,
+    Runner,
+    timeout,
+)
+from pyinformer.blocking._loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.testing import APIServer
+
+
+class PodView(pyinformer.View):
+    """What is read of a pod here."""
+
+    labels: dict[str, str] | None = None
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    """Return a pod to create."""
+    metadata = {"namespace": "default", "name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    """Run a loop in a thread."""
+    with pyinformer.run_in_thread() as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(runner: Runner, apiserver: APIServer) -> Iterator[BlockingCluster]:
+    """Connect to an embedded server."""
+    with runner.connect(server=apiserver.url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def factory(cluster: BlockingCluster) -> Iterator[BlockingInformerFactory]:
+    """Make a factory that closes quickly."""
+    with cluster.informer_factory(grace_seconds=2.0) as made:
+        yield made
+
+
+@pytest.fixture
+def pods(factory: BlockingInformerFactory) -> BlockingInformer[None]:
+    """Follow pods; the cache is synced."""
+    informer = factory.informer("v1", "pods")
+    factory.start()
+    factory.wait_for_cache_sync(timeout_seconds=30)
+    return informer
+
+
+def test_the_call_site_of_the_design_reads_the_cache_by_the_very_same_lister(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a", app="web"))
+    with (
+        pyinformer.run_in_thread() as runner,
+        runner.connect(server=apiserver.url) as cluster,
+        cluster.informer_factory() as factory,
+    ):
+        pods = factory.informer("v1", "pods", projection=pyinformer.View)
+        factory.start()
+        factory.wait_for_cache_sync(timeout_seconds=30)
+
+        assert type(pods.lister) is pyinformer.Lister
+        assert [one.key for one in pods.lister.list(label_selector="app=web")] == ["default/a"]
+        assert pods.has_synced
+        assert factory.status().informers[0].objects == 1
+    assert not runner.is_running
+
+
+def test_writes_answer_with_objects_and_are_read_at_once(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    made = cluster.create(pod("a"))
+    body = made.to_dict()
+    body["metadata"]["labels"] = {"app": "web"}
+    changed = cluster.patch(made, body)
+
+    (read,) = pods.lister.list()
+    assert read.metadata.labels["app"] == "web"
+    pods.wait_until(changed.metadata.resource_version, timeout_seconds=10)
+    assert cluster.get("v1", "pods", "default/a") == changed
+    assert cluster.delete("v1", "pods", "default/a") is None
+    assert pods.wait_for("default/a", lambda one: one is None, timeout_seconds=10) is None
+
+
+def test_errors_come_out_bare_with_their_type(
+    cluster: BlockingCluster, pods: BlockingInformer[None], factory: BlockingInformerFactory
+) -> None:
+    with pytest.raises(pyinformer.NotFoundError, match="missing"):
+        cluster.get("v1", "pods", "default/missing")
+    with pytest.raises(pyinformer.WaitTimeoutError):
+        pods.wait_for("default/a", lambda one: one is not None, timeout_seconds=0.05)
+    with pytest.raises(TypeError):
+        cluster.get("v1", "pods")  # type: ignore[call-arg]  # as any function says it
+    here = f"{__file__}:"
+    with pytest.raises(pyinformer.InformerConflictError) as conflict:
+        factory.informer("v1", "pods", memory="raw")
+    assert str(conflict.value).count(here) == 2
+
+
+def test_one_informer_has_one_face(
+    factory: BlockingInformerFactory, pods: BlockingInformer[None]
+) -> None:
+    assert factory.informer("v1", "pods") is pods
+    assert factory.informers == (pods,)
+    factory.remove_informer(pods)
+    assert pods.is_closed
+    assert len(factory.informers) == 0
+
+
+def test_handlers_run_in_a_thread_in_order_and_may_block(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    heard: list[str] = []
+    threads: set[int] = set()
+    done = threading.Event()
+
+    def on_add(one: pyinformer.KubeObject) -> None:
+        threads.add(threading.get_ident())
+        heard.append(f"add {one.metadata.name}")
+        if one.metadata.name == "a":
+            cluster.create(pod("b"))  # a blocking call from a handler
+
+    def on_delete(one: pyinformer.KubeObject) -> None:
+        threads.add(threading.get_ident())
+        heard.append(f"delete {one.metadata.name}")
+        done.set()
+
+    registration = pods.add_event_handler(on_add=on_add, on_delete=on_delete)
+    registration.wait_synced(timeout_seconds=10)
+    cluster.create(pod("a"))
+    pods.wait_for("default/b", lambda one: one is not None, timeout_seconds=10)
+    cluster.delete("v1", "pods", "default/a")
+
+    assert done.wait(10)
+    assert heard == ["add a", "add b", "delete a"]
+    assert threading.get_ident() not in threads
+    pods.remove_event_handler(registration)
+    assert pods.status().handlers == ()
+
+
+class Recorder:
+    """An object with all three methods; on_add waits for nobody and keeps its thread."""
+
+    def __init__(self) -> None:
+        self.heard = threading.Event()
+        self.thread: str = ""
+
+    def on_add(self, _: object) -> None:
+        """Keep which thread it is."""
+        self.thread = threading.current_thread().name
+        self.heard.set()
+
+    def on_update(self, old: object, new: object) -> None:
+        """Hear nothing."""
+
+    def on_delete(self, obj: object) -> None:
+        """Hear nothing."""
+
+
+def test_a_handler_that_is_an_object_keeps_its_name_and_gets_a_thread(
+    apiserver: APIServer, pods: BlockingInformer[None]
+) -> None:
+    recorder = Recorder()
+    registration = pods.add_event_handler(recorder)
+    apiserver.create(pod("a"))
+
+    assert recorder.heard.wait(10)
+    assert "Recorder" in registration.name
+    assert recorder.thread != threading.current_thread().name
+    assert recorder.thread != "pyinformer"  # which is the loop's
+
+
+def test_a_function_of_an_event_and_an_asynchronous_one_are_handlers_too(
+    apiserver: APIServer, pods: BlockingInformer[None]
+) -> None:
+    plain, asynchronous = threading.Event(), threading.Event()
+    where: list[int] = []
+
+    def on_event(event: object) -> None:
+        assert isinstance(event, pyinformer.Added)
+        where.append(threading.get_ident())
+        plain.set()
+
+    async def on_add(_: object) -> None:
+        await anyio.lowlevel.checkpoint()
+        where.append(threading.get_ident())
+        asynchronous.set()
+
+    pods.add_event_handler(on_event)
+    pods.add_event_handler(on_add=on_add)
+    apiserver.create(pod("a"))
+
+    assert plain.wait(10)
+    assert asynchronous.wait(10)
+    assert len(set(where)) == 2
+
+
+@pytest.mark.parametrize("handler", [None, 5, object(), Recorder])
+def test_what_is_no_handler_is_refused_as_ever(pods: BlockingInformer[None], handler: Any) -> None:
+    with pytest.raises(pyinformer.InvalidHandlerError):
+        pods.add_event_handler(handler)
+
+
+def test_a_handler_that_calls_sys_exit_fails_and_ends_nothing(
+    apiserver: APIServer, pods: BlockingInformer[None]
+) -> None:
+    again = threading.Event()
+
+    def on_add(one: pyinformer.KubeObject) -> None:
+        if one.metadata.name == "a":
+            raise SystemExit(3)
+        again.set()
+
+    pods.add_event_handler(on_add=on_add)
+    apiserver.create(pod("a"))
+    apiserver.create(pod("b"))
+
+    assert again.wait(10)
+    (status,) = pods.status().handlers
+    assert status.failed == 1
+
+
+def test_events_are_a_plain_iterator_that_may_be_left_by_break(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    for name in "abc":
+        cluster.create(pod(name))
+    pods.wait_for("default/c", lambda one: one is not None)
+    seen = []
+    with pods.events() as events:
+        for event in events:
+            match event:
+                case pyinformer.Added(one):
+                    seen.append(one.metadata.name)
+                    if len(seen) == 3:
+                        cluster.delete(one)
+                case pyinformer.Deleted(one):
+                    seen.append(f"-{one.metadata.name}")
+                    break
+
+    assert sorted(seen[:3]) == ["a", "b", "c"]
+    assert seen[3:] == [f"-{seen[2]}"]
+
+
+def test_a_timeout_cuts_a_wait_off_and_loses_no_event(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    with pods.events(initial=False) as events:
+        with pytest.raises(TimeoutError), timeout(0.05):
+            next(events)
+        cluster.create(pod("a"))
+        with timeout(10.0):
+            event = next(events)
+
+    assert isinstance(event, pyinformer.Added)
+    assert event.object.key == "default/a"
+
+
+def test_an_inner_timeout_cannot_lengthen_an_outer_one(pods: BlockingInformer[None]) -> None:
+    with pods.events(initial=False) as events, timeout(0.0), timeout(30.0):  # noqa: SIM117
+        with pytest.raises(TimeoutError):
+            next(events)
+
+
+def test_events_coalesce_and_overflow_as_the_asynchronous_ones(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    with pods.events(max_events=1) as all_, pods.events(delivery="coalesced") as merged:
+        made = cluster.create(pod("a"))
+        pods.wait_until(made.metadata.resource_version, key="default/a")
+        body = made.to_dict()
+        body["metadata"]["labels"] = {"n": "1"}
+        changed = cluster.patch(made, body)
+        pods.wait_until(changed.metadata.resource_version, key="default/a")
+        with timeout(10.0):
+            newest = next(merged)
+            first = next(all_)
+            with pytest.raises(pyinformer.EventStreamOverflowError):
+                next(all_)
+
+    assert isinstance(newest, pyinformer.Added)
+    assert newest.object.metadata.labels["n"] == "1"
+    assert isinstance(first, pyinformer.Added)
+
+
+def test_the_iteration_ends_when_the_informer_is_closed(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    with ThreadPoolExecutor(1) as pool, pods.events() as events:
+        cluster.create(pod("a"))
+        names = pool.submit(lambda: [type(event).__name__ for event in events])
+        pods.wait_for("default/a", lambda one: one is not None)
+        pods.close()
+
+        assert names.result(10) == ["Added"]
+
+
+def test_many_threads_may_call_at_once(
+    cluster: BlockingCluster, pods: BlockingInformer[None]
+) -> None:
+    def write(number: int) -> str:
+        key = cluster.create(pod(f"p{number}")).key
+        assert pods.lister.get(key) is not None  # own writes are read at once, from any thread
+        return key
+
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(write, range(40)))
+
+    assert len(set(keys)) == 40
+    pods.wait_for("default/p39", lambda one: one is not None)
+    assert len(pods.lister.list()) == 40
+
+
+def test_a_call_from_the_loops_own_thread_is_refused(
+    runner: Runner, cluster: BlockingCluster
+) -> None:
+    async def on_loop() -> None:
+        await anyio.lowlevel.checkpoint()
+        cluster.get("v1", "pods", "default/a")
+
+    with pytest.raises(pyinformer.LifecycleError, match=r"own thread .*\.asynchronous"):
+        runner.call(on_loop)
+    with pytest.raises(pyinformer.LifecycleError, match="own thread"):
+        runner.call(_close, runner)
+
+
+async def _close(runner: Runner) -> None:
+    runner.close()
+
+
+def test_whatever_has_no_blocking_face_is_reached_by_call(
+    runner: Runner, cluster: BlockingCluster
+) -> None:
+    made, created = runner.call(
+        pyinformer.create_or_update, cluster.asynchronous, pod("a"), lambda _: None
+    )
+
+    assert created
+    assert made.key == "default/a"
+
+
+def test_calls_after_the_end_and_before_the_start_are_refused(apiserver: APIServer) -> None:
+    runner = pyinformer.run_in_thread()
+    with pytest.raises(pyinformer.LifecycleError, match="not started"):
+        runner.call(anyio.sleep, 0)
+    with runner, runner.connect(server=apiserver.url) as cluster:
+        factory = cluster.informer_factory()
+        pods = factory.informer("v1", "pods")
+        factory.start()
+        factory.wait_for_cache_sync()
+    with pytest.raises(pyinformer.LifecycleError, match="closed"):
+        cluster.get("v1", "pods", "default/a")
+    with pytest.raises(pyinformer.LifecycleError, match="started once"):
+        runner.start()
+    runner.close()
+    factory.close()
+    assert pods.is_closed  # though nobody had closed it
+    assert pods.lister.list() == []
+
+
+def test_closing_ends_the_calls_that_wait_in_other_threads(
+    cluster: BlockingCluster, runner: Runner
+) -> None:
+    factory = cluster.informer_factory(grace_seconds=1.0)
+    pods = factory.informer("v1", "pods")
+    factory.start()
+    waiting = threading.Event()
+
+    def wait() -> None:
+        with pods.events() as events:
+            waiting.set()
+            next(events)
+
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(wait)
+        assert waiting.wait(10)
+        runner.close()
+        with pytest.raises((pyinformer.LifecycleError, StopIteration)):
+            ended.result(10)
+
+
+class Unstoppable:
+    """Opens when it is told to stop opening."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    async def __aenter__(self) -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await anyio.sleep_forever()
+        return "open"
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed.set()
+
+
+def test_what_opens_when_nobody_waits_for_it_any_more_is_closed_again() -> None:
+    lifetime = Unstoppable()
+    thread = LoopThread("a test's", grace_seconds=5.0)
+    thread.start()
+    try:
+        with pytest.raises(TimeoutError), timeout(0.05):
+            thread.enter(lifetime)
+
+        assert lifetime.closed.is_set()
+    finally:
+        thread.close()
+
+
+def test_a_call_within_no_time_is_not_even_begun(runner: Runner) -> None:
+    begun = threading.Event()
+
+    async def begin() -> None:
+        begun.set()
+        await anyio.lowlevel.checkpoint()
+
+    with pytest.raises(TimeoutError, match=r"timeout\(\) block"), timeout(0.0):
+        runner.call(begin)
+    runner.call(anyio.lowlevel.checkpoint)
+    assert not begun.is_set()
+
+
+def test_the_status_is_told_at_a_signal_that_is_given_back(
+    factory: BlockingInformerFactory,
+) -> None:
+
+    before = signal.getsignal(signal.SIGUSR1)
+    factory.tell_on_signal()
+    assert signal.getsignal(signal.SIGUSR1) != before
+    factory.close()
+    assert signal.getsignal(signal.SIGUSR1) == before
