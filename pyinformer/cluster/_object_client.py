@@ -20,7 +20,12 @@ from pyinformer.cluster._applying import Applying
 from pyinformer.cluster._bodies import Body, body_of
 from pyinformer.cluster._edits import patch_of, status_patch_of
 from pyinformer.cluster._observed_writes import query_of
-from pyinformer.cluster._targets import object_path, target_of
+from pyinformer.cluster._targets import (
+    identified,
+    object_path,
+    refuse_metadata_alone,
+    target_of,
+)
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What becomes of the objects that a deleted one owns."""
@@ -140,8 +145,10 @@ class ObjectClient(Applying):
         others wrote to it in between.
 
         Args:
-            obj: the object as it was. If an informer's transform has cut its lists, do not edit
-                them: they would be written as short as they are; `get()` has all of them.
+            obj: the object as it was; metadata alone, of an informer with `memory="metadata"`, is
+                enough to edit metadata, and nothing else is touched. If an informer's transform
+                has cut its lists, do not edit them: they would be written as short as they are;
+                `get()` has all of them.
             edited: the whole object with the edits: `obj.to_dict()` or `obj.as_type(Model)`,
                 changed. What is missing in it is removed. Resource version and uid do not count.
             check_uid: fail if it is another object of the same name by now.
@@ -217,6 +224,7 @@ class ObjectClient(Applying):
             Unless it still waits for its turn, it may have been written or not.
         """
         target, before = await self._original(obj)
+        refuse_metadata_alone(before.to_dict())
         patch = status_patch_of(before, status)
         query = query_of(field_manager, dry_run=dry_run)
         return await self._patch(
@@ -298,7 +306,8 @@ class ObjectClient(Applying):
             resource = GroupVersionResource.of(obj, plural)
         else:
             body = body_of(obj)
-            target = await target_of(self.discovery, body)
+            named = identified(obj, body) if isinstance(obj, KubeObject) else body
+            target = await target_of(self.discovery, named)
             resource, key, metadata = target.resource, target.key, body["metadata"]
         uid = str(metadata.get("uid") or "")
         version = metadata.get("resourceVersion")

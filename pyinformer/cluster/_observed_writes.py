@@ -25,7 +25,14 @@ from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of, encode_body, i
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._sender import Sender, WriteStatistics
-from pyinformer.cluster._targets import Target, check_scope, object_path, target_of
+from pyinformer.cluster._targets import (
+    Target,
+    check_scope,
+    identified,
+    is_metadata_alone,
+    object_path,
+    target_of,
+)
 from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
 from pyinformer.cluster._writer import WriteTally
 
@@ -142,9 +149,9 @@ class ObservedWrites:
             reason = f"a {type(obj).__name__} may not know all fields; give the object itself"
             raise InvalidTypeError("obj", reason)
         body = body_of(obj)
-        target = await target_of(self.discovery, body)
         if isinstance(obj, KubeObject):
-            return target, obj
+            return await target_of(self.discovery, identified(obj, body)), obj
+        target = await target_of(self.discovery, body)
         return target, self._answers.record(target.resource, encode_body(body))
 
     async def _patch(
@@ -161,6 +168,8 @@ class ObservedWrites:
         metadata = before.metadata
         if not patch:
             self._skipped += 1
+            if is_metadata_alone(before.to_dict()):
+                return KubeObject(before.key, metadata, None, before.raw, before.gvk)
             return self._answers.record(target.resource, before.raw)
         if check_version and not metadata.resource_version:
             raise InvalidArgumentError("check_version", f"{target.key!r} has no resourceVersion")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
 from pyinformer.apimachinery import (
+    PARTIAL_OBJECT_METADATA,
     GroupVersionResource,
     InvalidArgumentError,
     JSONObject,
@@ -21,6 +22,7 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster._bodies import NO_UNICODE
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import KubeObject, View
     from pyinformer.cluster._catalogue import APIResource
     from pyinformer.cluster._discovery import Discovery
 
@@ -75,13 +77,14 @@ async def target_of(
         named: whether it needs a name by now.
 
     Raises:
-        InvalidArgumentError: it does not say what it is, or where.
+        InvalidArgumentError: it does not say what it is, or where; or it is metadata alone.
         NotFoundError: the server does not serve its kind.
 
     Cancellation:
         Safe.
     """
     api_version, kind = body.get("apiVersion"), body.get("kind")
+    refuse_metadata_alone(body)
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
         raise InvalidArgumentError("obj", "needs apiVersion and kind")
     GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
@@ -103,6 +106,32 @@ async def target_of(
     if not api.namespaced and (own or namespace):
         raise InvalidArgumentError("namespace", f"{what} is cluster-scoped and can have none")
     return Target(api=api, namespace=own or namespace or "", name=name)
+
+
+def is_metadata_alone(body: JSONObject) -> bool:
+    """Tell whether an object's dict is what an informer of metadata alone holds."""
+    named = (body.get("apiVersion"), body.get("kind"))
+    return named == (PARTIAL_OBJECT_METADATA.api_version, PARTIAL_OBJECT_METADATA.kind)
+
+
+def refuse_metadata_alone(body: JSONObject) -> None:
+    """Refuse what an informer of metadata alone holds, where it would be taken for the whole.
+
+    Raises:
+        InvalidArgumentError: it is that.
+    """
+    if is_metadata_alone(body):
+        reason = (
+            "is metadata alone, of an informer with memory='metadata': written as the whole it"
+            " would wipe the rest; patch() the cached object, or get() the whole one first"
+        )
+        raise InvalidArgumentError("obj", reason)
+
+
+def identified(obj: KubeObject[View | None], body: JSONObject) -> JSONObject:
+    """Return as much of an object as says what and where it is, if its body is metadata alone."""
+    named = {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind}
+    return {**named, "metadata": body.get("metadata")}
 
 
 def check_scope(api: APIResource, key: str) -> None:

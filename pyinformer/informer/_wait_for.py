@@ -215,7 +215,8 @@ class KeyWaits(Generic[V]):
 def _check(key: object, predicate: object) -> None:
     if not isinstance(key, str):
         raise InvalidTypeError("key", f"is 'namespace/name' or 'name', not {key!r}")
-    check_callable(predicate, "predicate(object_or_none)", 1)
+    if predicate is not bool:  # which asks whether there is an object
+        check_callable(predicate, "predicate(object_or_none)", 1)
     if inspect.iscoroutinefunction(predicate):
         reason = "it is a coroutine function, which is never true by itself; write a plain one"
         raise InvalidHandlerError(name_of(predicate), reason)

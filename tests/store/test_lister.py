@@ -13,6 +13,7 @@ from pyinformer.apimachinery import (
     CacheNotSyncedError,
     Deleted,
     IndexNotFoundError,
+    InvalidArgumentError,
     InvalidSelectorError,
     InvalidTypeError,
     LabelSelector,
