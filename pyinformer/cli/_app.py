@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+
+from pyinformer.cli import _options
+from pyinformer.cli._ending import Terminated, interruptible, let_go_of_pipes
+from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -16,7 +24,7 @@ app = typer.Typer(
     help="client-go's informers for asyncio.",
     context_settings=_HELP,
     no_args_is_help=True,
-    add_completion=False,
+    epilog=EPILOG,
     pretty_exceptions_enable=False,  # a traceback of ours should look like any other
 )
 
@@ -28,7 +36,7 @@ def _tell_version(is_asked: bool) -> None:  # noqa: FBT001 - typer gives it by p
 
 
 @app.callback()
-def _options(
+def _of_all(
     *,
     version: Annotated[
         bool,
@@ -44,6 +52,139 @@ def run() -> NoReturn:
     raise SystemExit(0)
 
 
+@contextmanager
+def _ending_well() -> Iterator[None]:
+    """Turn a signal, and a reader who has gone, into an exit status."""
+    try:
+        with interruptible():
+            yield
+    except BrokenPipeError:
+        let_go_of_pipes()
+        raise typer.Exit(CLOSED_PIPE) from None
+    except KeyboardInterrupt as interruption:
+        number = interruption.number if isinstance(interruption, Terminated) else signal.SIGINT
+        raise typer.Exit(SIGNALLED + number) from None
+
+
+def _hear_logs(verbose: bool) -> None:  # noqa: FBT001 - of one meaning
+    """Let the library's logs reach stderr, or nobody: what matters of them is said in lines."""
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    else:
+        logging.basicConfig(handlers=[logging.NullHandler()])
+
+
+@app.command(epilog=EPILOG)
+def watch(
+    resource: _options.Resource,
+    *,
+    namespace: _options.Namespaces = None,
+    all_namespaces: _options.AllNamespaces = False,
+    selector: _options.Labels = None,
+    field_selector: _options.Fields = None,
+    output: Annotated[
+        _options.WatchForm, typer.Option("--output", "-o", help="How it is shown.")
+    ] = _options.WatchForm.TABLE,
+    timeout_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="End after so long, with 0, or 3 if nothing has synced."),
+    ] = None,
+    metadata_only: _options.MetadataOnly = False,
+    show_secrets: _options.ShowSecrets = False,
+    context: _options.Context = None,
+    kubeconfig: _options.Kubeconfig = None,
+    server: _options.Server = None,
+    user: _options.User = None,
+    group: _options.Groups = None,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Show what exists, and then every addition, update and deletion as it comes.
+
+    An update is told by the paths that it changed. With -o json each event is one line:
+    {"type": "ADDED", "object": {...}}; those of the beginning have "initial": true and end with
+    {"type": "SYNCED"}, and MODIFIED has "changedPaths".
+    """
+    from pyinformer.cli._command import Command, Showing
+    from pyinformer.cli._watch import Watch
+
+    _hear_logs(verbose)
+    showing = Showing(form=output.value, shows_secrets=show_secrets, metadata_only=metadata_only)
+    command = Command(
+        name="watch",
+        access=_options.access_of(kubeconfig, context, server, user, group),
+        wanted=_options.wanted_of(
+            resource,
+            namespaces=namespace,
+            all_namespaces=all_namespaces,
+            selector=selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
+        ),
+        timeout_seconds=timeout_seconds,
+        output=sys.stdout,
+        errors=sys.stderr,
+    )
+    raise typer.Exit(command.run(lambda ending, paper: Watch(showing, ending, paper)))
+
+
+@app.command(epilog=EPILOG)
+def get(
+    resource: _options.Resource,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="None is all of them.")
+    ] = None,
+    *,
+    index: Annotated[
+        str | None,
+        typer.Option(metavar="PATH=VALUE", help="Only these, found by an index on the path."),
+    ] = None,
+    namespace: _options.Namespaces = None,
+    all_namespaces: _options.AllNamespaces = False,
+    selector: _options.Labels = None,
+    field_selector: _options.Fields = None,
+    output: Annotated[
+        _options.GetForm, typer.Option("--output", "-o", help="How it is shown.")
+    ] = _options.GetForm.TABLE,
+    timeout_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long to wait for the cache; then 3.")
+    ] = 30.0,
+    metadata_only: _options.MetadataOnly = False,
+    show_secrets: _options.ShowSecrets = False,
+    context: _options.Context = None,
+    kubeconfig: _options.Kubeconfig = None,
+    server: _options.Server = None,
+    user: _options.User = None,
+    group: _options.Groups = None,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Show what exists, read from a cache that has synced."""
+    from pyinformer.cli._command import Command, Showing
+    from pyinformer.cli._get import Choice, Get
+
+    _hear_logs(verbose)
+    showing = Showing(form=output.value, shows_secrets=show_secrets, metadata_only=metadata_only)
+    chosen = tuple(names or ())
+    if len(chosen) == 1 and field_selector is None:
+        field_selector = f"metadata.name={chosen[0]}"  # nothing else is loaded
+    choice = Choice(names=chosen, index=None if index is None else _options.path_and_value(index))
+    command = Command(
+        name="get",
+        access=_options.access_of(kubeconfig, context, server, user, group),
+        wanted=_options.wanted_of(
+            resource,
+            namespaces=namespace,
+            all_namespaces=all_namespaces,
+            selector=selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
+        ),
+        timeout_seconds=timeout_seconds,
+        output=sys.stdout,
+        errors=sys.stderr,
+    )
+    raise typer.Exit(command.run(lambda ending, paper: Get(choice, showing, ending, paper)))
+
+
 @app.command()
 def demo(
     *,
@@ -56,7 +197,8 @@ def demo(
     """
     from pyinformer.cli._demo import demo as run_demo
 
-    raise typer.Exit(run_demo(seconds=seconds, seed=seed, output=sys.stdout))
+    with _ending_well():
+        raise typer.Exit(run_demo(seconds=seconds, seed=seed, output=sys.stdout))
 
 
 @app.command()
@@ -80,9 +222,12 @@ def serve(
         raise typer.BadParameter(
             "it needs --real: the embedded server is not built", param_hint="--build"
         )
-    raise typer.Exit(
-        run_serve(real=real, build=build, port=port, kubeconfig_path=kubeconfig, output=sys.stdout)
-    )
+    with _ending_well():
+        raise typer.Exit(
+            run_serve(
+                real=real, build=build, port=port, kubeconfig_path=kubeconfig, output=sys.stdout
+            )
+        )
 
 
 @app.command()
@@ -108,13 +253,15 @@ def scenes(
     if not names and not every:
         if real:
             raise typer.BadParameter("it needs a NAME, or --all", param_hint="--real")
-        list_scenes(sys.stdout)
+        with _ending_well():
+            list_scenes(sys.stdout)
         return
     try:
         chosen = SCENES if every else find(names or ())
     except KeyError as error:
         raise typer.BadParameter(f"there is no scene {error}", param_hint="NAME") from None
-    raise typer.Exit(play(chosen, real=real, output=sys.stdout))
+    with _ending_well():
+        raise typer.Exit(play(chosen, real=real, output=sys.stdout))
 
 
 @app.command()
@@ -129,4 +276,5 @@ def crd(
     """
     from pyinformer.cli._crd import crd as print_definitions
 
-    raise typer.Exit(print_definitions(targets, output=sys.stdout, errors=sys.stderr))
+    with _ending_well():
+        raise typer.Exit(print_definitions(targets, output=sys.stdout, errors=sys.stderr))

@@ -10,12 +10,12 @@ import contextlib
 import shlex
 import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from pyinformer.apimachinery._errors import InformerError
+from pyinformer.cli._ending import wait_for_the_end
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -36,6 +36,9 @@ def serve(
 
     Returns:
         The exit status: 0 after Ctrl-C, 1 if the server could not be started.
+
+    Raises:
+        BrokenPipeError: nobody reads the output any more; the server was stopped.
     """
 
     def say(line: str) -> None:
@@ -47,9 +50,12 @@ def serve(
     try:
         with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pyinformer-serve-") as folder:
             path = kubeconfig_path or Path(folder) / "kubeconfig"
-            _serve_until_interrupted(_server(real=real, build=build, port=port, say=say), path, say)
+            server = _server(real=real, build=build, port=port, say=say)
+            _serve_until_interrupted(server, path, say, output)
     except KeyboardInterrupt:
         say("stopped")
+    except BrokenPipeError:
+        raise  # nobody could read that it stopped
     except (InformerError, OSError) as error:
         say(f"cannot serve: {error}")
         return 1
@@ -57,7 +63,10 @@ def serve(
 
 
 def _serve_until_interrupted(
-    server: APIServer | KubeAPIServer, kubeconfig: Path, say: Callable[[str], None]
+    server: APIServer | KubeAPIServer,
+    kubeconfig: Path,
+    say: Callable[[str], None],
+    output: TextIO,
 ) -> None:
     with server:
         server.write_kubeconfig(kubeconfig)
@@ -65,7 +74,7 @@ def _serve_until_interrupted(
             say(f"serving at {server.url}; the kubeconfig is {kubeconfig}")
             say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}")
             say("  then kubectl, or pyinformer.connect(), finds this server; Ctrl-C stops it")
-            threading.Event().wait()
+            wait_for_the_end(output)
         finally:
             kubeconfig.unlink(missing_ok=True)
 

@@ -1,0 +1,107 @@
+"""How `watch` and `get` run: errors as one line, a deadline, an exit status.
+
+What enters is a job; what leaves is the status with which the process ends. Whatever goes wrong and
+is not a bug of ours is said on stderr, in words.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TextIO, final
+
+import anyio
+
+from pyinformer.apimachinery import InformerError
+from pyinformer.cli._ending import Ending, run
+from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
+from pyinformer.cli._paper import Paper
+from pyinformer.cli._printable import printable
+from pyinformer.cli._rows import Layout
+from pyinformer.cli._session import Access, CommandError, Session, Standing, Wanted, session
+from pyinformer.informer import SharedInformer
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showing:
+    """How objects are shown."""
+
+    form: str = "table"
+    """`table`, `wide`, `json` or `name`."""
+    shows_secrets: bool = False
+    metadata_only: bool = False
+
+    def layout(self, found: Session) -> Layout:
+        """Return the columns for what is followed."""
+        return Layout(
+            is_wide=self.form == "wide",
+            with_namespace=found.shows_namespaces,
+            metadata_only=self.metadata_only,
+        )
+
+
+class Job(Protocol):
+    """What a command does with informers."""
+
+    def prepare(self, informer: SharedInformer[Any]) -> object:
+        """Add to an informer what it needs, before it starts."""
+        ...
+
+    async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
+        """Do it, and return the exit status.
+
+        Cancellation:
+            Ends it.
+        """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One run of a command."""
+
+    name: str
+    access: Access
+    wanted: Wanted
+    timeout_seconds: float | None
+    """After which it ends; None is never."""
+    output: TextIO
+    errors: TextIO
+
+    def run(self, job_of: Callable[[Ending, Paper], Job]) -> int:
+        """Run it. Call it in the main thread.
+
+        Args:
+            job_of: makes the job.
+
+        Returns:
+            The exit status.
+        """
+        paper, words = Paper(self.output, os.environ), Paper(self.errors, os.environ)
+
+        async def command(ending: Ending) -> int:
+            """Do the job, or say why not."""
+            try:
+                return await self._perform(job_of(ending, paper), words)
+            except BrokenPipeError:
+                return CLOSED_PIPE
+            except (InformerError, CommandError) as error:
+                words.line(f"pyinformer {self.name}: {printable(str(error))}")
+                return FAILED
+
+        return run(command, self.output)
+
+    async def _perform(self, job: Job, words: Paper) -> int:
+        standing, seconds = Standing(), self.timeout_seconds
+        with anyio.move_on_after(math.inf if seconds is None else seconds) as deadline:
+            async with session(self.access, self.wanted, words, job.prepare, standing) as found:
+                return await job.perform(found, deadline)
+        if standing.has_synced:
+            return OK
+        pending = f": {standing.pending}" if standing.pending else ""
+        words.line(printable(f"pyinformer {self.name}: not synced after {seconds:g} s{pending}"))
+        return TOO_LATE

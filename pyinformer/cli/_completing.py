@@ -1,0 +1,68 @@
+"""What the shell proposes: the contexts of the kubeconfig, and the names of usual resources.
+
+What enters is what was typed so far; what leaves are words that begin with it. No server is asked,
+and a kubeconfig that cannot be read proposes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_RESOURCES = (
+    "configmaps",
+    "cronjobs",
+    "customresourcedefinitions",
+    "daemonsets",
+    "deployments",
+    "endpointslices",
+    "events",
+    "horizontalpodautoscalers",
+    "ingresses",
+    "jobs",
+    "leases",
+    "namespaces",
+    "networkpolicies",
+    "nodes",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "poddisruptionbudgets",
+    "pods",
+    "replicasets",
+    "rolebindings",
+    "roles",
+    "secrets",
+    "serviceaccounts",
+    "services",
+    "statefulsets",
+    "storageclasses",
+)
+
+
+def complete_resource(incomplete: str) -> list[str]:
+    """Return the usual resources that begin so."""
+    return [name for name in _RESOURCES if name.startswith(incomplete)]
+
+
+def complete_context(incomplete: str) -> list[str]:
+    """Return the contexts that begin so, of the kubeconfig files that would be read."""
+    given = os.environ.get("KUBECONFIG") or str(Path("~/.kube/config"))
+    paths = [Path(path).expanduser() for path in given.split(os.pathsep) if path]
+    names = dict.fromkeys(name for path in paths for name in _contexts(path))
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _contexts(path: Path) -> Iterator[str]:
+    import yaml
+
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = yaml.safe_load(file)
+    except (OSError, ValueError, yaml.YAMLError):
+        return
+    entries = found.get("contexts") if isinstance(found, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            yield name

@@ -1,0 +1,184 @@
+"""How a command ends: by itself, by a signal, because its reader has gone, or because time is up.
+
+What enters are signals and closed pipes; what leaves is an exit status, soon and without a
+traceback. An orderly end is tried first; where something cannot be interrupted (a name that is
+looked up, a pipe that nobody reads), the process ends without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn, TextIO, final
+
+import anyio
+
+from pyinformer.cli._exit_status import CLOSED_PIPE, SIGNALLED
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE_SECONDS = 0.6  # for an orderly end; a second is promised
+_LOOK_SECONDS = 0.2  # at the pipe
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, in a command that has no event loop: it ends as after Ctrl-C.
+
+    Attributes:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
+@final
+class Ending:
+    """Knows how a command ends, once that is decided; `end` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self._cancel: Callable[[], object] | None = None
+        self._timer: threading.Timer | None = None
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def end(self, status: int) -> None:
+        """Let the command end with this status; the first one counts."""
+        if self.status is not None:
+            return
+        self.status = status
+        self._timer = threading.Timer(_PATIENCE_SECONDS, os._exit, (status,))
+        self._timer.daemon = True
+        self._timer.start()
+        if self._cancel is not None:
+            self._cancel()
+
+    async def run(self, command: Callable[[], Awaitable[int]], output: TextIO) -> int:
+        """Run a command until it is through, or is to end.
+
+        Cancellation:
+            Cancels the command.
+        """
+        loop = asyncio.get_running_loop()
+        with anyio.CancelScope() as scope:
+            self._cancel = lambda: loop.call_soon_threadsafe(scope.cancel)
+            if self.status is not None:  # it came before there was anything to cancel
+                scope.cancel()
+            self._look_at_the_pipe(loop, output)
+            try:
+                return await command()
+            finally:
+                if self._next_look is not None:
+                    self._next_look.cancel()
+        return SIGNALLED if self.status is None else self.status
+
+    def _look_at_the_pipe(self, loop: asyncio.AbstractEventLoop, output: TextIO) -> None:
+        """End when nobody reads any more, though nothing is written at the moment."""
+        if reader_has_gone(output):
+            self.end(CLOSED_PIPE)
+        self._next_look = loop.call_later(_LOOK_SECONDS, self._look_at_the_pipe, loop, output)
+
+    def close(self) -> None:
+        """Let the process live on: it has ended in order."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def run(command: Callable[[Ending], Awaitable[int]], output: TextIO) -> int:
+    """Run an asynchronous command in a loop of its own. Call it in the main thread.
+
+    Args:
+        command: returns its exit status; it is cancelled when it is to end early.
+        output: where it writes.
+
+    Returns:
+        The exit status.
+    """
+    ending = Ending()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        """End in order; for a second one there is no order."""
+        del frame
+        if ending.status is not None:
+            os._exit(ending.status)
+        ending.end(SIGNALLED + number)
+
+    with handling_signals(on_signal):
+        try:
+            return asyncio.run(ending.run(lambda: command(ending), output))
+        except BrokenPipeError:
+            return CLOSED_PIPE
+        finally:
+            ending.close()
+            if ending.status == CLOSED_PIPE:
+                let_go_of_pipes()
+
+
+@contextmanager
+def handling_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle Ctrl-C and SIGTERM; outside of the main thread, where nobody can, do nothing."""
+    before: dict[int, object] = {}
+    with suppress(ValueError):
+        for number in _NUMBERS:
+            before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for known, one in before.items():
+            signal.signal(known, one)  # type: ignore[arg-type]  # what signal() gave
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, and SIGTERM Terminated, in a command without a loop."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        """Raise where the command is."""
+        if number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        raise Terminated(number)
+
+    with handling_signals(on_signal):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which asyncio.run knows
+        yield
+
+
+def wait_for_the_end(output: TextIO) -> NoReturn:
+    """Wait, in the main thread, until a signal or a closed pipe ends it.
+
+    Raises:
+        BrokenPipeError: nobody reads the output any more.
+    """
+    never = threading.Event()
+    while not reader_has_gone(output):
+        never.wait(_LOOK_SECONDS)
+    raise BrokenPipeError
+
+
+def reader_has_gone(output: TextIO) -> bool:
+    """Tell whether what is written to an output can reach nobody any more."""
+    try:
+        number = output.fileno()
+    except (OSError, ValueError):  # no file, in tests for example; or closed
+        return False
+    poll = select.poll()
+    poll.register(number, 0)
+    return any(events & _GONE for _, events in poll.poll(0))
+
+
+def let_go_of_pipes() -> None:
+    """Point what nobody reads at nothing, so that the interpreter's last flush is quiet."""
+    for stream in (sys.stdout, sys.stderr):
+        if reader_has_gone(stream):
+            with suppress(OSError, ValueError):
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, stream.fileno())
+                os.close(nothing)

@@ -1,0 +1,91 @@
+"""What happens, one JSON object a line, for programs: `pyinformer watch -o json | jq`.
+
+What enters are objects and events; what leaves are lines: the initial list, each marked as such, a
+line that ends it, and then each event with the paths that it changed. The values of Secrets and of
+last-applied annotations are never in it unless they were asked for. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import msgspec
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    InvalidObjectError,
+    JSONObject,
+    KubeObject,
+    Updated,
+    diff,
+    redacted,
+)
+from pyinformer.cli._printable import printable_json
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonRendering:
+    """Writes for programs."""
+
+    what: str
+    """The resource, as `pods.v1`."""
+    shows_secrets: bool
+
+    def initial(self, objects: Sequence[KubeObject[Any]]) -> Iterator[str]:
+        """Write what exists, and that this was all."""
+        for obj in objects:
+            yield self._object_line("ADDED", obj, {"initial": True})
+        yield json_line({"type": "SYNCED", "resource": self.what, "objects": len(objects)})
+
+    def event(self, event: Event[Any]) -> str:
+        """Write what happened."""
+        match event:
+            case Added(obj):
+                marks: JSONObject = {"initial": True} if event.is_in_initial_list else {}
+                return self._object_line("ADDED", obj, marks)
+            case Updated(old, new):
+                marks = {"changedPaths": _paths(old, new)}
+                if event.may_go_back:
+                    marks["mayGoBack"] = True
+                return self._object_line("MODIFIED", new, marks)
+            case Deleted(obj):
+                marks = {}
+                if event.final_state_unknown:
+                    marks["finalStateUnknown"] = True
+                if event.may_still_exist:
+                    marks["mayStillExist"] = True
+                return self._object_line("DELETED", obj, marks)
+
+    def _object_line(self, kind: str, obj: KubeObject[Any], marks: JSONObject) -> str:
+        return json_line({"type": kind, **marks, "object": shown(obj, self.shows_secrets)})
+
+
+def shown(obj: KubeObject[Any], shows_secrets: bool) -> JSONObject:  # noqa: FBT001 - of one meaning
+    """Return an object as it may be seen; of one that cannot be read, its identity."""
+    try:
+        return obj.to_dict() if shows_secrets else redacted(obj)
+    except InvalidObjectError as error:
+        meta = obj.metadata
+        return {
+            "apiVersion": obj.gvk.api_version,
+            "kind": obj.gvk.kind,
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "problem": str(error),
+        }
+
+
+def json_line(value: JSONObject) -> str:
+    """Write a value in a line, with no character in it that a terminal would obey."""
+    return f"{printable_json(msgspec.json.encode(value).decode())}\n"
+
+
+def _paths(old: KubeObject[Any], new: KubeObject[Any]) -> list[str]:
+    try:
+        return [str(change) for change in diff(old, new)]
+    except InvalidObjectError:
+        return []

@@ -1,0 +1,87 @@
+"""What is said meanwhile, on stderr: why nothing is shown yet, and why it may be old later.
+
+What enters are the states of informers at moments; what leaves are lines, each said once. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, final
+
+from pyinformer.cli._printable import printable
+from pyinformer.informer import InformerStatus
+from pyinformer.informer._status import ScopeStatus
+from pyinformer.reflector import ReflectorState
+
+_FIRST_WORD_SECONDS: Final = 2.0  # what is quicker needs no words
+_REFUSED: Final = frozenset({ReflectorState.FORBIDDEN, ReflectorState.FAILED})
+_AT_WORK: Final = frozenset({ReflectorState.NEW, ReflectorState.LOADING})
+
+
+@final
+class Progress:
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+        self._behind: set[str] = set()
+        self._merged = 0
+
+    def lines(self, statuses: Sequence[InformerStatus], elapsed_seconds: float) -> list[str]:
+        """Return what is new to say.
+
+        Args:
+            statuses: of all informers.
+            elapsed_seconds: since the command began to wait.
+        """
+        found: list[str] = []
+        for status in statuses:
+            for scope in status.scopes:
+                found += self._on_scope(scope, elapsed_seconds)
+        return [printable(line) for line in (*found, *self._on_merging(statuses))]
+
+    def _on_scope(self, scope: ScopeStatus, elapsed_seconds: float) -> Iterator[str]:
+        if scope.has_synced:
+            yield from self._on_following(scope)
+            return
+        if scope.state is ReflectorState.ABSENT:
+            return  # which ends the command, with words of its own
+        if not (scope.last_error or scope.reason) and elapsed_seconds < _FIRST_WORD_SECONDS:
+            return
+        text = why(scope)
+        if self._said.get(scope.follows) != text:
+            self._said[scope.follows] = text
+            yield f"waiting for {scope.follows}: {text}"
+
+    def _on_following(self, scope: ScopeStatus) -> Iterator[str]:
+        name = scope.follows
+        if scope.state is ReflectorState.WATCHING:
+            if name in self._behind:
+                self._behind.remove(name)
+                yield f"{name}: followed again"
+            return
+        is_in_trouble = scope.attempts or scope.state in {*_REFUSED, ReflectorState.ABSENT}
+        if is_in_trouble and name not in self._behind:
+            self._behind.add(name)
+            yield f"{name}: what is shown may be old: {why(scope)}"
+
+    def _on_merging(self, statuses: Sequence[InformerStatus]) -> Iterator[str]:
+        merged = sum(one.coalesced for status in statuses for one in status.handlers)
+        if merged and not self._merged:
+            yield "changes of one object are merged: whoever reads this is slower than the cluster"
+        self._merged = merged
+
+
+def why(scope: ScopeStatus) -> str:
+    """Say why something is not followed at present."""
+    if scope.state in _AT_WORK and not scope.last_error:
+        return "the list has not come yet"
+    attempt = f", attempt {scope.attempts}" if scope.attempts else ""
+    error = scope.last_error or ""
+    reason = "" if scope.reason in error else scope.reason
+    return f"{': '.join(part for part in (scope.state.value, reason, error) if part)}{attempt}"
+
+
+def is_refused(scope: ScopeStatus) -> bool:
+    """Tell whether waiting may be in vain: it has not synced, and the server has said no."""
+    return not scope.has_synced and scope.state in _REFUSED

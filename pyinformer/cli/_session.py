@@ -1,0 +1,298 @@
+"""What `watch` and `get` have in common: to connect, to find the resource, to fill the caches.
+
+What enters is what the user asked for; what leaves are informers that have synced, or an exit
+status whose reason was said. While a server cannot be reached it is tried again, and said why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import anyio
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    ServerError,
+    TLSVerificationError,
+    TooManyRequestsError,
+    TransportError,
+)
+from pyinformer.cli._paper import Paper
+from pyinformer.cli._printable import printable
+from pyinformer.cli._progress import Progress, is_refused, why
+from pyinformer.cluster import Cluster, connect
+from pyinformer.informer import InformerStatus, SharedInformer, SharedInformerFactory
+from pyinformer.informer._status import ScopeStatus
+from pyinformer.reflector import ReflectorState
+
+if TYPE_CHECKING:
+    from pyinformer.cluster import APIResource
+
+_LOOK_SECONDS: Final = 0.05
+_GRACE_SECONDS: Final = 0.2  # for what is being written: a second is promised for all
+_FIRST_WORD_SECONDS: Final = 2.0
+_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 1.0, 8.0
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        "apiservices",
+        "clusterrolebindings",
+        "clusterroles",
+        "customresourcedefinitions",
+        "ingressclasses",
+        "mutatingwebhookconfigurations",
+        "namespaces",
+        "nodes",
+        "persistentvolumes",
+        "priorityclasses",
+        "runtimeclasses",
+        "storageclasses",
+        "validatingadmissionpolicies",
+        "validatingwebhookconfigurations",
+        "volumeattachments",
+    }
+)
+"""What is in no namespace, though nobody is asked: for resources that are named in full."""
+
+
+class CommandError(Exception):
+    """A command cannot go on; the text is for its user."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How the cluster is reached; None is as kubectl would."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    server: str | None = None
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be followed."""
+
+    resource: str
+    namespaces: tuple[str, ...] = ()
+    """None of them: the default of the context."""
+    all_namespaces: bool = False
+    label_selector: str | None = None
+    field_selector: str | None = None
+    metadata_only: bool = False
+
+
+@final
+@dataclass(slots=True)
+class Standing:
+    """How far a command has come, for when its time is up."""
+
+    has_synced: bool = False
+    pending: str = ""
+    """What has not synced, and why."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The informers of one command, and what it says meanwhile."""
+
+    informers: tuple[SharedInformer[Any], ...]
+    resource: GroupVersionResource
+    namespaces: tuple[str, ...] | None
+    """None is all of them, or that there are none."""
+    is_namespaced: bool
+    errors: Paper
+    progress: Progress
+    standing: Standing
+
+    @property
+    def what(self) -> str:
+        """What is followed, as errors name it."""
+        return str(self.resource)
+
+    @property
+    def where(self) -> str:
+        """What is followed and where, for people: `pods.v1 in default`."""
+        return self.what if self.namespaces is None else f"{self.what} in {self._names}"
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self.namespaces or ())
+
+    @property
+    def shows_namespaces(self) -> bool:
+        """Whether objects of several namespaces may stand side by side."""
+        return self.is_namespaced and (self.namespaces is None or len(self.namespaces) > 1)
+
+    def statuses(self) -> list[InformerStatus]:
+        """Return how the informers are doing."""
+        return [informer.status() for informer in self.informers]
+
+    def scopes(self) -> list[ScopeStatus]:
+        """Return how each namespace is doing."""
+        return [scope for status in self.statuses() for scope in status.scopes]
+
+    async def sync(self, *, gives_up: bool) -> None:
+        """Wait until all has synced that the server does not refuse, and say why it takes long.
+
+        Args:
+            gives_up: end also if all of it is refused; rights that come later are waited for else.
+
+        Raises:
+            CommandError: the server does not serve it.
+
+        Cancellation:
+            Safe.
+        """
+        began_at = anyio.current_time()
+        while True:
+            self.say_news(anyio.current_time() - began_at)
+            for informer in self.informers:
+                if informer.crash is not None:
+                    raise informer.crash
+                if informer.settled.is_set() and not informer.has_synced:
+                    raise CommandError(self._why_never(informer.status()))
+            scopes = self.scopes()
+            pending = [one for one in scopes if not one.has_synced]
+            self.standing.pending = "; ".join(f"{one.follows}: {why(one)}" for one in pending)
+            has_any = len(pending) < len(scopes)
+            if all(map(is_refused, pending)) and (has_any or gives_up):
+                self.standing.has_synced = has_any
+                return
+            await anyio.sleep(_LOOK_SECONDS)
+
+    def _why_never(self, status: InformerStatus) -> str:
+        if status.state is ReflectorState.ABSENT:
+            return f"the server does not serve {self.what}"
+        return str(status)
+
+    def say_news(self, elapsed_seconds: float) -> None:
+        """Say what has changed about the informers."""
+        for line in self.progress.lines(self.statuses(), elapsed_seconds):
+            self.errors.line(line)
+
+
+@asynccontextmanager
+async def session(
+    access: Access,
+    wanted: Wanted,
+    errors: Paper,
+    prepare: Callable[[SharedInformer[Any]], object],
+    standing: Standing,
+) -> AsyncIterator[Session]:
+    """Begin to follow what is wanted.
+
+    Args:
+        access: how the cluster is reached.
+        wanted: what.
+        errors: takes what is said meanwhile.
+        prepare: is given each informer before it starts.
+        standing: is told how far it comes.
+
+    Raises:
+        InformerError: it cannot be.
+
+    Cancellation:
+        What was started is stopped.
+    """
+    async with (
+        connect(
+            access.kubeconfig,
+            context=access.context,
+            server=access.server,
+            impersonate_user=access.user,
+            impersonate_groups=access.groups,
+        ) as cluster,
+        SharedInformerFactory(cluster, grace_seconds=_GRACE_SECONDS) as factory,
+    ):
+        resource, is_namespaced = await _resource(cluster, wanted.resource, errors)
+        namespaces = _namespaces(wanted, cluster.config.namespace) if is_namespaced else None
+        informers = _informers(factory, resource, namespaces, wanted)
+        for informer in informers:
+            prepare(informer)
+        await factory.start()
+        yield Session(
+            informers=informers,
+            resource=resource,
+            namespaces=namespaces,
+            is_namespaced=is_namespaced,
+            errors=errors,
+            progress=Progress(),
+            standing=standing,
+        )
+
+
+def _informers(
+    factory: SharedInformerFactory,
+    resource: GroupVersionResource,
+    namespaces: tuple[str, ...] | None,
+    wanted: Wanted,
+) -> tuple[SharedInformer[Any], ...]:
+    """Make the informers: one for each namespace, each with a state of its own."""
+    return tuple(
+        factory.informer(
+            resource.api_version,
+            resource.resource,
+            namespaces=namespace,
+            label_selector=wanted.label_selector,
+            field_selector=wanted.field_selector,
+            memory="metadata" if wanted.metadata_only else "strip_managed_fields",
+            absent="require",
+        )
+        for namespace in (namespaces or (None,))
+    )
+
+
+def _namespaces(wanted: Wanted, default: str) -> tuple[str, ...] | None:
+    if wanted.all_namespaces:
+        return None
+    return tuple(dict.fromkeys(wanted.namespaces)) or (default,)
+
+
+async def _resource(
+    cluster: Cluster, name: str, errors: Paper
+) -> tuple[GroupVersionResource, bool]:
+    """Return the resource of a name, and whether it is in namespaces."""
+    if "/" in name:  # in full: a user without the right to discover can do no better
+        api_version, _, plural = name.rpartition("/")
+        return GroupVersionResource.of(api_version, plural), plural not in _CLUSTER_SCOPED
+    found, *others = await _patiently(lambda: cluster.discovery.find(name), cluster, errors)
+    if others:
+        also = ", ".join(one.qualified_name for one in others)
+        errors.line(printable(f"{name} is taken as {found.qualified_name}; there is also {also}"))
+    return found.resource, found.namespaced
+
+
+async def _patiently(
+    ask: Callable[[], Awaitable[Sequence[APIResource]]], cluster: Cluster, errors: Paper
+) -> Sequence[APIResource]:
+    """Ask until the server answers; what it refuses is an answer."""
+    attempt, delay = 0, _FIRST_DELAY_SECONDS
+    while True:
+        loop = asyncio.get_running_loop()
+        word = loop.call_later(_FIRST_WORD_SECONDS, _say_waiting, cluster, errors)
+        try:
+            return await ask()
+        except TLSVerificationError:
+            raise  # which time does not heal
+        except (TransportError, ServerError, TooManyRequestsError) as error:
+            attempt += 1
+            again = f"attempt {attempt}, again in {delay:g} s"
+            errors.line(printable(f"waiting for the server: {error}, {again}"))
+        finally:
+            word.cancel()
+        await anyio.sleep(delay)
+        delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
+
+
+def _say_waiting(cluster: Cluster, errors: Paper) -> None:
+    seconds = f"{_FIRST_WORD_SECONDS:g} s"
+    errors.line(printable(f"waiting for {cluster.config.server}: no answer after {seconds}"))

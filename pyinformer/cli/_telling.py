@@ -1,0 +1,106 @@
+"""From events to lines: what exists is gathered until all of it is known, then told at once.
+
+What enters are the events of one or several informers, on the event loop; what leaves is text,
+written in a thread, so that a full pipe holds up neither the loop nor a cache. Behind a slow reader
+events wait in the informers' mailboxes, where those of one object are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, final
+
+import anyio
+
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.cli._paper import Paper
+from pyinformer.tasks import WorkerThreads
+
+_MOST_CHARACTERS = 1 << 16  # of one write
+
+
+class Rendering(Protocol):
+    """Makes text of what is known."""
+
+    def initial(self, objects: Sequence[KubeObject[Any]]) -> Iterator[str]:
+        """Write what exists."""
+        ...
+
+    def event(self, event: Event[Any]) -> str:
+        """Write what happened."""
+        ...
+
+
+@final
+class Telling:
+    """Tells what informers hear; `on_event` is their handler.
+
+    Args:
+        paper: takes the text.
+        on_closed: is called, in a thread, when nobody reads it any more.
+    """
+
+    def __init__(self, paper: Paper, on_closed: Callable[[], object]) -> None:
+        self._paper = paper
+        self._on_closed = on_closed
+        self._threads = WorkerThreads("output")
+        self._exists: dict[str, KubeObject[Any]] | None = {}
+        self._rendering: Rendering | None = None
+        self._told_all = anyio.Event()
+
+    def on_event(self, event: Event[Any]) -> Awaitable[None] | None:
+        """Take note of an event, or tell it."""
+        if self._exists is None:
+            return self._tell(event)
+        match event:
+            case Added(obj) | Updated(_, obj):
+                self._exists[obj.key] = obj
+            case Deleted():
+                self._exists.pop(event.key, None)
+        return None
+
+    async def tell_what_exists(self, rendering: Rendering) -> None:
+        """Tell all that was gathered; from now on each event is told by itself.
+
+        Args:
+            rendering: makes the text.
+
+        Cancellation:
+            What is being written is waited for.
+        """
+        exists, self._exists = self._exists or {}, None
+        objects = [exists[key] for key in sorted(exists)]
+        exists.clear()
+        await self._threads.run(lambda: self._write(rendering.initial(objects)))
+        self._rendering = rendering
+        self._told_all.set()
+
+    async def _tell(self, event: Event[Any]) -> None:
+        await self._told_all.wait()
+        await self._threads.run(lambda: self._write(self._lines(event)))
+
+    def _lines(self, event: Event[Any]) -> Iterator[str]:
+        if self._rendering is not None:
+            yield self._rendering.event(event)
+
+    def _write(self, texts: Iterable[str]) -> None:
+        try:
+            for text in in_portions(texts):
+                self._paper.write(text)
+        except BrokenPipeError:
+            self._on_closed()
+
+
+def in_portions(texts: Iterable[str]) -> Iterator[str]:
+    """Join short texts, so that a line is not a system call."""
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size >= _MOST_CHARACTERS:
+            yield "".join(waiting)
+            waiting.clear()
+            size = 0
+    if waiting:
+        yield "".join(waiting)
