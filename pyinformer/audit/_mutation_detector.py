@@ -212,7 +212,7 @@ class MutationDetector:
             await anyio.sleep(pause)
             now = anyio.current_time()
             # One round after a list ends before the next begins: else the last were never seen.
-            if now >= rests_until and relists() is not seen:
+            if now >= rests_until and relists() != seen:
                 seen, work = relists(), self._round((source, self._watched))
                 pause, began_at = min(period, _HURRIED_PERIOD_SECONDS), now
                 rests_until = math.inf

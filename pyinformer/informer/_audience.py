@@ -8,11 +8,11 @@ moment, and nothing of what was started here outlives `aclose` by more than the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, final
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import InformerError, LifecycleError, V
+from pyinformer.apimachinery import InformerError, LifecycleError, V, View
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._listener import HandlerStatus, HandlerStory, Listener
 from pyinformer.informer._registration import Registration
@@ -22,9 +22,29 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._distribution import Distribution
+    from pyinformer.informer._distribution import Receiver
     from pyinformer.informer._handlers import Handler
     from pyinformer.informer._stream_buffers import Delivery
+
+
+_A = TypeVar("_A", bound=View | None, covariant=True)
+
+
+class Teller(Protocol[_A]):
+    """Whoever tells of changes: the cache of one namespace, or of several."""
+
+    @property
+    def has_told(self) -> bool:
+        """Whether anything has been told to anybody."""
+        ...
+
+    def attach(self, receiver: Receiver[_A], *, preload: bool = True) -> None:
+        """Tell somebody from now on; what is cached already comes first if that is wanted."""
+        ...
+
+    def detach(self, receiver: Receiver[_A]) -> None:
+        """Tell somebody nothing any more."""
+        ...
 
 
 @final
@@ -41,7 +61,7 @@ class Audience(Generic[V]):
     def __init__(
         self,
         informer: str,
-        distribution: Distribution[V],
+        distribution: Teller[V],
         objects: Callable[[], list[KubeObject[V]]],
         *,
         on_crash: Callable[[BaseException], None],
@@ -193,7 +213,7 @@ class Audience(Generic[V]):
         with scope:
             while True:
                 await anyio.sleep(listener.resync_period_seconds)
-                if self._distribution.has_synced:
+                if self._distribution.has_told:
                     listener.resync_nowait(self._objects())
 
     def _detach_listener(self, listener: Listener[V]) -> None:

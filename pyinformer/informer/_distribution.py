@@ -7,13 +7,14 @@ told, deletions first, and those who join while they are told get the new state 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
 from pyinformer.informer._initial_list import Contents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from pyinformer.informer._freshness import Freshness
     from pyinformer.store import Indexer
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _SLICE = 128  # events per step: a step stays far below the reader's time budget
 _FREED_SLICE = 512  # objects per step that are freed, half a millisecond
 _W = TypeVar("_W", bound=View | None, contravariant=True)
+_Telling: TypeAlias = tuple[Iterator[Event[V] | None], tuple[Callable[[Event[V]], None], ...]]
+"""What is told in short steps, and to whom."""
 
 
 class Receiver(Protocol[_W]):
@@ -57,6 +60,8 @@ class Distribution(Generic[V]):
         selective: a selector is in force: who leaves by a list may still exist.
         freshness: is told what the cache has caught up with; None if nobody asks.
         may_go_back: is asked at each list whether it begins a new epoch of the server's history.
+        announces: is asked whether the first list is told as additions, one by one, since the
+            receivers have heard of other caches already; else it is handed over as a whole.
     """
 
     def __init__(
@@ -68,8 +73,11 @@ class Distribution(Generic[V]):
         selective: bool = False,
         freshness: Freshness[V] | None = None,
         may_go_back: Callable[[], bool] = lambda: False,
+        announces: Callable[[], bool] = lambda: False,
     ) -> None:
         self._indexer = indexer
+        self._announces = announces
+        self._being_told: _Telling[V] | None = None
         self._freshness = freshness
         # Nearly always both are empty, and an event costs no more than two looks.
         self._written: Collection[str] = () if freshness is None else freshness.overlay.entries
@@ -84,7 +92,15 @@ class Distribution(Generic[V]):
         self._update = indexer.update_nowait
         self.get = indexer.get
         self.keys = indexer.keys
-        self.has_synced = False
+        self.has_synced: bool = False
+        """Whether the cache has held everything at least once."""
+        self.has_announced: bool = False
+        """Whether all that the first list held was told, too."""
+
+    @property
+    def has_told(self) -> bool:
+        """Whether anything has been told to anybody."""
+        return self.has_synced
 
     def attach(self, receiver: Receiver[V], *, preload: bool = True) -> None:
         """Tell somebody from now on; what is cached already comes first if that is wanted."""
@@ -147,7 +163,13 @@ class Distribution(Generic[V]):
             if self._freshness is not None:
                 self._freshness.overlay.sweep()  # handlers shall find the list, not what it ended
             if self.has_synced:
-                yield from self._tell(before, objects, replaced)
+                events = differences(
+                    before,
+                    objects,
+                    selective=self._selective,
+                    may_go_back=self.may_go_back(),
+                )
+                yield from self._tell(events, replaced)
             yield from self._complete(resource_version)
         except Exception as error:
             self._on_crash(error)
@@ -178,8 +200,28 @@ class Distribution(Generic[V]):
         self.has_synced = True
         self._on_synced()
         self._set(self._receivers)
+        if self._announces():
+            yield from self._tell(Added(obj, is_in_initial_list=True) for obj in contents)
+            self.has_announced = True
+            self._on_synced()
+            return
+        self.has_announced = True
         for receiver in self._receivers:
             self._preload(receiver, contents)
+
+    def leave_nowait(self) -> Iterator[None]:
+        """Take back, in short steps, all that was told; nothing comes in any more.
+
+        What somebody did not get to tell, since it was ended in the middle of a list, is told
+        first: every receiver hears the whole life of an object.
+        """
+        if self._being_told is not None:
+            yield from self._go_on_telling(*self._being_told)
+        if self.has_synced:
+            objects = self._indexer.list()
+            yield from self._tell(
+                Deleted(obj, final_state_unknown=True, may_still_exist=True) for obj in objects
+            )
 
     @staticmethod
     def _preload(receiver: Receiver[V], objects: Collection[KubeObject[V]]) -> None:
@@ -187,24 +229,27 @@ class Distribution(Generic[V]):
         receiver.initial_list_complete_nowait()
 
     def _tell(
-        self,
-        before: Mapping[str, KubeObject[V]],
-        after: Mapping[str, KubeObject[V]],
-        replaced: list[KubeObject[V]],
+        self, events: Iterator[Event[V] | None], replaced: list[KubeObject[V]] | None = None
     ) -> Iterator[None]:
         # Whoever attaches between two steps has the new state already: it is not told again.
-        puts = self._puts
-        events = differences(
-            before, after, selective=self._selective, may_go_back=self.may_go_back()
-        )
+        self._being_told = (events, self._puts)
+        yield from self._go_on_telling(events, self._puts, replaced)
+
+    def _go_on_telling(
+        self,
+        events: Iterator[Event[V] | None],
+        puts: tuple[Callable[[Event[V]], None], ...],
+        replaced: list[KubeObject[V]] | None = None,
+    ) -> Iterator[None]:
         for number, event in enumerate(events, start=1):
             if event is not None:
-                if not isinstance(event, Added):
+                if replaced is not None and not isinstance(event, Added):
                     replaced.append(event.old if isinstance(event, Updated) else event.last_known)
                 for put in puts:
                     put(event)
             if number % _SLICE == 0:
                 yield
+        self._being_told = None
 
 
 def differences(

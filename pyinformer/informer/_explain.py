@@ -8,19 +8,21 @@ by every event, and no sentence holds an object's content. From any thread.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from pyinformer._clock import utc_text
 from pyinformer.apimachinery import (
     InformerError,
+    InternalError,
     InvalidArgumentError,
     InvalidTypeError,
     NotFoundError,
     ObjectKey,
 )
 from pyinformer.informer._origins import Origin, origin_of
+from pyinformer.informer._scope import named
 from pyinformer.reflector import ReflectorState, look
 from pyinformer.store._overlay import Written
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from pyinformer.informer._listener import HandlerStory
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Fresh, Reflector
-    from pyinformer.store import Indexer, Lister, Overlay
+    from pyinformer.store import Cache, Lister
+    from pyinformer.store._overlay import Entry
 
 _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
@@ -120,24 +123,30 @@ class Explainer:
     Args:
         informer: whose cache it is.
         indexer: the cache, own writes left aside.
-        reflector: what fills it.
-        overlay: what this process has written.
+        reflector: what fills it; None if nothing does, since the key's namespace is not followed.
+        written: what this process has written, and the cache has not heard of.
         stories: returns what each handler has to do with a key.
     """
 
     def __init__(
         self,
         informer: Explained,
-        indexer: Indexer[Any],
-        reflector: Reflector[Any],
-        overlay: Overlay[Any],
+        indexer: Cache[Any],
+        reflector: Reflector[Any] | None,
+        written: Mapping[str, Entry[Any]],
         stories: Callable[[str], Sequence[HandlerStory]],
     ) -> None:
         self._informer = informer
         self._indexer = indexer
-        self._reflector = reflector
-        self._overlay = overlay
+        self._filler = reflector
+        self._written = written
         self._stories = stories
+
+    @property
+    def _reflector(self) -> Reflector[Any]:
+        if self._filler is None:
+            raise InternalError("A cache that nothing fills was asked how it is filled")
+        return self._filler
 
     def explain(self, key: str) -> Explanation:
         """Say why the cache shows what it shows of a key.
@@ -189,13 +198,13 @@ class Explainer:
         yield from self._on_journal(key, origin)
 
     def _outside(self, key: str) -> str:
-        followed, namespace = self._informer.scope.namespace, ObjectKey(key).namespace
-        if followed is None or namespace == followed:
+        scope, namespace = self._informer.scope, ObjectKey(key).namespace
+        if scope.covers(namespace):
             return ""
         where = f"in namespace {namespace}" if namespace else "in no namespace"
-        hint = "" if namespace else f" Write namespace/name, such as {followed}/{key}."
-        only = f"only namespace {followed} is followed."
-        return f"It cannot be cached: it is {where}, and {only}{hint}"
+        first = min(scope.namespaces or ("default",))
+        hint = "" if namespace else f" Write namespace/name, such as {first}/{key}."
+        return f"It cannot be cached: it is {where}, and {_followed_by(scope)}.{hint}"
 
     def _on_absence(self, key: str) -> Iterator[str]:
         informer, gone = self._informer, self._reflector.burial(key)
@@ -232,7 +241,7 @@ class Explainer:
         if written is found:
             return
         if written is None:
-            entry = self._overlay.entries.get(key)
+            entry = self._written.get(key)
             what, version = "deleted it, or written it out of what is followed", ""
             if isinstance(entry, Written):
                 what, version = "written it out of what is followed", f" (at {entry.version})"
@@ -325,12 +334,20 @@ class Explainer:
     def _why_not(self, live: KubeObject[Any]) -> str:
         scope, key = self._informer.scope, str(live.key)
         if self._outside(key):
-            return f"only namespace {scope.namespace} is"
+            return _followed_by(scope).removesuffix(" followed")
         if not scope.label_selector.matches(live.metadata.labels):
             return f"its labels do not match {scope.label_selector}"
         if not scope.field_selector.is_empty:
             return f"its fields do not match {scope.field_selector}"
         return "it came a moment ago"
+
+
+def _followed_by(scope: Scope) -> str:
+    if not scope.namespaces:
+        return "no namespace is followed"
+    if len(scope.namespaces) == 1:
+        return f"only namespace {scope.namespace} is followed"
+    return f"only namespaces {named(scope.namespaces)} are followed"
 
 
 def _on_handlers(stories: Sequence[HandlerStory], *, is_cached: bool) -> Iterator[str]:

@@ -8,7 +8,7 @@ both places. All of them end within one grace when the factory is closed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 import anyio
@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.informer._call_site import call_site
 from pyinformer.informer._scope import (
     InformerSettings,
     Memory,
@@ -32,7 +33,6 @@ from pyinformer.informer._scope import (
     Scope,
     Selector,
     SharingKind,
-    call_site,
     check_audit_period,
     check_safeguards,
     check_same_settings,
@@ -121,7 +121,8 @@ class SharedInformerFactory(Closable):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Sequence[str] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
         projection: None = None,
@@ -139,7 +140,8 @@ class SharedInformerFactory(Closable):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Sequence[str] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
         projection: type[VW],
@@ -156,7 +158,8 @@ class SharedInformerFactory(Closable):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Sequence[str] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
         projection: type[View] | None = None,
@@ -175,7 +178,11 @@ class SharedInformerFactory(Closable):
         Args:
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL: `pods`; any custom resource too.
-            namespaces: one namespace, or None for all of them.
+            namespaces: one namespace, several, or None for all of them. Each has a position, a
+                state and errors of its own. They are shared as the set that was asked for,
+                whatever its order; `set_namespaces` changes it later.
+            namespace_selector: chooses the namespaces by their labels, instead: it needs the right
+                to list and watch Namespaces.
             label_selector: as text or as a mapping; None for all objects.
             field_selector: as text or as a mapping; None for all objects.
             projection: the view to decode with each object.
@@ -202,7 +209,14 @@ class SharedInformerFactory(Closable):
             LifecycleError: the factory is closed.
         """
         self._refuse_if_closed()
-        scope = Scope.of(api_version, plural, namespaces, label_selector, field_selector)
+        scope = Scope.of(
+            api_version,
+            plural,
+            namespaces,
+            label_selector,
+            field_selector,
+            namespace_selector=namespace_selector,
+        )
         settings = InformerSettings(
             projection=projection,
             memory=memory,
@@ -216,13 +230,16 @@ class SharedInformerFactory(Closable):
         )
         site = call_site()
         known, first_site = self._shared.get(scope, (None, ""))
-        if not private and known is not None and not known.is_closed:
+        if not private and known is not None and _is_as_asked(known, scope):
             check_same_settings(scope, (known.settings, first_site), (settings, site))
+            if site not in known.call_sites:
+                known.call_sites.append(site)
             return known
         self._forget_closed()
         informer = self._make(scope, settings)
         if not private:
             self._shared[scope] = (informer, site)
+            informer.call_sites.append(site)
         return informer
 
     @property
@@ -236,7 +253,8 @@ class SharedInformerFactory(Closable):
             self._cluster,
             scope.resource.api_version,
             scope.resource.resource,
-            namespaces=scope.namespace,
+            namespaces=scope.namespaces,
+            namespace_selector=scope.namespace_selector,
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
             projection=projection,
@@ -455,6 +473,12 @@ class SharedInformerFactory(Closable):
 
     def __repr__(self) -> str:
         return f"<SharedInformerFactory with {counted(len(self._informers), 'informer')}>"
+
+
+def _is_as_asked(informer: SharedInformer[Any], scope: Scope) -> bool:
+    """Tell whether an informer still follows what it was asked for; its namespaces may change."""
+    is_same = scope.namespace_selector is not None or informer.scope == scope
+    return is_same and not informer.is_closed
 
 
 _HOST_GRACE_SECONDS = 5.0  # beyond the informers' own: they are awaited inside of the host

@@ -11,33 +11,45 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from pyinformer.apimachinery import InformerError, Journal, LifecycleError, V, check_seconds
+from pyinformer.apimachinery import (
+    InformerConflictError,
+    InformerError,
+    InvalidArgumentError,
+    Journal,
+    LifecycleError,
+    V,
+    check_seconds,
+)
 from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.informer._audience import Audience
-from pyinformer.informer._auditing import Auditor
 from pyinformer.informer._barrier import Wanted
-from pyinformer.informer._distribution import Distribution, Receiver
-from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._insight import Insight
+from pyinformer.informer._joint_audit import audit_all, joint_report
 from pyinformer.informer._lifetime import Lifetime
+from pyinformer.informer._member import Common, Member
+from pyinformer.informer._members import Members
 from pyinformer.informer._metadata_only import check_readable
-from pyinformer.informer._queued_sink import sink_of
+from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.informer._readiness import CacheReadiness
-from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.informer._scope import InformerSettings, Scope, checked_namespaces
 from pyinformer.informer._sharing import Sharing
-from pyinformer.informer._state_changes import StateChanges
+from pyinformer.informer._state_changes import StateCallbacks
 from pyinformer.informer._wait_for import KeyWaits, Predicate
 from pyinformer.metrics import Metrics
-from pyinformer.reflector import Reflector, ReflectorOptions, ReflectorState, StaleObject
+from pyinformer.reflector import ReflectorOptions, StaleObject
 from pyinformer.store import Indexer, IndexFunction, Lister
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
     from pyinformer.cluster import Cluster
+    from pyinformer.informer._distribution import Receiver
+    from pyinformer.informer._namespace_selection import NamespaceSelection
+    from pyinformer.store import Overlay
+    from pyinformer.store._overlay import Entry
 
 
 class Following(Insight[V]):
@@ -51,6 +63,7 @@ class Following(Insight[V]):
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
         mutation_detector: watches over what is shared; one of its own if None.
+        selection: chooses the namespaces; None if they are given.
     """
 
     def __init__(
@@ -63,103 +76,26 @@ class Following(Insight[V]):
         metrics: Metrics,
         grace_seconds: float,
         mutation_detector: MutationDetector | None = None,
+        selection: NamespaceSelection | None = None,
     ) -> None:
         self.scope: Scope = scope
+        """What is followed, the namespaces as they are now."""
         self.settings: InformerSettings = settings
-        view = cast("type[V] | None", settings.projection)
-        selective = scope.is_selective
         self.cluster: Cluster = cluster
         """The server that it follows, through which own writes are read at once."""
         self._grace_seconds = grace_seconds
         self.name: str = f"{cluster.name}: {scope}" if cluster.name else str(scope)
         """What it follows, and of which cluster if that has a name: `eu: pods.v1 in shop`."""
         self.journal: Journal = Journal()
-        """What happened to it lately, in words."""
-        self._states = StateChanges(self.name, absence_is_fine=settings.absent == "optional")
-        self._indexer: Indexer[V] = Indexer(view)
-        self._freshness: Freshness[V] = Freshness(
-            cluster,
-            self.scope,
-            self.settings,
-            self._indexer,
-            reflector=lambda: self._reflector,
-            on_unheard=lambda was, now: self._distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
-            check_running=self._check_running,
-            on_shown=lambda key: self._key_waits.look_nowait(key),  # noqa: PLW0108 - made later
-        )
-        self._distribution = Distribution(
-            self._indexer,
-            on_synced=self._synced,
-            on_crash=self._broken,
-            selective=selective,
-            freshness=self._freshness,
-            may_go_back=lambda: self._reflector.is_resetting,
-        )
-        self._audience: Audience[V] = Audience(
-            self.name, self._distribution, self._indexer.list, on_crash=self._broken
-        )
-        self._sharing: Sharing[V] = Sharing(
-            self.name,
-            self._indexer,
-            is_decoded=settings.sharing == "decoded",
-            detector=mutation_detector,
-            shown=lambda key: self.lister.get(key, allow_unsynced=True),
-            handlers=lambda: self._audience.handler_names,
-            metrics=metrics,
-        )
-        if self._sharing.decoded is not None:  # before the handlers: what they read is the newest
-            self._distribution.attach(self._sharing.decoded)
-        self._reflector: Reflector[V] = Reflector(
-            cluster.list_watch(
-                self.scope.resource,
-                namespace=self.scope.namespace,
-                label_selector=self.scope.label_selector,
-                field_selector=self.scope.field_selector,
-                metadata_only=settings.memory == "metadata",
-            ),
-            sink_of(settings.queue, self._distribution, selective=selective),
-            projection=view,
-            strip_managed_fields=settings.memory != "raw",
-            compact=settings.memory == "compact",
-            transform=settings.transform,
-            options=options,
-            absent=settings.absent,
-            watch_list_memory=cluster.watch_list_memory,
-            lineage=cluster.lineage,
-            admission=cluster.admission,
-            journal=self.journal,
-            metrics=metrics,
-            on_change=self._reflector_changed,
-            on_suspicion=self._suspected,
-        )
-        self._auditor = Auditor(
-            self.name,
-            self._reflector.list_watch,
-            self._indexer,
-            reflector=self._reflector,
-            admission=cluster.admission,
-            options=options,
-            metrics=metrics,
-            journal=self.journal,
-            period_seconds=settings.audit_period_seconds,
-        )
-        self.lister: Lister[V] = Lister(
-            self._indexer,
-            resource=str(self.scope.resource),
-            readiness=CacheReadiness(self),
-            overlay=self._freshness.overlay,
-            decoded=self._sharing.decoded,
-        )
-        """Reads the cache, and own writes that it has not heard of yet; from any thread."""
-        self._key_waits: KeyWaits[V] = KeyWaits(
-            self,
-            attach=lambda waits: self._distribution.attach(waits, preload=False),
-            detach=self._distribution.detach,
-        )
-        self.settled: anyio.Event = anyio.Event()
-        """Is set when the cache has synced, or never will."""
+        """What happened to it lately, in words; of several namespaces, each has one of its own."""
         self.on_crash: Callable[[], None] | None = None
         """Is called when it has crashed; for the factory."""
+        self.call_sites: list[str] = []
+        """The places that a factory has handed it out to, each once; of a private one, none."""
+        self._indexes: dict[str, str | IndexFunction] = {}
+        self._written: dict[str, Entry[V]] = {}
+        self._callbacks = StateCallbacks()
+        self._selection = selection
         self._lifetime = Lifetime(
             self.name,
             self._begin,
@@ -167,6 +103,144 @@ class Following(Insight[V]):
             on_end=self._ended,
             grace_seconds=grace_seconds,
         )
+        common: Common[V] = Common(
+            cluster=cluster,
+            settings=settings,
+            options=options,
+            metrics=metrics,
+            lifetime=self._lifetime,
+            indexes=self._indexes,
+            written=self._written,
+            callbacks=self._callbacks,
+            lister=lambda: self.lister,
+            key_of=lambda version: self._own_writes.key_of(version),  # noqa: PLW0108 - made later
+            announces=lambda: self._members.is_several,
+            on_synced=lambda: self._members.look_nowait(),  # noqa: PLW0108 - made later
+            on_settled=lambda: self._members.look_nowait(),  # noqa: PLW0108 - made later
+            on_crash=self._broken,
+            check_running=self._check_running,
+        )
+        self._members: Members[V] = Members(
+            lambda namespace: Member(common, scope.only(namespace), self._journal_of(namespace)),
+            self._empty_cache,
+            scope.namespaces if selection is None else (),
+            is_known=selection is None,
+            on_swap=self._swapped,
+            on_synced=lambda: self._key_waits.preload_nowait(()),
+        )
+        self._own_writes: OwnWrites[V] = OwnWrites(
+            scope,
+            self._overlay_of,
+            view=cast("type[V] | None", settings.projection),
+            strip_managed_fields=settings.memory != "raw",
+            transform=settings.transform,
+            metadata_only=settings.memory == "metadata",
+            on_shown=lambda key: self._key_waits.look_nowait(key),  # noqa: PLW0108 - made later
+        )
+        self._audience: Audience[V] = Audience(
+            self.name, self._members, self._members.told, on_crash=self._broken
+        )
+        self._sharing: Sharing[V] = Sharing(
+            self.name,
+            lambda: self._members.cache,
+            is_decoded=settings.sharing == "decoded",
+            detector=mutation_detector,
+            shown=lambda key: self.lister.get(key, allow_unsynced=True),
+            handlers=lambda: self._audience.handler_names,
+            metrics=metrics,
+        )
+        if self._sharing.decoded is not None:  # before the handlers: what they read is the newest
+            self._members.attach(self._sharing.decoded)
+        self.lister: Lister[V] = Lister(
+            self._members.cache,
+            resource=str(self.scope.resource),
+            readiness=CacheReadiness(self, self._members),
+            written=self._written,
+            decoded=self._sharing.decoded,
+        )
+        """Reads the cache, and own writes that it has not heard of yet; from any thread."""
+        self._key_waits: KeyWaits[V] = KeyWaits(
+            self,
+            attach=lambda waits: self._members.attach(waits, preload=False),
+            detach=self._members.detach,
+        )
+
+    def _journal_of(self, namespace: str | None) -> Journal:
+        return self.journal if self.scope.only(namespace) == self.scope else Journal()
+
+    def _empty_cache(self) -> Indexer[V]:
+        cache: Indexer[V] = Indexer(cast("type[V] | None", self.settings.projection))
+        for name, by in self._indexes.items():
+            cache.add_index(name, by)
+        return cache
+
+    def _overlay_of(self, key: str) -> Overlay[V] | None:
+        member = self._members.of(key)
+        return None if member is None else member.freshness.overlay
+
+    def _swapped(self) -> None:
+        """Let readers see the namespaces that are followed from now on."""
+        self.scope = self.scope.within(self._members.namespaces)
+        self.name = f"{self.cluster.name}: {self.scope}" if self.cluster.name else str(self.scope)
+        self.lister.read_from_nowait(self._members.cache)
+        self.journal.note(f"follows {self.scope}")
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces that are followed at this moment; None for all of them."""
+        return self._members.namespaces
+
+    @property
+    def settled(self) -> anyio.Event:
+        """Is set when the cache has synced, or never will; another one after there is more."""
+        return self._members.settled
+
+    async def set_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Follow these namespaces from now on, and no others.
+
+        What was followed before goes on undisturbed. A namespace that is new is loaded, and its
+        objects are told as additions; until then a read of everything raises, one of any other
+        namespace does not: `wait_for_cache_sync` waits for it. A namespace that is not among these
+        is stopped; its objects leave the cache, and handlers are told of deletions of what
+        `may_still_exist`. It returns when that is so: the caches of new ones may still be empty.
+        Where several set them at once, the last one decides.
+
+        Args:
+            namespaces: all that are wanted; none at all is allowed, too.
+
+        Raises:
+            InvalidArgumentError: one of them is no namespace; or the informer follows all
+                namespaces, or those that a selector chooses.
+            InformerConflictError: a factory has handed the informer out in several places.
+            LifecycleError: the informer is closed.
+            InternalError: something inside crashed.
+
+        Cancellation:
+            Only the wait ends: what was wanted comes true all the same.
+        """
+        self._lifetime.refuse_if_closed()
+        wanted = checked_namespaces(namespaces, may_be_none=True)
+        if wanted is None or self._members.is_everywhere or self._selection is not None:
+            raise InvalidArgumentError("namespaces", self._why_fixed(wanted))
+        if len(self.call_sites) > 1:
+            raise InformerConflictError(
+                informer=str(self.scope),
+                option="namespaces",
+                first_call_site=self.call_sites[0],
+                second_call_site=self.call_sites[1],
+            )
+        self._members.want_nowait(wanted)
+        await self._members.wait_applied()
+        if self._members.is_outdated:
+            self._check_running()
+
+    def _why_fixed(self, wanted: frozenset[str] | None) -> str:
+        if wanted is None:
+            return "None would follow all of them: ask for another informer"
+        if self._selection is not None:
+            chosen = self.scope.namespace_selector
+            return f"{self.name} follows those that {chosen} chooses: change their labels"
+        return f"{self.name} follows all of them by a single watch: ask for another informer"
 
     @property
     def is_closed(self) -> bool:
@@ -194,7 +268,8 @@ class Following(Insight[V]):
             InvalidPathError: the path cannot be read.
         """
         check_readable(self.settings.memory, by)
-        self._indexer.add_index(name, by)
+        self._members.add_index(name, by)
+        self._indexes[name] = by
 
     def last_good(self, key: str) -> StaleObject[V] | None:
         """Return the last state of an object that could be read, if the cached one cannot.
@@ -207,7 +282,8 @@ class Following(Insight[V]):
         Returns:
             None if what is cached is good, or gone, or was never good as far as is remembered.
         """
-        return self._reflector.last_good(key)
+        member = self._members.of(key)
+        return None if member is None else member.reflector.last_good(key)
 
     def attach_receiver(self, receiver: Receiver[V]) -> None:
         """Tell a receiver of what exists and of every change, in the step of the event itself.
@@ -222,14 +298,14 @@ class Following(Insight[V]):
             LifecycleError: the informer is closed.
         """
         self._lifetime.refuse_if_closed()
-        self._distribution.attach(receiver)
+        self._members.attach(receiver)
 
     def detach_receiver(self, receiver: Receiver[V]) -> None:
         """Tell a receiver nothing any more; one that was never attached is no error.
 
         A list that is being compared at this moment still tells it the rest of the differences.
         """
-        self._distribution.detach(receiver)
+        self._members.detach(receiver)
 
     async def wait_until(
         self,
@@ -270,7 +346,12 @@ class Following(Insight[V]):
         """
         self._sharing.check_nowait()
         wanted = Wanted.of(resource_version, key, uid)
-        await self._freshness.wait_until(wanted, timeout_seconds=timeout_seconds)
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._check_running()
+        until = anyio.current_time() + timeout_seconds
+        for member in self._concerned(wanted):
+            left = max(0.0, until - anyio.current_time())
+            await member.freshness.wait_until(wanted, timeout_seconds=left)
 
     async def wait_for(
         self,
@@ -322,12 +403,22 @@ class Following(Insight[V]):
         Raises:
             InvalidArgumentError: there is nothing to wait for.
         """
-        return self._freshness.has_seen(Wanted.of(resource_version, key, uid))
+        wanted = Wanted.of(resource_version, key, uid)
+        return all(member.freshness.has_seen(wanted) for member in self._concerned(wanted))
+
+    def _concerned(self, wanted: Wanted) -> tuple[Member[V], ...]:
+        """Return whose caches a write may change: one if its key is known, else all of them."""
+        key = wanted.key or self._own_writes.key_of(wanted.version)
+        if key is None:
+            return self._members.all
+        member = self._members.of(key)
+        return () if member is None else (member,)
 
     @property
     def last_audit(self) -> AuditReport | None:
         """What the newest comparison with the server has found; None before the first."""
-        return self._auditor.last_report
+        reports = [member.auditor.last_report for member in self._members.all]
+        return joint_report(self.name, [one for one in reports if one is not None])
 
     async def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
         """Compare the cache with what the server had at the cache's own resource version.
@@ -350,23 +441,24 @@ class Following(Insight[V]):
         """
         check_seconds("timeout_seconds", timeout_seconds)
         self._check_running()
-        return await self._auditor.audit(timeout_seconds=timeout_seconds)
+        auditors = [member.auditor for member in self._members.all]
+        return await audit_all(self.name, auditors, timeout_seconds=timeout_seconds)
 
     async def _begin(self, group: TaskGroup) -> None:
-        self._freshness.open_nowait()
+        self.cluster.observe_writes(self.scope.resource, self._own_writes)
         self._audience.start_nowait(group)
         group.start_soon(self._sharing.run)
-        await group.start(self._reflector.run)
-        group.start_soon(self._auditor.run)
+        await self._members.begin(group)
+        if self._selection is not None:
+            self._selection.begin_nowait(group, self._members.want_nowait, on_crash=self._broken)
 
     async def _finish(self) -> None:
+        if self._selection is not None:
+            await self._selection.aclose()
         await self._audience.aclose(self._grace_seconds)
 
     def _broken(self, error: BaseException) -> None:
         self._lifetime.break_nowait(error)
-
-    def _synced(self) -> None:
-        self.settled.set()
 
     def _check_running(self) -> None:
         if self.crash is not None:
@@ -374,22 +466,14 @@ class Following(Insight[V]):
         if not self.is_running:
             raise LifecycleError(f"the informer of {self.name} is not running: start it first")
 
-    def _reflector_changed(self) -> None:
-        self._freshness.check_epoch()
-        self._auditor.changed_nowait()
-        status = self._reflector.status()
-        self._states.tell(status.state, status.reason, attempts=status.attempts)
-        if self._reflector.state is ReflectorState.FAILED or self._reflector.fails_sync:
-            self.settled.set()
-
-    def _suspected(self, reason: str) -> None:
-        """Take note that what is cached should be compared with the server."""
-        self._auditor.suspect_nowait(reason)
-
     def _ended(self, error: InformerError | None) -> None:
-        self.settled.set()
-        self._freshness.close_nowait()
+        self._let_go_nowait()
         self._key_waits.end_nowait(error)
         self._audience.end_streams_nowait(error)
         if error is not None and self.on_crash is not None:
             self.on_crash()
+
+    def _let_go_nowait(self) -> None:
+        """Hear of no writes any more, and let go of everybody who waits."""
+        self._members.close_nowait()
+        self.cluster.forget_observer(self.scope.resource, self._own_writes)

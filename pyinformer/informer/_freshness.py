@@ -8,7 +8,7 @@ in its resource versions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import (
     LifecycleError,
@@ -18,7 +18,6 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.informer._barrier import Barrier, Wanted
-from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.reflector import Fresh, look
 from pyinformer.store import Overlay
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Reflector
     from pyinformer.store import Indexer
+    from pyinformer.store._overlay import Entry
 
 _NEW_EPOCH = "the server's history is not the one that was written to: a new epoch has begun"
 
@@ -45,8 +45,9 @@ class Freshness(Generic[V]):
         indexer: its store.
         reflector: returns what fills the store; called once everything is assembled.
         on_unheard: is told what readers saw without an event, and what they see now; see Overlay.
-        on_shown: is called with a key when an own write changes what readers see of it.
         check_running: raises if the informer is not started, or is closed.
+        key_of: returns the key that this process wrote at a version, if that is remembered.
+        written: has the own writes of several caches; None if they are this one's alone.
 
     Raises:
         InvalidViewError: the projection could be mutated, or cannot be decoded.
@@ -62,7 +63,8 @@ class Freshness(Generic[V]):
         reflector: Callable[[], Reflector[V]],
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
-        on_shown: Callable[[str], None] = lambda _key: None,
+        key_of: Callable[[str], str | None] = lambda _version: None,
+        written: dict[str, Entry[V]] | None = None,
     ) -> None:
         if settings.projection is not None:
             check_view(settings.projection)
@@ -73,7 +75,8 @@ class Freshness(Generic[V]):
         self._reflector = reflector
         self._check_running = check_running
         self._epoch = 0
-        self._is_closed = False
+        self._key_of = key_of
+        self._end = ""
         self.name: str = str(scope)
         self.get = indexer.get
         self.overlay: Overlay[V] = Overlay(
@@ -82,17 +85,9 @@ class Freshness(Generic[V]):
             was_deleted=lambda key, uid: reflector().has_buried(key, uid),
             on_unheard=on_unheard,
             selective=scope.is_selective,
+            shown=written,
         )
         self.barrier: Barrier[V] = Barrier(self, self._look)
-        self._own_writes: OwnWrites[V] = OwnWrites(
-            scope,
-            self.overlay,
-            view=cast("type[V] | None", settings.projection),
-            strip_managed_fields=settings.memory != "raw",
-            transform=settings.transform,
-            metadata_only=settings.memory == "metadata",
-            on_shown=on_shown,
-        )
 
     @property
     def position(self) -> str:
@@ -103,15 +98,14 @@ class Freshness(Generic[V]):
         is_further = older(followed, listed) and not reflector.is_resetting
         return listed if is_further else followed
 
-    def open_nowait(self) -> None:
-        """Hear of the process's own writes from now on."""
-        self._cluster.observe_writes(self._scope.resource, self._own_writes)
+    def close_nowait(self, reason: str = "") -> None:
+        """Let go of everybody who waits, now and later.
 
-    def close_nowait(self) -> None:
-        """Hear of nothing any more, and let go of everybody who waits."""
-        self._is_closed = True
-        self._cluster.forget_observer(self._scope.resource, self._own_writes)
-        self.barrier.end_nowait("the informer is closed")
+        Args:
+            reason: why; empty if the informer is closed.
+        """
+        self._end = reason or f"the informer of {self.name} is closed: its cache stays as it is"
+        self.barrier.end_nowait(reason or "the informer is closed")
 
     def check_epoch(self) -> None:
         """Forget what belongs to an epoch that has ended."""
@@ -140,13 +134,13 @@ class Freshness(Generic[V]):
 
     def is_elsewhere(self, key: str) -> bool:
         """Tell whether a key is in a namespace that is not followed."""
-        return not self._own_writes.holds(key)
+        return not self._scope.covers(key.rpartition("/")[0])
 
     def _named(self, wanted: Wanted) -> Wanted:
         """Add the key that was written at this version: only of a key can anything be proven."""
         if wanted.key is not None:
             return wanted
-        return Wanted(wanted.version, self._own_writes.key_of(wanted.version), wanted.uid)
+        return Wanted(wanted.version, self._key_of(wanted.version), wanted.uid)
 
     def is_outstanding(self, key: str, uid: str) -> bool:
         """Tell whether a write by this process to this object is not in the store yet."""
@@ -161,8 +155,8 @@ class Freshness(Generic[V]):
             InternalError: it has crashed.
         """
         self._check_running()
-        if self._is_closed:
-            raise LifecycleError(f"the informer of {self.name} is closed: its cache stays as it is")
+        if self._end:
+            raise LifecycleError(self._end)
 
     def state(self) -> tuple[str, str | None]:
         """Return the reflector's state and its last error."""

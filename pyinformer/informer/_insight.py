@@ -6,26 +6,30 @@ anything, nothing is kept for it, and all of it may be asked from any thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from functools import reduce
+from typing import TYPE_CHECKING, Final, Generic
 
-from pyinformer.apimachinery import V
+from pyinformer.apimachinery import JournalEntry, V, older
 from pyinformer.informer._explain import Explainer, Explanation
-from pyinformer.informer._state_changes import StateChange, StateChanges
+from pyinformer.informer._state_changes import StateChange
 from pyinformer.informer._status import InformerStatus
-from pyinformer.reflector import ReflectorState
+from pyinformer.reflector import GuardStatistics, ReflectorState, ReflectorStatus
+from pyinformer.store import OverlayStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyinformer.apimachinery import InformerError, Journal
     from pyinformer.cluster import Cluster
     from pyinformer.informer._audience import Audience
-    from pyinformer.informer._distribution import Distribution
-    from pyinformer.informer._freshness import Freshness
     from pyinformer.informer._lifetime import Lifetime
+    from pyinformer.informer._member import Member
+    from pyinformer.informer._members import Members
+    from pyinformer.informer._namespace_selection import NamespaceSelection
     from pyinformer.informer._scope import InformerSettings, Scope
-    from pyinformer.reflector import Reflector
-    from pyinformer.store import Indexer, Lister
+    from pyinformer.informer._state_changes import StateCallbacks
+    from pyinformer.store import Lister
+    from pyinformer.store._overlay import Entry
 
 
 class Insight(Generic[V]):
@@ -37,18 +41,17 @@ class Insight(Generic[V]):
     cluster: Cluster
     journal: Journal
     lister: Lister[V]
-    _states: StateChanges
-    _indexer: Indexer[V]
-    _freshness: Freshness[V]
-    _distribution: Distribution[V]
+    _callbacks: StateCallbacks
+    _members: Members[V]
+    _written: dict[str, Entry[V]]
     _audience: Audience[V]
-    _reflector: Reflector[V]
     _lifetime: Lifetime
+    _selection: NamespaceSelection | None
 
     @property
     def has_synced(self) -> bool:
-        """Whether the cache has held everything at least once."""
-        return self._distribution.has_synced
+        """Whether the cache has held everything at least once, in each namespace."""
+        return self._members.has_synced
 
     @property
     def is_running(self) -> bool:
@@ -62,11 +65,17 @@ class Insight(Generic[V]):
 
     @property
     def state(self) -> ReflectorState:
-        """What it does at this moment; `status()` says why, `on_state_change` tells of changes."""
-        return self._reflector.state
+        """What it does at this moment; `status()` says why, `on_state_change` tells of changes.
+
+        Of several namespaces it is the state of the one in the most trouble.
+        """
+        worst = self._worst()
+        return self._idle_state if worst is None else worst.reflector.state
 
     def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
         """Call a function at each change of state, on the event loop; it must not block.
+
+        Each namespace has a state of its own, and the change says which one it is.
 
         Returns:
             A function that ends it.
@@ -74,43 +83,50 @@ class Insight(Generic[V]):
         Raises:
             InvalidHandlerError: it cannot be called.
         """
-        return self._states.add(callback)
+        return self._callbacks.add(callback)
 
     @property
     def observed_resource_version(self) -> str:
-        """The version up to which every change is cached; empty before the first list."""
-        return self._reflector.position
+        """The version up to which every change is cached; empty before the first list.
+
+        Of several namespaces it is that of the one that is furthest behind.
+        """
+        positions = [member.reflector.position for member in self._members.all]
+        return "" if not all(positions) else reduce(_older, positions, "")
 
     @property
     def last_event_at(self) -> float | None:
         """When the last change arrived, on the event loop's clock; None if none did."""
-        return self._reflector.liveness().last_event_at
+        return _latest(member.reflector.liveness().last_event_at for member in self._members.all)
 
     @property
     def last_bookmark_at(self) -> float | None:
         """When the last bookmark arrived, on the event loop's clock; None if none did."""
-        return self._reflector.liveness().last_bookmark_at
+        return _latest(member.reflector.liveness().last_bookmark_at for member in self._members.all)
 
     def age_seconds(self) -> float | None:
         """Return how long ago the cache was last proven to be what the server has; None if never.
 
         A change, a bookmark, a complete list and an intact history prove it. A quiet resource
         hears about once a minute from its server, so an age of two minutes is a sign of trouble.
-        From any thread.
+        Of several namespaces it is that of the one that was proven the longest ago. From any
+        thread.
         """
-        proven_at = self._reflector.liveness().last_proof_at
-        return None if proven_at is None else self._lifetime.now() - proven_at
+        ages = [member.age_seconds() for member in self._members.all]
+        known = [age for age in ages if age is not None]
+        return max(known, default=None) if len(known) == len(ages) else None
 
     @property
     def staleness(self) -> str:
         """Why the cache may be behind the server; empty while it is followed."""
-        if self.state is ReflectorState.WATCHING:
-            return ""
-        age = self.age_seconds()
-        never = "taken as empty" if self.has_synced else "never synced"
-        since = never if age is None else f"last proven {age:.0f} s ago"
-        reason = self._reflector.status().reason
-        return f"{self.state.value}, {since}{': ' if reason else ''}{reason}"
+        sole = self._members.sole
+        if sole is not None and self._selection is None:
+            return sole.staleness
+        troubled = [f"{one.scope}: {one.staleness}" for one in self._members.all if one.staleness]
+        if self._selection is not None and self._selection.status().state is not _FINE:
+            troubled.insert(0, str(self._selection.status()))
+        more = f"; and {len(troubled) - _NAMED} more" if len(troubled) > _NAMED else ""
+        return "; ".join(troubled[:_NAMED]) + more
 
     def explain(self, key: str) -> Explanation:
         """Say in sentences why the cache shows what it shows of a key; costs only when asked.
@@ -125,7 +141,7 @@ class Insight(Generic[V]):
             InvalidTypeError: the key is no text.
             InvalidArgumentError: it cannot be a key.
         """
-        return self._explainer.explain(key)
+        return self._explainer(key).explain(key)
 
     async def explain_live(self, key: str) -> Explanation:
         """Say the same as `explain`, and what the server has of the key now.
@@ -143,18 +159,32 @@ class Insight(Generic[V]):
         Cancellation:
             Safe.
         """
-        return await self._explainer.explain_live(key)
+        return await self._explainer(key).explain_live(key)
+
+    def _explainer(self, key: str) -> Explainer:
+        now = self._lifetime.now()
+        member = self._members.of(key) if isinstance(key, str) else None
+        return Explainer(
+            self if member is None else member,
+            self._members.cache if member is None else member.indexer,
+            None if member is None else member.reflector,
+            self._written,
+            lambda about: self._audience.stories(about, now),
+        )
+
+    def _worst(self) -> Member[V] | None:
+        """Return the namespace in the most trouble; None if there is none."""
+        members = self._members.all
+        return min(members, key=lambda one: _WORST_FIRST.index(one.state), default=None)
 
     @property
-    def _explainer(self) -> Explainer:
-        now = self._lifetime.now()
-        return Explainer(
-            self,
-            self._indexer,
-            self._reflector,
-            self._freshness.overlay,
-            lambda key: self._audience.stories(key, now),
-        )
+    def _idle_state(self) -> ReflectorState:
+        """What an informer does that has no namespace to follow."""
+        if self._lifetime.is_closed:
+            return ReflectorState.STOPPED
+        if self._selection is not None:
+            return self._selection.status().state
+        return ReflectorState.WATCHING if self.is_running else ReflectorState.NEW
 
     def status(self, *, with_journal: bool = False) -> InformerStatus:
         """Return how it is doing: a frozen record without object content; from any thread.
@@ -162,31 +192,100 @@ class Insight(Generic[V]):
         Args:
             with_journal: add what happened to it lately.
         """
-        life, facts = self._lifetime, self._reflector.liveness()
+        life, members, worst = self._lifetime, self._members.all, self._worst()
         ages = [
             None if at is None else life.now() - at
-            for at in (facts.last_proof_at, facts.last_event_at, facts.last_bookmark_at)
+            for at in (self.last_event_at, self.last_bookmark_at)
         ]
         return InformerStatus(
             informer=self.name,
             has_synced=self.has_synced,
-            objects=len(self._indexer),
-            position=self._reflector.position,
+            objects=len(self._members.cache),
+            position=self.observed_resource_version,
             running_seconds=life.running_seconds,
             state=self.state,
-            age_seconds=ages[0],
-            last_event_seconds=ages[1],
-            last_bookmark_seconds=ages[2],
-            reflector=self._reflector.status(),
-            indexes=self._indexer.indexes(),
+            age_seconds=self.age_seconds(),
+            last_event_seconds=ages[0],
+            last_bookmark_seconds=ages[1],
+            reflector=self._nothing if worst is None else worst.reflector.status(),
+            indexes=self._members.cache.indexes(),
             handlers=self._audience.status(life.now()),
-            own_writes=self._freshness.overlay.statistics(),
+            own_writes=joint_overlay([one.freshness.overlay.statistics() for one in members]),
             lineage=self.cluster.lineage.status(),
-            journal=self.journal.entries() if with_journal else (),
+            journal=self._entries() if with_journal else (),
             crash=None if life.crash is None else str(life.crash),
+            scopes=tuple(member.status() for member in members),
+            selection=None if self._selection is None else self._selection.status(),
         )
 
+    @property
+    def _nothing(self) -> ReflectorStatus:
+        return ReflectorStatus(
+            state=self._idle_state,
+            reason="",
+            attempts=0,
+            last_error=None,
+            loads=0,
+            guard=GuardStatistics("", 0, 0, {}),
+        )
+
+    def _entries(self) -> tuple[JournalEntry, ...]:
+        """Return what happened to all namespaces, the oldest first."""
+        found = list(self.journal.entries())
+        for member in self._members.all:
+            if member.journal is not self.journal:
+                where = f"in {member.scope.namespace}: "
+                entries = member.journal.entries()
+                found += [JournalEntry(one.at, where + one.what) for one in entries]
+        return tuple(sorted(found, key=lambda entry: entry.at))
+
     def reflector_state(self) -> tuple[str, str | None]:
-        """Return the reflector's state and its last error; from any thread."""
-        status = self._reflector.status()
+        """Return the state of what has not synced, or else of the worst, and its last error."""
+        unsynced = [one.status() for one in self._members.all if not one.has_synced]
+        if not self._members.is_known and self._selection is not None:
+            unsynced = [self._selection.status()]
+        worst = self._worst()
+        if unsynced:
+            first = min(unsynced, key=lambda one: _WORST_FIRST.index(one.state))
+            where = f" in {first.namespace}" if self._members.sole is None else ""
+            return f"{first.state.value}{where if first.namespace else ''}", first.last_error
+        if worst is None:
+            return self._idle_state.value, None
+        status = worst.reflector.status()
         return status.state.value, status.last_error
+
+
+def _latest(instants: Iterable[float | None]) -> float | None:
+    return max((at for at in instants if at is not None), default=None)
+
+
+def _older(first: str, second: str) -> str:
+    if not first:
+        return second
+    return second if older(second, first) else first
+
+
+def joint_overlay(statistics: Sequence[OverlayStatistics]) -> OverlayStatistics:
+    """Return how several overlays do, as one."""
+    return OverlayStatistics(
+        entries=sum(one.entries for one in statistics),
+        peak=sum(one.peak for one in statistics),
+        ignored=sum(one.ignored for one in statistics),
+        dropped=sum(one.dropped for one in statistics),
+        is_off=any(one.is_off for one in statistics),
+    )
+
+
+_FINE: Final = ReflectorState.WATCHING
+_NAMED: Final = 3  # namespaces in a sentence
+_WORST_FIRST: Final = (
+    ReflectorState.FAILED,
+    ReflectorState.FORBIDDEN,
+    ReflectorState.ABSENT,
+    ReflectorState.WAITING,
+    ReflectorState.PROVING,
+    ReflectorState.NEW,
+    ReflectorState.LOADING,
+    ReflectorState.WATCHING,
+    ReflectorState.STOPPED,
+)

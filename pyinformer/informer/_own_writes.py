@@ -16,7 +16,6 @@ from pyinformer.apimachinery import (
     InformerError,
     KubeObject,
     ObjectCodec,
-    ObjectKey,
     Transform,
     V,
 )
@@ -53,7 +52,8 @@ class OwnWrites(Generic[V]):
 
     Args:
         scope: what the informer follows.
-        overlay: shows the writes to readers.
+        overlay_of: returns what shows the writes of a key to readers; None if the key is in a
+            namespace that is not followed.
         view: the informer's projection.
         strip_managed_fields: as the informer does.
         transform: the user's change to each object.
@@ -64,7 +64,7 @@ class OwnWrites(Generic[V]):
     def __init__(
         self,
         scope: Scope,
-        overlay: Overlay[V],
+        overlay_of: Callable[[str], Overlay[V] | None],
         *,
         view: type[V] | None = None,
         strip_managed_fields: bool = True,
@@ -74,7 +74,7 @@ class OwnWrites(Generic[V]):
     ) -> None:
         self._on_shown = on_shown
         self._scope = scope
-        self._overlay = overlay
+        self._overlay_of = overlay_of
         # As the server sees it, for selectors; as the cache keeps it, for readers.
         self._plain: ObjectCodec[None] = ObjectCodec(scope.resource)
         self._codec: ObjectCodec[V] = ObjectCodec(
@@ -101,23 +101,21 @@ class OwnWrites(Generic[V]):
         self._keys[meta.resource_version] = key
         if len(self._keys) > _REMEMBERED:
             self._keys.popitem(last=False)
-        if not self.holds(key):
+        overlay = self._overlay_of(key)
+        if overlay is None:
             return
         if self._selects(plain):
-            self._overlay.put(self._codec.decode(raw, 0, len(raw)))
+            overlay.put(self._codec.decode(raw, 0, len(raw)))
         else:
-            self._overlay.put_outside(key, meta.uid, meta.resource_version)
+            overlay.put_outside(key, meta.uid, meta.resource_version)
         self._on_shown(key)
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
         """Take note that a write's response said that an object is gone."""
-        if uid and self.holds(key):
-            self._overlay.bury(key, uid, resource_version)
+        overlay = self._overlay_of(key)
+        if uid and overlay is not None:
+            overlay.bury(key, uid, resource_version)
             self._on_shown(key)
-
-    def holds(self, key: str) -> bool:
-        """Tell whether a key is in a namespace that the informer follows."""
-        return self._scope.namespace in {None, ObjectKey(key).namespace}
 
     def key_of(self, resource_version: str) -> str | None:
         """Return the key of the object that was written at a version, if that is remembered."""

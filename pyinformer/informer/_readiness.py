@@ -6,12 +6,13 @@ says why the answer would be a lie. A cache that knows nothing never looks empty
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from pyinformer.apimachinery import CacheNotSyncedError, NotCachedError, StaleCacheError
 from pyinformer.informer._fresh_readiness import FreshReadiness
 
 if TYPE_CHECKING:
+    from pyinformer.informer._members import Members
     from pyinformer.informer._scope import Scope
     from pyinformer.store import Readiness
 
@@ -22,11 +23,6 @@ class Cached(Protocol):
     @property
     def scope(self) -> Scope:
         """What it follows."""
-        ...
-
-    @property
-    def has_synced(self) -> bool:
-        """Whether it has held everything at least once."""
         ...
 
     @property
@@ -52,8 +48,9 @@ class Cached(Protocol):
 class CacheReadiness:
     """Answers for one informer; safe from any thread."""
 
-    def __init__(self, informer: Cached) -> None:
+    def __init__(self, informer: Cached, members: Members[Any]) -> None:
         self._informer = informer
+        self._members = members
 
     @property
     def staleness(self) -> str:
@@ -69,8 +66,10 @@ class CacheReadiness:
         return FreshReadiness(self, max_age_seconds, age_of=self._age_of, stale=self._stale)
 
     def _age_of(self, namespace: str | None) -> float | None:
-        del namespace
-        return self._informer.age_seconds()
+        if namespace is None:
+            return self._informer.age_seconds()
+        member = self._members.of(f"{namespace}/")
+        return None if member is None else member.age_seconds()
 
     def _stale(self, max_age_seconds: float, age_seconds: float | None) -> StaleCacheError:
         state, last_error = self._informer.reflector_state()
@@ -92,12 +91,21 @@ class CacheReadiness:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
         """
-        informer = self._informer
-        watched = informer.scope.namespace
-        if watched is not None and namespace is not None and namespace != watched:
-            raise NotCachedError(informer=str(informer.scope), namespace=namespace)
-        if not informer.has_synced:
-            state, last_error = informer.reflector_state()
+        members = self._members
+        if namespace is None or members.is_everywhere or not members.is_known:
+            if not members.has_synced:
+                raise self._unsynced()
+            return
+        member = members.by_namespace.get(namespace)
+        if member is None:
+            raise NotCachedError(informer=str(self._informer.scope), namespace=namespace)
+        if not member.distribution.has_synced:
+            status = member.status()
             raise CacheNotSyncedError(
-                informer=str(informer.scope), state=state, last_error=last_error
+                informer=str(member.scope), state=status.state.value, last_error=status.last_error
             )
+
+    def _unsynced(self) -> CacheNotSyncedError:
+        state, last_error = self._informer.reflector_state()
+        scope = str(self._informer.scope)
+        return CacheNotSyncedError(informer=scope, state=state, last_error=last_error)

@@ -6,12 +6,9 @@ both places, since silently handing out the first would be worse.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias, final, get_args
 
 from pyinformer.apimachinery import (
@@ -44,7 +41,6 @@ QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
 
 Selector: TypeAlias = str | Mapping[str, JSONValue] | None
 
-_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; others look empty
 
@@ -55,41 +51,76 @@ class Scope:
     """Which objects an informer follows; the identity under which a factory shares it."""
 
     resource: GroupVersionResource
-    namespace: str | None
+    namespaces: frozenset[str] | None
+    """Those that are followed; None is all of them, or none yet if a selector chooses them."""
     label_selector: LabelSelector
     field_selector: FieldSelector
+    namespace_selector: LabelSelector | None = None
+    """Chooses the namespaces by their labels; None if they are given, or all are followed."""
 
     @classmethod
     def of(
         cls,
         api_version: str,
         plural: str,
-        namespaces: str | Sequence[str] | None,
+        namespaces: str | Iterable[str] | None,
         label_selector: Selector | LabelSelector,
         field_selector: Selector | FieldSelector,
+        *,
+        namespace_selector: Selector | LabelSelector = None,
     ) -> Scope:
         """Check what a user gave.
 
         Raises:
-            InvalidArgumentError: something malformed, or more than one namespace.
+            InvalidArgumentError: something malformed, or namespaces both named and selected.
             InvalidSelectorError: a selector cannot be parsed.
         """
         return cls(
             GroupVersionResource.of(api_version, plural),
-            _one_namespace(namespaces),
+            checked_namespaces(namespaces),
             LabelSelector.parse(label_selector),
             FieldSelector.parse(field_selector),
+            _checked_selector(namespace_selector, namespaces),
         )
 
     @property
+    def namespace(self) -> str | None:
+        """The one namespace that is followed; None if it is not exactly one: see `covers`."""
+        one = self.namespaces if self.namespaces is not None and len(self.namespaces) == 1 else ()
+        return next(iter(one), None)
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all namespaces are followed, or what is in none."""
+        return self.namespaces is None and self.namespace_selector is None
+
+    @property
     def is_selective(self) -> bool:
-        """Whether an object can leave the scope without being deleted."""
+        """Whether an object can leave the scope without being deleted, its namespace being kept."""
         return not (self.label_selector.is_empty and self.field_selector.is_empty)
+
+    def covers(self, namespace: str | None) -> bool:
+        """Tell whether a namespace is followed; None or nothing is that of what is in none."""
+        if self.namespaces is None:
+            return self.is_everywhere
+        return namespace in self.namespaces
+
+    def within(self, namespaces: Iterable[str] | None) -> Scope:
+        """Return the same scope in other namespaces."""
+        chosen = None if namespaces is None else frozenset(namespaces)
+        return replace(self, namespaces=chosen)
+
+    def only(self, namespace: str | None) -> Scope:
+        """Return the part of it that is in one namespace; all of it for None."""
+        chosen = None if namespace is None else frozenset((namespace,))
+        return replace(self, namespaces=chosen, namespace_selector=None)
 
     def __str__(self) -> str:
         parts = [str(self.resource)]
-        if self.namespace is not None:
-            parts.append(f"in {self.namespace}")
+        if self.namespace_selector is not None:
+            parts.append(f"in namespaces with labels {self.namespace_selector}")
+        elif self.namespaces is not None:
+            parts.append(f"in {named(self.namespaces)}")
         if not self.label_selector.is_empty:
             parts.append(f"with labels {self.label_selector}")
         if not self.field_selector.is_empty:
@@ -97,27 +128,60 @@ class Scope:
         return " ".join(parts)
 
 
-def _one_namespace(namespaces: str | Sequence[str] | None) -> str | None:
+def named(namespaces: Iterable[str]) -> str:
+    """Name namespaces in a sentence: all of a few, some of many."""
+    names = sorted(namespaces)
+    if len(names) <= _NAMED:
+        return ", ".join(names) or "no namespace"
+    return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+
+
+_NAMED = 5
+
+
+def checked_namespaces(
+    namespaces: str | Iterable[str] | None, *, may_be_none: bool = False
+) -> frozenset[str] | None:
+    """Return the namespaces that somebody wants; None is all of them.
+
+    Args:
+        namespaces: one, several, or None.
+        may_be_none: an empty list is allowed.
+
+    Raises:
+        InvalidArgumentError: one of them is no namespace, or there is none.
+    """
     if namespaces is None:
         return None
     if not isinstance(namespaces, str | Iterable):
         reason = f"a {type(namespaces).__name__} is no namespace; None follows all of them"
         raise InvalidArgumentError("namespaces", reason)
-    given = [namespaces] if isinstance(namespaces, str) else list(dict.fromkeys(namespaces))
-    if not given:
+    given = [namespaces] if isinstance(namespaces, str) else list(namespaces)
+    if not given and not may_be_none:
         reason = "an empty list follows nothing; None follows all namespaces"
         raise InvalidArgumentError("namespaces", reason)
-    if len(given) > 1:
-        reason = (
-            f"{len(given)} were given, and an informer follows one or all for now; use an"
-            " informer for each"
-        )
-        raise InvalidArgumentError("namespaces", reason)
-    # A server answers for any text with an empty list, so a slip would look like an empty cache.
-    if not (isinstance(given[0], str) and _NAMESPACE.fullmatch(given[0])):
-        reason = f"{given[0]!r} is no namespace; None follows all of them"
-        raise InvalidArgumentError("namespaces", reason)
-    return given[0]
+    for one in given:
+        # A server answers for any text with an empty list, so a slip would look like an empty
+        # cache.
+        if not (isinstance(one, str) and _NAMESPACE.fullmatch(one)):
+            reason = f"{one!r} is no namespace; None follows all of them"
+            raise InvalidArgumentError("namespaces", reason)
+    return frozenset(given)
+
+
+def _checked_selector(
+    namespace_selector: Selector | LabelSelector, namespaces: object
+) -> LabelSelector | None:
+    if namespace_selector is None:
+        return None
+    if namespaces is not None:
+        reason = "chooses the namespaces by their labels, so none can be named in `namespaces`"
+        raise InvalidArgumentError("namespace_selector", reason)
+    selector = LabelSelector.parse(namespace_selector)
+    if selector.is_empty:
+        reason = "is empty; leave it out to follow all namespaces by a single watch"
+        raise InvalidArgumentError("namespace_selector", reason)
+    return selector
 
 
 @final
@@ -208,11 +272,3 @@ def check_same_settings(
                 first_call_site=first[1],
                 second_call_site=second[1],
             )
-
-
-def call_site() -> str:
-    """Return `file:line` of the innermost caller outside of this package."""
-    frame = sys._getframe(1)  # noqa: SLF001 - its documented name; inspect.stack reads every source
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

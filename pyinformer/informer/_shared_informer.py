@@ -7,7 +7,7 @@ the stations behind it are put together in `Following`, which is what it answers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar, final, overload
 
 import anyio
@@ -31,6 +31,7 @@ from pyinformer.informer._handlers import (
     ResourceEventHandler,
     UpdateFunction,
 )
+from pyinformer.informer._namespace_selection import NamespaceSelection
 from pyinformer.informer._registration import Registration
 from pyinformer.informer._scope import (
     InformerSettings,
@@ -66,7 +67,8 @@ class SharedInformer(Startable, Following[V]):
         cluster: the server.
         api_version: `v1`, or `group/version`.
         plural: the resource's plural name, as in its URL.
-        namespaces: one namespace, or None for all of them.
+        namespaces: one namespace, several, or None for all of them.
+        namespace_selector: chooses the namespaces by their labels, instead.
         label_selector: as text or as a mapping; None for all objects.
         field_selector: as text or as a mapping; None for all objects.
         projection: the view to decode with each object.
@@ -98,7 +100,8 @@ class SharedInformer(Startable, Following[V]):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Sequence[str] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
         projection: None = None,
@@ -120,7 +123,8 @@ class SharedInformer(Startable, Following[V]):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Sequence[str] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
         projection: type[VW],
@@ -141,7 +145,8 @@ class SharedInformer(Startable, Following[V]):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Sequence[str] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
         projection: type[View] | None = None,
@@ -158,9 +163,30 @@ class SharedInformer(Startable, Following[V]):
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
         check_safeguards(options, mutation_detector)
+        scope = Scope.of(
+            api_version,
+            plural,
+            namespaces,
+            label_selector,
+            field_selector,
+            namespace_selector=namespace_selector,
+        )
+        selection: NamespaceSelection | None = None
+        if scope.namespace_selector is not None:
+            chosen = SharedInformer(
+                cluster,
+                "v1",
+                "namespaces",
+                label_selector=scope.namespace_selector,
+                memory="metadata",
+                options=options,
+                metrics=metrics,
+                grace_seconds=grace_seconds,
+            )
+            selection = NamespaceSelection(chosen)
         super().__init__(
             cluster,
-            Scope.of(api_version, plural, namespaces, label_selector, field_selector),
+            scope,
             InformerSettings(
                 projection=projection,
                 memory=memory,
@@ -174,6 +200,7 @@ class SharedInformer(Startable, Following[V]):
             options=options,
             metrics=metrics,
             grace_seconds=grace_seconds,
+            selection=selection,
         )
 
     def add_event_handler(
@@ -315,8 +342,7 @@ class SharedInformer(Startable, Following[V]):
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
         """
-        self.settled.set()
-        self._freshness.close_nowait()
+        self._let_go_nowait()
         self._key_waits.end_nowait()
         await self.step_out()
         await self._lifetime.aclose()

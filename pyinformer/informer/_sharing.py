@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import CacheMutatedError, KubeObject, V
 from pyinformer.audit import CacheMutation, MutationDetector
-from pyinformer.informer._scope import call_site
+from pyinformer.informer._call_site import call_site
 from pyinformer.informer._steps import Reader, checked_handler, reading
-from pyinformer.store import DecodedObject, DecodedObjects, Indexer
+from pyinformer.store import DecodedObject, DecodedObjects
 
 if TYPE_CHECKING:
     from pyinformer.audit import SharedValue
     from pyinformer.informer._handlers import Handler
     from pyinformer.metrics import Metrics
+    from pyinformer.store import Cache
 
 _METRIC = "informer_cache_mutations_total"
 _MAX_UNTOLD = 100  # whoever asks next is told of one; all of them are counted and logged
@@ -35,7 +36,7 @@ class Sharing(Generic[V]):
 
     Args:
         informer: names the informer in reports.
-        indexer: the cache.
+        cache: returns the cache, which is another one after a change of namespaces.
         is_decoded: its decoded objects are shared.
         detector: who watches over them; None for one of this informer's own. One that is given
             looks at index functions and watched values even where no decoded objects are shared.
@@ -47,7 +48,7 @@ class Sharing(Generic[V]):
     def __init__(
         self,
         informer: str,
-        indexer: Indexer[V],
+        cache: Callable[[], Cache[V]],
         *,
         is_decoded: bool,
         detector: MutationDetector | None,
@@ -63,7 +64,7 @@ class Sharing(Generic[V]):
         """Returns the handlers, who could have asked for any object."""
         self.name: str = informer
         """The informer, as reports name it."""
-        self._indexer = indexer
+        self._cache = cache
         self._metrics = metrics
         self._thread = 0
         self._uncounted = 0
@@ -83,7 +84,7 @@ class Sharing(Generic[V]):
         """
         self._thread = threading.get_ident()
         if self._is_swept:
-            await self.detector.run(self, relists=self._indexer.snapshot)
+            await self.detector.run(self, relists=lambda: self._cache().generation)
 
     def values(self) -> Iterable[SharedValue]:
         """Return the decoded objects that readers can get now."""
@@ -96,9 +97,9 @@ class Sharing(Generic[V]):
 
     def misplaced(self) -> Iterable[CacheMutation | None]:
         """Put each object where the index functions say that it belongs, and tell if it moved."""
-        keys = self._indexer.keys() if self._indexer.has_index_functions else ()
-        for key in keys:
-            names, obj = self._indexer.put_right(key), self._indexer.get(key)
+        cache = self._cache()
+        for key in cache.keys() if cache.has_index_functions else ():
+            names, obj = cache.put_right(key), cache.get(key)
             yield (
                 CacheMutation(
                     informer=self.name,

@@ -38,20 +38,12 @@ class StateChange:
 
 
 @final
-class StateChanges:
-    """Tells of the states of one informer.
+class StateCallbacks:
+    """Whoever wants to be told of changes, of one or several that follow something."""
 
-    Args:
-        informer: what it follows.
-        absence_is_fine: the resource need not be served: that it is not is no alarm.
-    """
-
-    def __init__(self, informer: str, *, absence_is_fine: bool = False) -> None:
-        self._informer = informer
-        self._quiet = ReflectorState.ABSENT if absence_is_fine else None
-        self._state = ReflectorState.NEW
-        self._said = ReflectorState.NEW
-        self._callbacks: tuple[Callable[[StateChange], object], ...] = ()
+    def __init__(self) -> None:
+        self.all: tuple[Callable[[StateChange], object], ...] = ()
+        """Never changed, only replaced."""
 
     def add(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
         """Call this at each change from now on; what is returned ends that.
@@ -60,11 +52,35 @@ class StateChanges:
             InvalidHandlerError: it cannot be called.
         """
         check_callable(callback, "callback(change)", 1)
-        self._callbacks = (*self._callbacks, callback)
+        self.all = (*self.all, callback)
         return lambda: self._remove(callback)
 
     def _remove(self, callback: Callable[[StateChange], object]) -> None:
-        self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+        self.all = tuple(one for one in self.all if one is not callback)
+
+
+@final
+class StateChanges:
+    """Tells of the states of one informer, or of one of its namespaces.
+
+    Args:
+        informer: what it follows.
+        absence_is_fine: the resource need not be served: that it is not is no alarm.
+        callbacks: are told; None if nobody is.
+    """
+
+    def __init__(
+        self,
+        informer: str,
+        *,
+        absence_is_fine: bool = False,
+        callbacks: StateCallbacks | None = None,
+    ) -> None:
+        self._informer = informer
+        self._callbacks = callbacks or StateCallbacks()
+        self._quiet = ReflectorState.ABSENT if absence_is_fine else None
+        self._state = ReflectorState.NEW
+        self._said = ReflectorState.NEW
 
     def tell(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
         """Take note of the state, and say so if it is another one.
@@ -79,7 +95,7 @@ class StateChanges:
         if state is before:
             return
         change = StateChange(self._informer, before, state, reason)
-        for callback in self._callbacks:
+        for callback in self._callbacks.all:
             try:
                 callback(change)
             except Exception:  # noqa: BLE001 - the user's code

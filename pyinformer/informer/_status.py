@@ -25,8 +25,49 @@ def counted(number: int, what: str) -> str:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeStatus:
+    """How one namespace of an informer is doing; holds no object content."""
+
+    follows: str
+    """What it follows, such as `pods.v1 in default`."""
+    namespace: str | None
+    """None if it follows all of them, or what is in none."""
+    has_synced: bool
+    """All of it has been cached at least once."""
+    objects: int
+    """How many objects are cached."""
+    position: str
+    """The resource version up to which every change is cached; empty before the first list."""
+    state: ReflectorState
+    """What is done about it at this moment."""
+    age_seconds: float | None
+    """How long ago it was last proven to be what the server has; None if it never was."""
+    reason: str
+    """Why it is in this state; empty while all is well."""
+    attempts: int
+    """Failed attempts since the last success."""
+    last_error: str | None
+
+    def __str__(self) -> str:
+        return f"{self.follows}: {said(self.state, self.reason, self.attempts, self.last_error)}"
+
+
+def said(state: ReflectorState, reason: str, attempts: int, last_error: str | None) -> str:
+    """Return a state, why it is so, and what has failed, each of them once."""
+    error = f", last error: {last_error}" if last_error else ""
+    is_said = error and (state is not ReflectorState.ABSENT or reason in error)
+    why = f" ({reason})" if reason and not is_said else ""
+    return f"{state.value}{why}, {counted(attempts, 'failed attempt')}{error}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InformerStatus:
-    """How one informer is doing; holds no object content."""
+    """How one informer is doing; holds no object content.
+
+    Where it follows several namespaces, `state`, `reflector` and `position` are those of the one in
+    the most trouble and of the one that is furthest behind; `scopes` has each of them.
+    """
 
     informer: str
     """What it follows, such as `pods.v1 in default`."""
@@ -57,19 +98,29 @@ class InformerStatus:
     """What happened to it lately; only if it was asked for."""
     crash: str | None = None
     """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
+    scopes: tuple[ScopeStatus, ...] = ()
+    """Each namespace by itself; one if all of them are followed as one."""
+    selection: ScopeStatus | None = None
+    """How the choice of the namespaces is doing; None if they were named, or all are followed."""
 
     def __str__(self) -> str:
         if self.crash is not None:
             return f"{self.informer}: crashed after {self.running_seconds:.1f} s: {self.crash}"
         facts = self.reflector
-        error = f", last error: {facts.last_error}" if facts.last_error else ""
-        is_said = error and (facts.state is not ReflectorState.ABSENT or facts.reason in error)
-        reason = f" ({facts.reason})" if facts.reason and not is_said else ""
-        attempts = counted(facts.attempts, "failed attempt")
-        return (
-            f"{self.informer}: {facts.state.value}{reason}, {attempts}{error},"
-            f" for {self.running_seconds:.1f} s"
-        )
+        how = said(facts.state, facts.reason, facts.attempts, facts.last_error)
+        return f"{self.informer}: {how}, for {self.running_seconds:.1f} s"
+
+    def pending(self) -> tuple[str, ...]:
+        """Say why it has not synced: a line for each namespace that has not."""
+        if self.crash is not None or not self._is_divided:
+            return (str(self),)
+        parts = (*self.scopes, *(() if self.selection is None else (self.selection,)))
+        waiting = [part for part in parts if not part.has_synced]
+        return tuple(f"{part}, for {self.running_seconds:.1f} s" for part in waiting)
+
+    @property
+    def _is_divided(self) -> bool:
+        return len(self.scopes) > 1 or self.selection is not None
 
     def line(self) -> str:
         """Return all that an overview needs to say, in one line; `str()` says why it waits."""
@@ -92,6 +143,18 @@ class InformerStatus:
             yield "the server breaks the order of resource versions"
         for handler in self.handlers:
             yield from handler.troubles()
+        if self._is_divided:
+            yield from self._troubled_scopes()
+
+    def _troubled_scopes(self) -> Iterator[str]:
+        parts = (*self.scopes, *(() if self.selection is None else (self.selection,)))
+        troubled = [one for one in parts if one.state is not ReflectorState.WATCHING]
+        yield from map(str, troubled[:_NAMED])
+        if len(troubled) > _NAMED:
+            yield f"and {len(troubled) - _NAMED} more namespaces are not followed at present"
+
+
+_NAMED = 5  # namespaces in a line
 
 
 @final

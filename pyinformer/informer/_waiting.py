@@ -7,6 +7,7 @@ informer that did not sync its state, its attempts, its last error and its secon
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 
 import anyio
@@ -40,7 +41,7 @@ class Syncing(Protocol):
 
     @property
     def settled(self) -> anyio.Event:
-        """Is set when it has synced, or never will."""
+        """Is set when it has synced, or never will; another one after there is more to sync."""
         ...
 
     def status(self) -> InformerStatus:
@@ -79,8 +80,8 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
         _check_running(informer, "was closed before it had synced")
     if pending:
         waited = anyio.current_time() - began_at
-        lines = tuple(str(informer.status()) for informer in pending)
-        raise CacheSyncTimeoutError(waited_seconds=waited, pending=lines)
+        lines = chain.from_iterable(informer.status().pending() for informer in pending)
+        raise CacheSyncTimeoutError(waited_seconds=waited, pending=tuple(lines))
 
 
 async def _all_settled(informers: Sequence[Syncing]) -> None:
@@ -88,9 +89,12 @@ async def _all_settled(informers: Sequence[Syncing]) -> None:
     async with anyio.create_task_group() as group:
 
         async def wait(informer: Syncing) -> None:
-            await informer.settled.wait()
-            if not informer.has_synced:
-                group.cancel_scope.cancel()
+            while not informer.has_synced:
+                settled = informer.settled
+                await settled.wait()
+                if not informer.has_synced and informer.settled is settled:
+                    group.cancel_scope.cancel()
+                    return  # else a namespace came to it meanwhile, and it has another event
 
         for informer in informers:
             group.start_soon(wait, informer)

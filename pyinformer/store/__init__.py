@@ -8,11 +8,13 @@ from pyinformer.store._decoded import (
 )
 from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
+from pyinformer.store._joint import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
 from pyinformer.store._overlay import Overlay, OverlayStatistics
 
 __all__ = [
     "NAMESPACE_INDEX",
+    "Cache",
     "DecodedLister",
     "DecodedObject",
     "DecodedObjects",
@@ -20,6 +22,7 @@ __all__ = [
     "IndexStatistics",
     "IndexValue",
     "Indexer",
+    "JointIndexer",
     "Lister",
     "NamespaceLister",
     "Overlay",

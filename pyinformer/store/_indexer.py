@@ -64,6 +64,8 @@ class Indexer(Generic[V]):
         self._paths = SharedPaths()
         self.resource_version: str = ""
         """The newest resource version whose changes are all in here; empty before the first."""
+        self.generation: int = 0
+        """How many complete lists have been taken."""
         self._state: _State[V] = _State({}, {})
         self.add_index(NAMESPACE_INDEX, "metadata.namespace")
 
@@ -282,6 +284,7 @@ class Indexer(Generic[V]):
                 for key, obj in items.items():
                     late.place(key, read_fenced(late, obj), obj)
         self._state = _State(items, indexes)
+        self.generation += 1
 
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that the cache is complete up to this resource version."""

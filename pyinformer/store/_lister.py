@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyinformer.store._decoded import DecodedObjects
     from pyinformer.store._index import IndexValue
-    from pyinformer.store._indexer import Indexer
+    from pyinformer.store._joint import Cache
     from pyinformer.store._overlay import Entry, Overlay
 
 
@@ -95,25 +95,33 @@ class Lister(Generic[V]):
         resource: what errors call the objects, such as `pods`.
         readiness: knows what the cache can answer for.
         overlay: own writes that the cache has not heard of; they are read as if it had.
+        written: the entries of several overlays, instead of one.
         decoded: the decoded objects that readers share; None if they share none.
     """
 
     def __init__(
         self,
-        indexer: Indexer[V],
+        indexer: Cache[V],
         *,
         resource: str,
         readiness: Readiness | None = None,
         overlay: Overlay[V] | None = None,
+        written: Mapping[str, Entry[V]] | None = None,
         decoded: DecodedObjects[V] | None = None,
     ) -> None:
-        self._indexer = indexer
+        self._indexer: Cache[V] = indexer
         self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
         # Nearly always empty, and then all that a read costs more is to look.
-        self._written: Mapping[str, Entry[V]] = {} if overlay is None else overlay.entries
+        entries: Mapping[str, Entry[V]] = {} if overlay is None else overlay.entries
+        self._written = entries if written is None else written
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
+
+    def read_from_nowait(self, indexer: Cache[V]) -> None:
+        """Read another cache from now on; for the informer, whose namespaces have changed."""
+        self._indexer = indexer
+        self._get = indexer.get
 
     @property
     def staleness(self) -> str:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyinformer.store._index import IndexValue
-    from pyinformer.store._indexer import Indexer
+    from pyinformer.store._joint import Cache
     from pyinformer.store._overlay import Entry
 
 
 def merged_get(
-    indexer: Indexer[V], entries: Mapping[str, Entry[V]], key: str
+    indexer: Cache[V], entries: Mapping[str, Entry[V]], key: str
 ) -> KubeObject[V] | None:
     """Return an object as a reader sees it."""
     entry = entries.get(key)
@@ -30,7 +30,7 @@ def merged_get(
 
 
 def merged_items(
-    indexer: Indexer[V], entries: Mapping[str, Entry[V]]
+    indexer: Cache[V], entries: Mapping[str, Entry[V]]
 ) -> builtins.dict[str, KubeObject[V]]:
     """Return all objects by key as a reader sees them, in a dict of the caller's own."""
     laid_over = dict(entries)
@@ -45,7 +45,7 @@ def merged_items(
 
 
 def merged_by_index(
-    indexer: Indexer[V], entries: Mapping[str, Entry[V]], name: str, value: IndexValue
+    indexer: Cache[V], entries: Mapping[str, Entry[V]], name: str, value: IndexValue
 ) -> list[KubeObject[V]]:
     """Return the objects under a value as a reader sees them."""
     laid_over = dict(entries)
@@ -57,9 +57,7 @@ def merged_by_index(
     return found
 
 
-def merged_index_values(
-    indexer: Indexer[V], entries: Mapping[str, Entry[V]], name: str
-) -> list[str]:
+def merged_index_values(indexer: Cache[V], entries: Mapping[str, Entry[V]], name: str) -> list[str]:
     """Return the values by which some object can be found, as a reader sees them."""
     laid_over = dict(entries)
     values = dict.fromkeys(indexer.index_values(name))

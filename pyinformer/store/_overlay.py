@@ -100,6 +100,7 @@ class Overlay(Generic[V]):
             was down is in no list, before or after. None for what they see now means anything.
         selective: the cache has a selector, so that most objects are none of its own.
         max_entries: how many writes are remembered; the oldest make room.
+        shown: has every entry of this overlay, too, beside those of others; None if nobody shares.
     """
 
     def __init__(
@@ -111,8 +112,9 @@ class Overlay(Generic[V]):
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None] = lambda _was, _now: None,
         selective: bool = False,
         max_entries: int = _MAX_ENTRIES,
+        shown: dict[str, Entry[V]] | None = None,
     ) -> None:
-        self.entries: dict[str, Entry[V]] = {}
+        self.entries: dict[str, Entry[V]] = {} if shown is None else _Mirrored(shown)
         """By key, the oldest key first; always this dict, changed by nobody else."""
         self._get = get
         self._position = position
@@ -268,7 +270,8 @@ class Overlay(Generic[V]):
 
     def _give_up(self, key: str) -> None:
         """Show what the store holds of a key, whatever was written."""
-        entry = self.entries.pop(key)
+        entry = self.entries[key]
+        del self.entries[key]
         shown = entry.object if isinstance(entry, Written) else None
         was = shown or self._get(key)
         if was is not None:
@@ -307,6 +310,24 @@ class Overlay(Generic[V]):
         return OverlayStatistics(
             len(self.entries), self._peak, self._ignored, self._dropped, self._is_off
         )
+
+
+class _Mirrored(dict[str, Entry[V]], Generic[V]):
+    """The entries of one overlay, each change of which is made in what several share, too."""
+
+    __slots__ = ("_shown",)
+
+    def __init__(self, shown: dict[str, Entry[V]]) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def __setitem__(self, key: str, entry: Entry[V]) -> None:
+        super().__setitem__(key, entry)
+        self._shown[key] = entry
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._shown.pop(key, None)
 
 
 def newest(first: str, second: str) -> str:

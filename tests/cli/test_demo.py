@@ -110,7 +110,7 @@ def _haunt_the_cache(show: Show) -> bool:
     informer = show.watched[0].informer
     if not informer.has_synced:
         return False  # its first list would drive the ghost out again
-    informer._indexer.apply_nowait(Added(_ghost()))
+    informer._members.all[0].indexer.apply_nowait(Added(_ghost()))
     return True
 
 

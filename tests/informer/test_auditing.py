@@ -434,7 +434,9 @@ async def test_a_suspicion_forces_one_audit(apiserver: APIServer) -> None:
     async with following(apiserver) as followed:
         key = await lose_one(apiserver, followed, "DELETED")
         for _ in range(3):
-            followed.informer._suspected("an event older than the position")
+            followed.informer._members.all[0].auditor.suspect_nowait(
+                "an event older than the position"
+            )
         await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=20)
         report = followed.informer.last_audit
         assert report is not None

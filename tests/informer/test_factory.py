@@ -186,9 +186,9 @@ class Mutable(View):
         ),
         pytest.param(
             ("v1", "pods"),
-            {"namespaces": ["a", "b"]},
+            {"namespaces": ["a", "b"], "namespace_selector": "team=a"},
             ValueError,
-            "2 were given, and an informer follows one or all for now",
+            "chooses the namespaces by their labels, so none can be named in `namespaces`",
             id="namespaces",
         ),
         pytest.param(
@@ -715,7 +715,7 @@ class Broken:
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     """Let the informer meet a bug."""
     await informer.wait_for_cache_sync(timeout_seconds=10)
-    informer._distribution.attach(Broken())
+    informer._members.attach(Broken())
     apiserver.create(pod("boom"))
     await until(lambda: informer.crash)
 

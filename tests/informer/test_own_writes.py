@@ -17,7 +17,9 @@ def _observer(
 ) -> tuple[OwnWrites[None], Overlay[None]]:
     overlay: Overlay[None] = Overlay(lambda _: None, lambda: "1", selective=bool(labels or fields))
     scope = Scope.of("v1", "pods", namespace, labels or None, fields or None)
-    return OwnWrites(scope, overlay), overlay
+    return OwnWrites(
+        scope, lambda key: overlay if scope.covers(key.partition("/")[0]) else None
+    ), overlay
 
 
 def _answer(version: int = 7, name: str = "a", **body: Any) -> bytes:
@@ -57,7 +59,7 @@ def test_the_successes_of_a_job_are_selected_under_another_name(
 ) -> None:
     overlay: Overlay[None] = Overlay(lambda _: None, lambda: "1", selective=True)
     scope = Scope.of("batch/v1", "jobs", None, None, "status.successful=0")
-    observer: OwnWrites[None] = OwnWrites(scope, overlay)
+    observer: OwnWrites[None] = OwnWrites(scope, lambda _: overlay)
     status = {} if succeeded is None else {"succeeded": succeeded}
     raw = _answer(status=status).replace(b'"v1"', b'"batch/v1"').replace(b"Pod", b"Job")
     observer.wrote(raw)

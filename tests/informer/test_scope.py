@@ -13,10 +13,10 @@ from pyinformer.apimachinery import (
     InvalidArgumentError,
     InvalidSelectorError,
 )
+from pyinformer.informer._call_site import call_site
 from pyinformer.informer._scope import (
     InformerSettings,
     Scope,
-    call_site,
     check_same_settings,
 )
 
@@ -36,6 +36,9 @@ def scope(**options: Any) -> Scope:
         ({"namespaces": "web"}, "pods.v1 in web"),
         ({"namespaces": ["web"]}, "pods.v1 in web"),
         ({"namespaces": ["web", "web"]}, "pods.v1 in web"),
+        ({"namespaces": ["web", "db"]}, "pods.v1 in db, web"),
+        ({"namespaces": list("abcdefg")}, "pods.v1 in a, b, c, d and 3 more"),
+        ({"namespace_selector": {"team": "a"}}, "pods.v1 in namespaces with labels team=a"),
         ({"label_selector": {"app": "a"}}, "pods.v1 with labels app=a"),
         ({"field_selector": "spec.nodeName=n"}, "pods.v1 with fields spec.nodeName=n"),
     ],
@@ -80,12 +83,6 @@ def test_only_selectors_let_an_object_leave_undeleted(
 @pytest.mark.parametrize(
     ("namespaces", "words"),
     [
-        pytest.param(
-            ["a", "b"],
-            "namespaces: 2 were given, and an informer follows one or all for now; use an"
-            " informer for each",
-            id="two",
-        ),
         pytest.param(
             [], "namespaces: an empty list follows nothing; None follows all namespaces", id="none"
         ),

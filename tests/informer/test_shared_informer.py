@@ -994,7 +994,7 @@ class Broken:
 
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     """Let the informer meet a bug."""
-    informer._distribution.attach(Broken())
+    informer._members.attach(Broken())
     apiserver.create(pod("boom"))
     await until(lambda: informer.crash)
 
@@ -1046,7 +1046,7 @@ async def test_a_crash_before_the_sync_ends_the_wait(apiserver: APIServer) -> No
         await informer.start()
         waiting = asyncio.create_task(informer.wait_for_cache_sync())
         await until(lambda: apiserver.faults.held)
-        informer._indexer.replace_nowait = _fail  # type: ignore[method-assign, assignment]
+        informer._members.all[0].indexer.replace_nowait = _fail  # type: ignore[method-assign, assignment]
         apiserver.faults.release()
         async with asyncio.timeout(5):
             with pytest.raises(InternalError):

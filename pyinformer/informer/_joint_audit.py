@@ -1,0 +1,83 @@
+"""Audits of several namespaces, told as one.
+
+The auditors of an informer's namespaces enter; one report leaves. It is as bad as the worst of
+them: what differs anywhere differs, and what could not be found out somewhere is not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from pyinformer.audit import AuditReport
+from pyinformer.audit._consistency import Mismatches
+
+if TYPE_CHECKING:
+    from pyinformer.informer._auditing import Auditor
+
+_KEPT: Final = 100  # keys of each kind, as in the report of one
+_WORST_FIRST: Final = ("inconsistent", "inconclusive", "consistent")
+_REPAIRS: Final = ("demanded", "withheld", "none")
+
+
+async def audit_all(
+    informer: str, auditors: Sequence[Auditor], *, timeout_seconds: float
+) -> AuditReport:
+    """Audit all namespaces at the same time; the cluster's budget spreads their lists.
+
+    Args:
+        informer: names it in the report.
+        auditors: one for each namespace.
+        timeout_seconds: how long each may take.
+
+    Cancellation:
+        Safe; nothing is repaired after that.
+    """
+    if len(auditors) == 1:
+        return await auditors[0].audit(timeout_seconds=timeout_seconds)
+    found: list[AuditReport] = []
+
+    async def audit(auditor: Auditor) -> None:
+        found.append(await auditor.audit(timeout_seconds=timeout_seconds))
+
+    async with anyio.create_task_group() as group:
+        for auditor in auditors:
+            group.start_soon(audit, auditor)
+    empty = AuditReport(
+        informer=informer, cause="asked for", verdict="consistent", position="", checked=0
+    )
+    return joint_report(informer, found) or empty
+
+
+def joint_report(informer: str, reports: Sequence[AuditReport]) -> AuditReport | None:
+    """Return what several audits have found, as one; None if there was none.
+
+    Args:
+        informer: names it in the report.
+        reports: one for each namespace, or fewer.
+    """
+    if len(reports) <= 1:
+        return reports[0] if reports else None
+    reasons = [f"{one.informer}: {one.reason}" for one in reports if one.reason]
+    return replace(
+        reports[0],
+        informer=informer,
+        verdict=min((one.verdict for one in reports), key=_WORST_FIRST.index),
+        position="",
+        checked=sum(one.checked for one in reports),
+        missing=_together([one.missing for one in reports]),
+        phantom=_together([one.phantom for one in reports]),
+        stale=_together([one.stale for one in reports]),
+        repair=min((one.repair for one in reports), key=_REPAIRS.index),
+        reason="; ".join(reasons),
+        seconds=max(one.seconds for one in reports),
+    )
+
+
+def _together(mismatches: Sequence[Mismatches]) -> Mismatches:
+    keys = chain.from_iterable(one.keys for one in mismatches)
+    return Mismatches(sum(one.count for one in mismatches), tuple(keys)[:_KEPT])
