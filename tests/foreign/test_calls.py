@@ -109,5 +109,11 @@ def test_kubernetes_asyncio_gets_the_answers(
     server: Server, kubeconfig: Path, namespace: str
 ) -> None:
     program = PROGRAMS / "python_calls.py"
-    command = [sys.executable, program, "kubernetes_asyncio", kubeconfig, namespace]
+    command: list[str | Path] = [
+        sys.executable,
+        program,
+        "kubernetes_asyncio",
+        kubeconfig,
+        namespace,
+    ]
     _check(server, _answers(command))
