@@ -87,7 +87,7 @@ class Attempt(Generic[V]):
         namespace = request.namespace
         is_watched = False
         for informer in informers:
-            if informer.scope.namespace in {None, namespace}:
+            if informer.scope.covers(namespace):
                 found = informer.lister.get(request.key)
                 if found is not None:
                     return found

@@ -93,13 +93,13 @@ def watched_owners(
         The function, or None if they watch everything.
     """
     scopes = [informer.scope for informer in primaries]
-    if any(scope.namespace is None and not scope.is_selective for scope in scopes):
+    if any(scope.is_everywhere and not scope.is_selective for scope in scopes):
         return None
 
     def is_watched(key: str) -> bool:
         namespace = key.rpartition("/")[0]
         return any(
-            informer.scope.namespace in {None, namespace}
+            informer.scope.covers(namespace)
             and not (
                 informer.scope.is_selective
                 and informer.lister.get(key, allow_unsynced=True) is None

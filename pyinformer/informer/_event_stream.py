@@ -17,6 +17,7 @@ from typing import Generic, Self, final
 import anyio
 
 from pyinformer.apimachinery import (
+    Added,
     Event,
     EventStreamOverflowError,
     InvalidTypeError,
@@ -81,6 +82,8 @@ class EventStream(Generic[V]):
     def put_nowait(self, event: Event[V]) -> None:
         """Take one event; after an overflow, nothing any more."""
         if self._overflowed or self._has_ended:
+            return
+        if not self.wants_initial and isinstance(event, Added) and event.is_in_initial_list:
             return
         self._overflowed = not self._buffer.put_nowait(event)
         self._something.set()

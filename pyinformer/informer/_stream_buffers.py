@@ -77,6 +77,7 @@ class EveryEvent(Generic[V]):
 
     def __init__(self, max_events: int) -> None:
         self._max_events = max_events
+        self._not_counted = 0
         self._initial: Iterator[KubeObject[V]] = iter(())
         self._events: deque[Event[V]] = deque()
 
@@ -86,7 +87,10 @@ class EveryEvent(Generic[V]):
 
     def put_nowait(self, event: Event[V]) -> bool:
         """Take one event if there is room."""
-        if len(self._events) >= self._max_events:
+        is_initial = event.__class__ is Added and event.is_in_initial_list
+        if is_initial:  # of a namespace that has synced after others
+            self._not_counted += 1
+        elif len(self._events) - self._not_counted >= self._max_events:
             return False
         self._events.append(event)
         return True
@@ -95,11 +99,15 @@ class EveryEvent(Generic[V]):
         """Return the oldest event."""
         for obj in self._initial:
             return Added(obj, is_in_initial_list=True)
-        return self._events.popleft() if self._events else None
+        event = self._events.popleft() if self._events else None
+        if isinstance(event, Added) and event.is_in_initial_list:
+            self._not_counted -= 1
+        return event
 
     def clear_nowait(self) -> None:
         """Forget everything."""
         self._initial = iter(())
+        self._not_counted = 0
         self._events.clear()
 
 

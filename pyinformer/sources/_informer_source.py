@@ -17,6 +17,7 @@ import anyio
 
 from pyinformer.apimachinery import (
     Added,
+    Deleted,
     Event,
     InvalidArgumentError,
     KubeObject,
@@ -26,6 +27,7 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
+from pyinformer.informer._scope import Scope
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._fence import SourceFence
 from pyinformer.sources._pacing import PacedRounds
@@ -188,8 +190,11 @@ class InformerSource(ABC, Generic[V]):
         change = self._change_of(event)
         if change is None:
             self._unchanged += 1
-        elif not self._passes(*change):
+        elif self._is_left(event) or not self._passes(*change):
             self._filtered += 1
+        elif isinstance(event, Added) and event.is_in_initial_list:  # of a namespace that came late
+            reason = reason_of_initial(self.name, event.object)
+            self._hand_over(self._collect(*change), reason, self._options.initial_priority)
         else:
             reason = reason_of_event(self.name, event)
             low = reason.event == "resync"
@@ -264,6 +269,16 @@ class InformerSource(ABC, Generic[V]):
         if isinstance(event, Added):
             return None, event.object
         return event.last_known, None
+
+    def _is_left(self, event: Event[V]) -> bool:
+        """Tell whether an object only left the cache with its namespace: that is nobody's work."""
+        scope = self.informer.scope
+        return (
+            isinstance(event, Deleted)
+            and event.may_still_exist
+            and isinstance(scope, Scope)
+            and not scope.covers(event.key.rpartition("/")[0])
+        )
 
     def _passes(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> bool:
         predicate = self._predicate

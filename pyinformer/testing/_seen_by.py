@@ -108,7 +108,7 @@ def _told(informer: SharedInformer[Any], event: Event[Any]) -> Event[Any] | None
 def _as_cached(informer: SharedInformer[Any], obj: KubeObject[Any]) -> KubeObject[Any] | None:
     """Return an object as the informer's cache holds it; None if it is not selected."""
     scope, settings = informer.scope, informer.settings
-    is_there = scope.namespace in (None, obj.metadata.namespace)
+    is_there = scope.covers(obj.metadata.namespace)
     if not (is_there and scope.label_selector.matches(obj.metadata.labels)):
         return None
     codec: ObjectCodec[Any] = ObjectCodec(
