@@ -130,17 +130,22 @@ class LoginCredentials:
             self._attempts, self._failure = self._attempts + 1, None
             self._take(login)
         except ConfigurationError as error:
-            self._attempts, self._failure = self._attempts + 1, error
-            if not self._is_still_good():
+            is_news, self._failure = self._failure is None, error
+            self._attempts += 1
+            ends_at = self._still_good_until()
+            if ends_at is None:
                 raise
-            self._due_at = self._wall_clock() + _RETRY_SECONDS
-            _log.warning("credentials cannot be renewed, and are used until they end: %s", error)
+            self._due_at = min(self._wall_clock() + _RETRY_SECONDS, ends_at)
+            if is_news:
+                _log.warning(
+                    "credentials cannot be renewed, they are good for now: %s", error
+                )
 
-    def _is_still_good(self) -> bool:
+    def _still_good_until(self) -> float | None:
         login = self._login
         if login is None or login.expires_at is None or self._is_refused:
-            return False
-        return self._wall_clock() < login.expires_at
+            return None
+        return login.expires_at if self._wall_clock() < login.expires_at else None
 
     def _take(self, login: Login) -> None:
         now = self._wall_clock()

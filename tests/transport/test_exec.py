@@ -1,0 +1,474 @@
+"""What exec plug-ins promise: what they are told, what their answers mean, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import os
+import pty
+import shlex
+import ssl
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+import yaml
+
+from pyinformer.apimachinery import ConfigurationError
+from pyinformer.transport import find_config
+from pyinformer.transport._client_certificate import ClientCertificate
+from pyinformer.transport._exec_plugin import ExecPlugin, last_words
+from pyinformer.transport._exec_run import run_exec_plugin
+from pyinformer.transport._login import Login, LoginCredentials
+from tests.transport.serving import CHUNKED, chunk, connected, response, serving
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.transport.serving import Request
+
+V1 = "client.authentication.k8s.io/v1"
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
+SECRET = "abcdefghij.0123456789ABCDEFGHIJ-klmnop"
+
+
+def credential(version: str = V1, **status: str) -> str:
+    """What a plug-in prints."""
+    return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+
+
+def plugin(script: str, **more: Any) -> ExecPlugin:
+    """A plug-in that is a line of shell."""
+    known: dict[str, Any] = {"source": "/a/config", "where": "context 'c': users 'u'"}
+    known |= {"command": "sh", "args": ("-c", script), "api_version": V1}
+    return ExecPlugin(**{**known, **more})
+
+
+def printing(text: str) -> str:
+    """A line of shell that prints something."""
+    return f"printf %s {shlex.quote(text)}"
+
+
+def kubeconfig(path: Path, spec: dict[str, Any], **cluster: Any) -> str:
+    """Write a kubeconfig whose user is a plug-in."""
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "jane", "user": {"exec": spec}}],
+        "contexts": [{"name": "prod", "context": {"cluster": "c", "user": "jane"}}],
+        "current-context": "prod",
+    }
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+@pytest.mark.parametrize("version", [V1, V1BETA1])
+async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path, version: str) -> None:
+    authority = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(authority)
+    (tmp_path / "login").write_text(
+        f'#!/bin/sh\necho "$1 $COLOUR $KUBERNETES_EXEC_INFO" > "{tmp_path}/told"\n'
+        + printing(credential(version, token="t"))
+    )
+    (tmp_path / "login").chmod(0o700)
+    spec = {
+        "apiVersion": version,
+        "command": "./login",
+        "args": ["first"],
+        "env": [{"name": "COLOUR", "value": "red"}],
+        "interactiveMode": "IfAvailable",
+        "provideClusterInfo": True,
+    }
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    path = kubeconfig(
+        tmp_path / "config",
+        spec,
+        **{"certificate-authority": "ca.pem", "extensions": [extension], "tls-server-name": "n"},
+    )
+    config = await find_config(path)
+
+    assert await config.credentials.headers() == {"Authorization": "Bearer t"}
+    first, colour, info = (tmp_path / "told").read_text().split(" ", 2)
+    assert (first, colour) == ("first", "red")
+    assert json.loads(info) == {
+        "apiVersion": version,
+        "kind": "ExecCredential",
+        "spec": {
+            "interactive": False,
+            "cluster": {
+                "server": "http://127.0.0.1:1",
+                "tls-server-name": "n",
+                "certificate-authority-data": base64.b64encode(authority.read_bytes()).decode(),
+                "config": {"audience": "a"},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        pytest.param("", "no ExecCredential in JSON", id="nothing"),
+        pytest.param(SECRET, "no ExecCredential in JSON", id="bare-token"),
+        pytest.param(f'{{"status": {{"token": ["{SECRET}"]}}}}', "in JSON", id="list"),
+        pytest.param(credential(V1BETA1, token=SECRET), "and not", id="other-version"),
+        pytest.param(f'{{"kind":"ExecCredential","apiVersion":"{V1}"}}', "no status", id="bare"),
+        pytest.param(credential(), "neither a token nor", id="empty"),
+        pytest.param(credential(token=f"{SECRET}\r\nX: 1"), "cannot carry", id="line-break"),
+        pytest.param(credential(clientKeyData=SECRET), "not both", id="half-a-pair"),
+        pytest.param(
+            credential(token=SECRET, expirationTimestamp="tomorrow"), "RFC 3339", id="no-time"
+        ),
+    ],
+)
+async def test_an_answer_that_is_none_is_named_and_not_quoted(printed: str, words: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"^/a/config: context 'c': users 'u': exec sh: "
+    ) as e:
+        await run_exec_plugin(plugin(printing(printed)))
+    assert words in str(e.value)
+    assert SECRET not in str(e.value)
+
+
+async def test_a_failure_says_what_the_plugin_said_last_but_no_secret() -> None:
+    script = (
+        f"{printing(credential(token='short1'))}; exec >&2;"
+        " for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done;"
+        f" echo 'token: short2, {SECRET} short1 hush!!';"
+        " echo /usr/lib/a/b/login: expired; exit 3"
+    )
+    with pytest.raises(ConfigurationError, match="ended with status 3") as raised:
+        await run_exec_plugin(plugin(script, env={"PASS": "hush!!"}))
+
+    said = str(raised.value)
+    assert "line 9" in said
+    assert "line 1 " not in said
+    assert "/usr/lib/a/b/login: expired" in said
+    for secret in (SECRET, "short1", "short2", "hush!!"):
+        assert secret not in said
+    assert raised.value.__cause__ is None
+
+
+def test_long_runs_of_letters_are_no_words() -> None:
+    key = base64.b64encode(bytes(range(60))).decode()
+    said = f"GET https://login.example.com/path?sig={key} Authorization: Bearer abc \x1b[31mred"
+    shown = last_words(said.encode())
+    assert key[:10] not in shown
+    assert "abc" not in shown.replace("redacted", "")
+    assert "\x1b" not in shown
+    assert shown.startswith("GET https://login.example.com/path")
+
+
+async def test_a_command_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
+    spec = {"apiVersion": V1, "command": "no-such-login", "installHint": "Run:\n  pip install x"}
+    with pytest.raises(ConfigurationError) as raised:
+        await find_config(kubeconfig(tmp_path / "config", spec))
+    assert str(raised.value) == (
+        f"{tmp_path / 'config'}: context 'prod': users 'jane': exec no-such-login: the command is"
+        " not installed, or not in PATH. Run: pip install x"
+    )
+
+
+async def test_a_plugin_that_hangs_ends_at_its_deadline_with_its_children(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 100 & echo $! > {pids}; echo $$ >> {pids}; echo waiting >&2; wait"
+    with pytest.raises(ConfigurationError, match=r"no answer within 1 s; it said: waiting"):
+        await run_exec_plugin(plugin(script), timeout_seconds=1.0)
+    await _all_gone(pids)
+
+
+async def test_a_cancelled_login_kills_the_plugin_and_the_next_call_begins_again(
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    good = printing(credential(token="t"))
+    script = f"if [ -e {pids} ]; then {good}; else echo $$ > {pids}; sleep 100; fi"
+
+    async def log_in() -> Login:
+        return await run_exec_plugin(plugin(script))
+
+    credentials = LoginCredentials(log_in)
+    waiting = asyncio.create_task(credentials.headers())
+    other = asyncio.create_task(credentials.headers())
+    await until(lambda: pids.exists() and pids.read_text())
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await other == {"Authorization": "Bearer t"}
+    await _all_gone(pids)
+
+
+async def _all_gone(pids: Path) -> None:
+    def is_gone(pid: int) -> bool:
+        try:
+            state = (pids.parent / f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        return state == "Z"  # a child of a child: whoever adopts it has not looked yet
+
+    await until(lambda: all(is_gone(int(pid)) for pid in pids.read_text().split()))
+
+
+async def test_the_loop_goes_on_while_a_plugin_runs(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    task = asyncio.create_task(
+        run_exec_plugin(plugin(f"read x < {gate}; {printing(credential(token='t'))}"))
+    )
+    turns = 0
+
+    def is_open() -> bool:
+        nonlocal turns
+        turns += 1
+        return turns > 5
+
+    await until(is_open)
+    assert not task.done()
+    await asyncio.to_thread(gate.write_text, "go\n")
+    assert (await task).headers == {"Authorization": "Bearer t"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "terminal", "interactive"),
+    [("Never", True, False), ("IfAvailable", True, True), ("IfAvailable", False, False)],
+)
+def test_who_may_ask_is_given_the_terminal(mode: Any, terminal: bool, interactive: bool) -> None:
+    one = plugin("", interactive_mode=mode)
+    assert one.is_interactive(has_terminal=terminal) is interactive
+    info = one.environment({}, interactive=interactive)["KUBERNETES_EXEC_INFO"]
+    assert json.loads(info)["spec"] == {"interactive": interactive}
+
+
+async def test_who_must_ask_is_refused_without_a_terminal() -> None:
+    with pytest.raises(ConfigurationError, match=r"Always.*no terminal"):
+        await run_exec_plugin(plugin("echo x", interactive_mode="Always"))
+
+
+_AT_A_TERMINAL = """
+import asyncio, sys
+from pyinformer.transport import find_config
+config = asyncio.run(find_config(sys.argv[1]))
+print(asyncio.run(config.credentials.headers())["Authorization"])
+"""
+
+
+def test_a_plugin_at_a_terminal_asks_and_is_answered(tmp_path: Path) -> None:
+    script = (
+        'echo "name?" >&2; read name; printf \'%s\' "'
+        + credential(token="$X").replace('"', '\\"').replace("$X", "$name")
+        + '"'
+    )
+    spec = {"apiVersion": V1, "command": "sh", "args": ["-c", script], "interactiveMode": "Always"}
+    path = kubeconfig(tmp_path / "config", spec)
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _AT_A_TERMINAL, path],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        os.write(ours, b"jane\n")
+        output, errors = process.communicate(timeout=30)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (output, errors) == (b"Bearer jane\n", b"name?\n")
+
+
+class Clock:
+    """The wall's time, and a plug-in that counts its runs."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.runs = 0
+        self.life: float | None = None
+        self.failure: ConfigurationError | None = None
+
+    async def log_in(self) -> Login:
+        """Hand out a login, or fail."""
+        self.runs += 1
+        if self.failure is not None:
+            raise self.failure
+        expires_at = None if self.life is None else self.now + self.life
+        return Login({"Authorization": f"Bearer {self.runs}"}, expires_at=expires_at)
+
+    def credentials(self) -> LoginCredentials:
+        """Log in by this clock."""
+        return LoginCredentials(self.log_in, wall_clock=lambda: self.now)
+
+    async def token_at(self, credentials: LoginCredentials, now: float) -> str:
+        """Ask at an instant."""
+        self.now = now
+        return (await credentials.headers())["Authorization"].removeprefix("Bearer ")
+
+
+@pytest.mark.parametrize(
+    ("life", "until_then"),
+    [
+        pytest.param(3600.0, 3540.0, id="a-minute-before"),
+        pytest.param(2.0, 1.6, id="a-fifth-of-a-short-life"),
+        pytest.param(-5.0, 1.0, id="expired-as-it-comes"),
+        pytest.param(None, 1e9, id="for-ever"),
+    ],
+)
+async def test_a_login_is_renewed_before_it_expires(life: float | None, until_then: float) -> None:
+    clock = Clock()
+    clock.life = life
+    credentials = clock.credentials()
+    at = (0.0, until_then - 0.01, until_then)
+    tokens = [await clock.token_at(credentials, 1_000.0 + one) for one in at]
+    assert tokens == ["1", "1", "1" if life is None else "2"]
+
+
+async def test_a_login_that_cannot_be_renewed_is_used_until_it_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    clock.life = 600.0
+    credentials = clock.credentials()
+    assert await clock.token_at(credentials, 1_000.0) == "1"
+    clock.failure = ConfigurationError("/a/config", "exec x: no network")
+    with caplog.at_level(logging.WARNING):
+        for at in (1_540.0, 1_545.0, 1_550.0, 1_599.0):
+            assert await clock.token_at(credentials, at) == "1"
+    assert clock.runs == 4, "not once for each request"
+    assert "exec x: no network" in caplog.text
+    with pytest.raises(ConfigurationError, match="no network"):
+        await clock.token_at(credentials, 1_600.0)
+    clock.failure = None
+    assert await clock.token_at(credentials, 1_601.0) == "6"
+
+
+async def test_a_refusal_is_heard_once_and_a_late_one_of_an_old_login_not_at_all() -> None:
+    clock = Clock()
+    credentials = clock.credentials()
+    first = await credentials.headers()
+    for _ in range(5):
+        credentials.refused(first)
+    second, again = await asyncio.gather(credentials.headers(), credentials.headers())
+    credentials.refused(first)
+    assert (await credentials.headers()) is second is again
+    assert clock.runs == 2
+
+
+async def test_who_waits_for_a_login_that_fails_shares_its_failure() -> None:
+    gate = asyncio.Event()
+    runs = 0
+
+    async def log_in() -> Login:
+        nonlocal runs
+        runs += 1
+        await gate.wait()
+        raise ConfigurationError("/a/config", "no network")
+
+    credentials = LoginCredentials(log_in)
+    waiting = [asyncio.create_task(credentials.headers()) for _ in range(5)]
+    await until(lambda: runs)
+    gate.set()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [str(one) for one in outcomes] == ["/a/config: no network"] * 5
+    assert runs == 1
+
+
+class Certificates:
+    """A server that knows clients by their certificates, and an authority for both."""
+
+    def __init__(self) -> None:
+        self.authority = trustme.CA()
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.authority.issue_cert("127.0.0.1").configure_cert(self.tls)
+        self.authority.configure_trust(self.tls)
+        self.tls.verify_mode = ssl.CERT_REQUIRED
+
+    def client(self, name: str) -> ClientCertificate:
+        """Issue a certificate."""
+        one = self.authority.issue_cert(f"{name}@example.org")
+        chain = "".join(pem.bytes().decode() for pem in one.cert_chain_pems)
+        return ClientCertificate(chain, one.private_key_pem.bytes().decode())
+
+    def hand_out(self, name: str, path: Path) -> None:
+        """Have the plug-in print another certificate."""
+        one = self.client(name)
+        pair = {"clientCertificateData": one.certificate, "clientKeyData": one.key}
+        path.write_text(credential(**pair))
+
+
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+async def test_a_new_certificate_serves_new_connections_and_what_runs_goes_on(
+    tmp_path: Path, http_client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    certificates = Certificates()
+    (tmp_path / "ca.pem").write_bytes(certificates.authority.cert_pem.bytes())
+    seen: list[str] = []
+    is_revoked = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        name = _name_of(writer)
+        seen.append(f"{request.target} {name}")
+        if request.target == "/watch":
+            writer.write(CHUNKED + chunk(b"1\n"))
+            await is_revoked.wait()
+            writer.write(chunk(b"2\n"))
+        else:
+            writer.write(response(status=401 if is_revoked.is_set() and name == "old" else 200))
+
+    certificates.hand_out("old", tmp_path / "answer.json")
+    spec = {"apiVersion": V1, "command": "cat", "args": [str(tmp_path / "answer.json")]}
+    async with serving(answer, tls=certificates.tls) as server:
+        cluster = {"server": server.url, "certificate-authority": "ca.pem"}
+        config = await find_config(kubeconfig(tmp_path / "config", spec, **cluster))
+        async with connected("", config=config, http_client=http_client) as connection:
+            await connection.request("GET", "/a")
+            async with connection.stream("/watch", watch=True) as body:
+                assert await body.read() == b"1\n"
+                certificates.hand_out("new", tmp_path / "answer.json")
+                is_revoked.set()
+                await connection.request("GET", "/b")
+                await connection.request("GET", "/c")
+                assert await body.read() == b"2\n", "the watch that ran goes on"
+            async with connection.stream("/watch", watch=True) as body:
+                assert await body.read()
+
+    assert seen == ["/a old", "/watch old", "/b old", "/b new", "/c new", "/watch new"]
+    assert list(temporary.rglob("*")) == [], "no key is left on the disk"
+
+
+def _name_of(writer: asyncio.StreamWriter) -> str:
+    peer: Any = writer.get_extra_info("peercert") or {}
+    (found,) = [value for kind, value in peer["subjectAltName"] if kind == "email"]
+    return str(found).partition("@")[0]
+
+
+async def test_a_certificate_that_is_none_is_named_without_its_key(tmp_path: Path) -> None:
+    printed = tmp_path / "answer.json"
+    printed.write_text(credential(clientCertificateData="no pem", clientKeyData=SECRET))
+    spec = {"apiVersion": V1, "command": "cat", "args": [str(printed)]}
+    with pytest.raises(ConfigurationError, match="client-certificate-data") as raised:
+        await find_config(kubeconfig(tmp_path / "config", spec))
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda: repr(ClientCertificate("c", SECRET)),
+        lambda: repr(Login({"Authorization": SECRET})),
+        lambda: repr(LoginCredentials(_never, first=Login({"Authorization": SECRET}))),
+        lambda: repr(plugin("", env={"TOKEN": SECRET}, cluster={"a": SECRET})),
+    ],
+)
+def test_nothing_that_holds_a_secret_shows_it(show: Callable[[], str]) -> None:
+    assert SECRET not in show()
+
+
+async def _never() -> Login:
+    raise AssertionError
