@@ -14,11 +14,13 @@ from pyinformer.apimachinery import (
     EventStreamOverflowError,
     InternalError,
     InvalidArgumentError,
+    InvalidTypeError,
     KubeObject,
     LifecycleError,
     Updated,
 )
 from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._stream_buffers import Delivery
 from tests.objects import make
 from tests.waiting import settle
 
@@ -35,10 +37,17 @@ class Source:
         self.cached = cached
         self.streams: list[EventStream] = []
 
-    def events(self, max_events: int = 1024) -> EventStream:
+    def events(
+        self, max_events: int = 1024, *, initial: bool = True, delivery: Delivery = "every_event"
+    ) -> EventStream:
         """Return a stream of its events."""
         return EventStream(
-            "pods", max_events=max_events, attach=self._attach, detach=self.streams.remove
+            "pods",
+            initial=initial,
+            delivery=delivery,
+            max_events=max_events,
+            attach=self._attach,
+            detach=self.streams.remove,
         )
 
     def _attach(self, stream: EventStream) -> None:
@@ -251,3 +260,42 @@ async def test_a_stream_is_entered_once() -> None:
 def test_a_stream_without_room_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="max_events: 0 is too small"):
         Source().events(max_events=0)
+
+
+async def test_a_stream_of_news_leaves_out_what_existed() -> None:
+    source = Source(A1, B1)
+    async with source.events(initial=False) as events:
+        source.put(Updated(A1, A2))
+        events.end_nowait()
+
+        assert await rest(events) == [Updated(A1, A2)]
+
+
+async def test_merged_events_never_overflow_and_end_in_the_truth() -> None:
+    source = Source(A1)
+    async with source.events(max_events=1, delivery="coalesced") as events:
+        source.put(Updated(A1, A2), Added(B1), Deleted(A2), Deleted(B1), Added(B1))
+        events.end_nowait()
+
+        assert await rest(events) == [Added(B1)]
+
+
+async def test_a_cancelled_step_of_merged_events_takes_nothing() -> None:
+    source = Source()
+    async with source.events(delivery="coalesced") as events:
+        waiting = asyncio.create_task(anext(events))
+        await settle()
+        source.put(Added(A1))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        source.put(Updated(A1, A2))
+
+        assert await anext(events) == Added(A2)
+
+
+def test_a_stream_that_cannot_be_meant_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="initial"):
+        Source().events(initial="yes")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="delivery: 'latest' is none of"):
+        Source().events(delivery="latest")  # type: ignore[arg-type]

@@ -1,0 +1,167 @@
+"""What waits for a stream's consumer: order, merging and bounds, against a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    InvalidArgumentError,
+    InvalidTypeError,
+    KubeObject,
+    Updated,
+)
+from pyinformer.informer._initial_list import Contents
+from pyinformer.informer._stream_buffers import CoalescedEvents, EveryEvent, buffer_of
+from tests.objects import make
+
+A1, A2, A3 = (make("default/a", resource_version=str(number)) for number in (1, 2, 3))
+OTHER_A = make("default/a", uid="another", resource_version="4")
+B1 = make("default/b")
+
+
+def drain(buffer: CoalescedEvents[None] | EveryEvent[None]) -> list[Event[None]]:
+    """Take everything."""
+    found: list[Event[None]] = []
+    while (event := buffer.take_nowait()) is not None:
+        found.append(event)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given_events", "told"),
+    [
+        pytest.param([Added(A1), Updated(A1, A2)], [Added(A2)], id="added-updated"),
+        pytest.param(
+            [Updated(A1, A2), Updated(A2, A3)], [Updated(A1, A3)], id="first-old-and-last-new"
+        ),
+        pytest.param([Added(A1), Updated(A1, A2), Deleted(A2)], [], id="came-and-went"),
+        pytest.param([Updated(A1, A2), Deleted(A2)], [Deleted(A2)], id="updated-deleted"),
+        pytest.param([Deleted(A1), Added(OTHER_A)], [Deleted(A1), Added(OTHER_A)], id="replaced"),
+        pytest.param(
+            [Deleted(A1), Added(OTHER_A), Deleted(OTHER_A)], [Deleted(A1)], id="replaced-and-gone"
+        ),
+        pytest.param([Added(A1), Added(B1), Updated(A1, A2)], [Added(A2), Added(B1)], id="place"),
+    ],
+)
+def test_events_of_one_key_become_what_has_become_of_it(
+    given_events: list[Event[None]], told: list[Event[None]]
+) -> None:
+    buffer: CoalescedEvents[None] = CoalescedEvents()
+    for event in given_events:
+        assert buffer.put_nowait(event)
+    assert len(buffer) == len(told)
+    assert drain(buffer) == told
+
+
+def test_a_deletion_that_was_taken_leaves_the_addition_behind_it_first_in_line() -> None:
+    buffer: CoalescedEvents[None] = CoalescedEvents()
+    for event in (Deleted(A1), Added(OTHER_A), Added(B1)):
+        buffer.put_nowait(event)
+    assert buffer.take_nowait() == Deleted(A1)
+    buffer.put_nowait(Deleted(OTHER_A))
+    assert drain(buffer) == [Added(B1)]
+
+
+def test_what_happens_to_the_initial_list_before_its_turn_is_merged_into_it() -> None:
+    buffer: CoalescedEvents[None] = CoalescedEvents()
+    buffer.preload_nowait([A1, B1])
+    buffer.put_nowait(Updated(A1, A2))
+    buffer.put_nowait(Deleted(B1))
+    assert drain(buffer) == [Added(A2, is_in_initial_list=True)]
+
+
+def test_every_event_refuses_what_is_over_its_bound_and_keeps_the_rest() -> None:
+    buffer: EveryEvent[None] = EveryEvent(1)
+    buffer.preload_nowait([A1, B1])
+    assert buffer.put_nowait(Updated(A1, A2))
+    assert not buffer.put_nowait(Updated(A2, A3))
+    assert [event.key for event in drain(buffer)] == ["default/a", "default/b", "default/a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        pytest.param(("latest", 1), InvalidArgumentError, "delivery", id="no-such-delivery"),
+        pytest.param(("coalesced", 0), InvalidArgumentError, "max_events", id="no-room"),
+        pytest.param(("every_event", 1.5), InvalidTypeError, "max_events", id="a-fraction"),
+        pytest.param(("every_event", True), InvalidTypeError, "max_events", id="a-bool"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(
+    arguments: tuple[Any, Any], error: type[Exception], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        buffer_of(*arguments)
+
+
+class World:
+    """A few keys that come, change and go; and a consumer who believes what it is told."""
+
+    def __init__(self, preloaded: list[str]) -> None:
+        self.versions = 0
+        self.truth: dict[str, KubeObject] = {}
+        self.believed: dict[str, KubeObject] = {}
+        self.buffer: CoalescedEvents[None] = CoalescedEvents()
+        for key in preloaded:
+            self.truth[key] = self.new(key)
+        self.buffer.preload_nowait(Contents(self.truth.values()))
+
+    def new(self, key: str, uid: str = "") -> KubeObject:
+        """Return another state of a key; of another object if no uid is given."""
+        self.versions += 1
+        version = str(self.versions)
+        return make(key, uid=uid or version, resource_version=version)
+
+    def happen(self, what: str, key: str) -> None:
+        """Let something happen to a key, or the consumer take one event."""
+        known = self.truth.get(key)
+        if what == "take":
+            self.take()
+        elif what == "change" and known is not None:
+            self.truth[key] = new = self.new(key, known.metadata.uid)
+            self.buffer.put_nowait(Updated(known, new))
+        elif what == "toggle" and known is None:
+            self.truth[key] = self.new(key)
+            self.buffer.put_nowait(Added(self.truth[key]))
+        elif what == "toggle":
+            self.buffer.put_nowait(Deleted(self.truth.pop(key)))
+        assert len(self.buffer) <= 2 * len(self.truth.keys() | self.believed.keys())
+
+    def take(self) -> bool:
+        """Let the consumer take one event, and check that it fits what was told before."""
+        event = self.buffer.take_nowait()
+        match event:
+            case Added(obj):
+                assert obj.key not in self.believed
+                self.believed[obj.key] = obj
+            case Updated(old, new):
+                assert self.believed[new.key] == old
+                assert old.metadata.uid == new.metadata.uid
+                self.believed[new.key] = new
+            case Deleted(last):
+                assert self.believed.pop(last.key).metadata.uid == last.metadata.uid
+        return event is not None
+
+
+_KEYS = st.sampled_from(["default/a", "default/b", "default/c"])
+_STEPS = st.tuples(st.sampled_from(["take", "change", "toggle"]), _KEYS)
+
+
+@given(st.lists(_KEYS, unique=True), st.lists(_STEPS, max_size=60))
+def test_merged_events_are_a_life_of_each_key_that_ends_in_the_truth(
+    preloaded: list[str], steps: list[tuple[str, str]]
+) -> None:
+    world = World(preloaded)
+    for what, key in steps:
+        world.happen(what, key)
+    while world.take():
+        pass
+    assert world.believed == world.truth
+    assert len(world.buffer) == 0

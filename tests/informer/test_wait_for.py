@@ -1,0 +1,211 @@
+"""Waiting for a key of the cache: what counts as a change, what comes out, and that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidHandlerError,
+    InvalidTypeError,
+    KubeObject,
+    LifecycleError,
+    NotCachedError,
+    StaleCacheError,
+    WaitTimeoutError,
+)
+from pyinformer.informer import SharedInformer
+from pyinformer.testing import Fault
+from tests.informer.clusters import cluster_of, informer_of, pod
+from tests.waiting import settle, until
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer
+
+
+def is_gone(obj: KubeObject[Any] | None) -> bool:
+    """Wait for a deletion."""
+    return obj is None
+
+
+def labelled(value: str) -> Any:
+    """Wait for a label."""
+    return lambda obj: obj is not None and obj.metadata.labels.get("step") == value
+
+
+async def test_a_state_that_is_there_already_is_returned_at_once(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+        found = await informer.wait_for("default/a", bool, timeout_seconds=0)
+        assert found is informer.lister["default/a"]
+        assert await informer.wait_for("default/b", is_gone, timeout_seconds=0) is None
+
+
+async def test_each_state_is_shown_even_if_the_next_has_followed_in_the_same_turn(
+    apiserver: APIServer,
+) -> None:
+    obj = apiserver.create(pod("a", step="0"))
+    async with informer_of(apiserver) as informer:
+        waiting = asyncio.create_task(informer.wait_for("default/a", labelled("1")))
+        await settle()
+        for step in ("1", "2", "3"):
+            obj["metadata"]["labels"]["step"] = step
+            obj = apiserver.update(obj)
+        found = await waiting
+        assert found is not None
+        assert found.metadata.labels["step"] == "1"
+
+
+async def test_a_deletion_can_be_waited_for(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+        waiting = asyncio.create_task(informer.wait_for("default/a", is_gone))
+        await settle()
+        assert not waiting.done()
+        apiserver.delete("v1", "pods", "a")
+        assert await waiting is None
+
+
+async def test_an_own_write_counts_as_soon_as_the_lister_shows_it(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+        apiserver.faults.add(Fault(verb="watch", hang=True))
+        apiserver.end_watches()
+        await until(lambda: apiserver.faults.held)
+        cluster = informer.cluster
+        made = asyncio.create_task(informer.wait_for("default/b", bool, timeout_seconds=10))
+        gone = asyncio.create_task(informer.wait_for("default/a", is_gone, timeout_seconds=10))
+        await settle()
+        written = await cluster.create(pod("b"))
+        await cluster.delete("v1", "pods", "default/a", grace_period_seconds=0)
+
+        assert await made == written
+        assert await gone is None
+        assert informer.observed_resource_version < written.metadata.resource_version
+        apiserver.faults.release()
+
+
+async def test_what_the_predicate_raises_comes_out_as_it_is_and_harms_nobody(
+    apiserver: APIServer,
+) -> None:
+    apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+
+        def wrong(obj: KubeObject[Any] | None) -> bool:
+            raise KeyError(str(obj and obj.metadata.labels.get("step")))
+
+        with pytest.raises(KeyError, match="None"):
+            await informer.wait_for("default/a", wrong)
+
+        def picky(obj: KubeObject[Any] | None) -> bool:
+            return obj is not None and bool({"b": True}[obj.key.name])
+
+        waiting = asyncio.create_task(informer.wait_for("default/c", picky))
+        other = asyncio.create_task(informer.wait_for("default/c", bool))
+        await settle()
+        apiserver.create(pod("c"))
+        with pytest.raises(KeyError, match="c"):
+            await waiting
+        assert await other is not None
+        assert informer.crash is None
+
+
+async def test_a_wait_in_vain_says_what_is_cached(apiserver: APIServer) -> None:
+    made = apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+        with pytest.raises(WaitTimeoutError, match="it exists at") as raised:
+            await informer.wait_for("default/a", is_gone, timeout_seconds=0.01)
+        error = raised.value
+        assert isinstance(error, TimeoutError)
+        assert (error.exists, error.state) == (True, "watching")
+        assert error.resource_version == made["metadata"]["resourceVersion"]
+        with pytest.raises(WaitTimeoutError, match="it does not exist"):
+            await informer.wait_for("default/b", bool, timeout_seconds=0)
+
+
+async def test_the_first_sync_is_waited_for_within_the_same_time(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    apiserver.faults.add(Fault(resource="pods", hang=True))
+    async with cluster_of(apiserver) as cluster, SharedInformer(cluster, "v1", "pods") as informer:
+        asked: list[object] = []
+        with pytest.raises(WaitTimeoutError, match="has not synced") as raised:
+            await informer.wait_for("default/b", asked.append, timeout_seconds=0)
+        assert raised.value.exists is None
+        assert asked == []  # what is not there yet is not taken for absent
+        waiting = asyncio.create_task(informer.wait_for("default/a", bool, timeout_seconds=10))
+        gone = asyncio.create_task(informer.wait_for("default/b", is_gone, timeout_seconds=10))
+        await settle()
+        assert not waiting.done()
+        apiserver.faults.release()
+        assert await waiting is not None
+        assert await gone is None
+
+
+async def test_closing_lets_go_of_whoever_waits(apiserver: APIServer) -> None:
+    async with informer_of(apiserver) as informer:
+        waiting = asyncio.create_task(informer.wait_for("default/a", bool))
+        await settle()
+    with pytest.raises(LifecycleError, match="closed"):
+        await waiting
+    with pytest.raises(LifecycleError):
+        await informer.wait_for("default/a", bool)
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> None:
+    async with informer_of(apiserver) as informer:
+        asked: list[object] = []
+        waiting = asyncio.create_task(informer.wait_for("default/a", asked.append))
+        other = asyncio.create_task(informer.wait_for("default/a", bool))
+        await settle()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        apiserver.create(pod("a"))
+        assert await other is not None
+        assert asked == [None]
+
+
+async def test_what_cannot_be_waited_for_is_refused(apiserver: APIServer) -> None:
+    async def never(obj: KubeObject[Any] | None) -> bool:
+        return obj is None
+
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", namespaces="default") as informer,
+    ):
+        wait_for: Any = informer.wait_for
+        with pytest.raises(NotCachedError, match="other"):
+            await wait_for("other/a", bool)
+        with pytest.raises(InvalidTypeError, match="key"):
+            await wait_for(b"default/a", bool)
+        with pytest.raises(InvalidHandlerError, match="coroutine"):
+            await wait_for("default/a", never)
+        with pytest.raises(InvalidHandlerError):
+            await wait_for("default/a", lambda: True)
+        with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
+            await wait_for("default/a", bool, timeout_seconds=-1)
+
+
+async def test_an_informer_that_was_not_started_has_nothing_to_wait_for(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster:
+        with pytest.raises(LifecycleError, match="start it first"):
+            await SharedInformer(cluster, "v1", "pods").wait_for("default/a", bool)
+
+
+async def test_a_lister_reads_only_what_was_proven_lately(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+        assert "default/a" in informer.lister.fresh(max_age_seconds=60)
+        impossible = informer.lister.fresh(max_age_seconds=0)
+        with pytest.raises(StaleCacheError, match="its reader allows 0 s") as raised:
+            await asyncio.to_thread(impossible.list)
+        assert raised.value.max_age_seconds == 0
+        assert raised.value.age_seconds is not None
+        assert len(informer.lister.fresh(max_age_seconds=0).list(allow_unsynced=True)) == 1
+        with pytest.raises(InvalidArgumentError, match="max_age_seconds"):
+            informer.lister.fresh(max_age_seconds=-1)
