@@ -15,6 +15,7 @@ from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Upda
 if TYPE_CHECKING:
     from pyinformer import Cluster, Operator, Request, Result, SharedInformerFactory
     from pyinformer.apimachinery import Event, GroupVersionResource, ObjectKey
+    from pyinformer.blocking import BlockingCluster, BlockingInformerFactory, Runner
     from pyinformer.store import Indexer, Lister
 
 
@@ -226,3 +227,22 @@ async def writes(cluster: Cluster, plain: KubeObject, viewed: KubeObject[PodView
     reveal_type(upserted.object)  # KubeObject[None]
     await cluster.replace(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await cluster.apply({})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def blocking(runner: Runner, cluster: BlockingCluster, factory: BlockingInformerFactory) -> None:
+    """The blocking face: generic in the view as the asynchronous one, and nothing is awaited."""
+    pods = factory.informer("v1", "pods", projection=PodView)
+    reveal_type(factory.informer("v1", "pods"))  # BlockingInformer[None]
+    reveal_type(pods)  # BlockingInformer[PodView]
+    reveal_type(pods.lister)  # Lister[PodView]
+    reveal_type(pods.asynchronous)  # SharedInformer[PodView]
+    reveal_type(pods.wait_for("default/a", lambda pod: pod is None))  # KubeObject[PodView] | None
+    reveal_type(pods.add_event_handler(on_add=print))  # BlockingRegistration[PodView]
+    reveal_type(cluster.get("v1", "pods", "default/a"))  # KubeObject[None]
+    reveal_type(cluster.delete("v1", "pods", "default/a"))  # KubeObject[None] | None
+    find = cluster.asynchronous.find_resource
+    reveal_type(runner.call(find, "deploy"))  # APIResource
+    with pods.events() as events:
+        for event in events:
+            if isinstance(event, Updated):
+                reveal_type(event.new.view)  # PodView
