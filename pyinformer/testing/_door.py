@@ -149,7 +149,7 @@ class Door:
         resources = self._backend.registry.all()
         accept = call.headers.get("accept", "")
         if route.parts == ("openapi", "v2"):
-            body, media_type = openapi_v2(accept)
+            body, media_type = openapi_v2(accept, resources)
             await reply.send(200, [body], content_type=media_type, length=len(body))
             return
         whole = aggregated(route.parts, accept, resources)

@@ -136,6 +136,19 @@ def test_kubectl_is_told_in_protobuf_that_there_are_no_schemas(wire: Wire) -> No
     assert wire.get("/openapi/v2").json["swagger"] == "2.0"
 
 
+def test_a_client_that_looks_before_a_dry_run_finds_that_there_are_some(wire: Wire) -> None:
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    body = wire.request("GET", "/openapi/v2", headers={"Accept": accept}).body
+    paths = wire.get("/openapi/v2").json["paths"]
+
+    patch = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert patch["parameters"][0]["name"] == "dryRun"
+    kind = {"group": "apps", "kind": "Deployment", "version": "v1"}
+    assert patch["x-kubernetes-group-version-kind"] == kind
+    assert b"group: apps\nkind: Deployment\nversion: v1\n" in body
+    assert body.count(b"dryRun") == len(paths)
+
+
 @pytest.mark.real
 def test_the_real_server_describes_the_same_resources_in_the_same_words(
     wire: Wire, kube_apiserver: KubeAPIServer
