@@ -1,7 +1,8 @@
 """Running an exec plug-in: a process of its own, a deadline, and an end with whoever waits for it.
 
-A plug-in enters, a Login leaves. The event loop goes on meanwhile. Whatever ends the wait ends the
-command and, unless it has the terminal, whatever it has started.
+A plug-in enters, a Login leaves. A thread reads what it prints, so that the event loop goes on and
+a wait can be given up at any moment: asyncio's own processes hang if it is while they are started.
+Whatever ends the wait ends the command and, unless it has the terminal, whatever it has started.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
-from typing import TYPE_CHECKING, Final, final
+import subprocess
+import tempfile
+import threading
+from typing import IO, TYPE_CHECKING, Final
 
 import anyio
 
@@ -26,7 +29,6 @@ _INTERACTIVE_TIMEOUT_SECONDS: Final = 600.0  # a person has to find the telephon
 _MAX_PRINTED_BYTES = 4 << 20
 _KEPT_WORDS_BYTES = 16 << 10
 _KILL_SECONDS = 5.0
-_OUTPUT = 1
 
 
 async def run_exec_plugin(
@@ -46,44 +48,78 @@ async def run_exec_plugin(
     """
     interactive = plugin.is_interactive(has_terminal=_has_terminal())
     seconds = max(timeout_seconds, _INTERACTIVE_TIMEOUT_SECONDS) if interactive else timeout_seconds
-    output = _Output(echo=interactive)
-    transport = await _start(plugin, output, interactive=interactive)
+    with tempfile.TemporaryFile() as words:  # it has no name, and takes more than a pipe would
+        # Whoever is asked has to read what; of what others say the last words are kept.
+        process = _start(plugin, None if interactive else words, interactive=interactive)
+        is_late, printed = await _printed(process, seconds, group=not interactive)
+        said = _said(words, plugin, printed)
+    if is_late:
+        raise plugin.problem(f"the command gave no answer within {seconds:g} s; {said}")
+    if len(printed) > _MAX_PRINTED_BYTES:
+        raise plugin.problem(f"it printed more than {_MAX_PRINTED_BYTES} bytes")
+    if process.returncode:
+        raise plugin.problem(f"the command ended with {_words_of(process.returncode)}; {said}")
+    return plugin.login(printed)
+
+
+async def _printed(
+    process: subprocess.Popen[bytes], seconds: float, *, group: bool
+) -> tuple[bool, bytes]:
+    """Wait for the end of a command; tell whether that was in vain, and what it printed."""
+    ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    # A daemon: what a command has left behind may keep its output open for ever.
+    reader = threading.Thread(
+        target=_read, args=(process, ended), name="pyinformer reads an exec plug-in", daemon=True
+    )
+    reader.start()
     try:
         async with asyncio.timeout(seconds):
-            await output.ended.wait()
+            await asyncio.wait((ended,))
     except TimeoutError:
-        raise _failed(plugin, output, f"gave no answer within {seconds:g} s") from None
+        return True, b""
     finally:
-        await _end(transport, output, group=not interactive)
-    if output.is_too_long:
-        raise plugin.problem(f"it printed more than {_MAX_PRINTED_BYTES} bytes")
-    status = transport.get_returncode()
-    if status:
-        raise _failed(plugin, output, f"ended with {_words_of(status)}")
-    return plugin.login(bytes(output.printed))
+        if not ended.done():
+            _kill(process, group=group)
+            with anyio.move_on_after(_KILL_SECONDS, shield=True):
+                await asyncio.wait((ended,))
+    return False, ended.result()
 
 
-async def _start(
-    plugin: ExecPlugin, output: _Output, *, interactive: bool
-) -> asyncio.SubprocessTransport:
+def _read(process: subprocess.Popen[bytes], ended: asyncio.Future[bytes]) -> None:
+    """Read what a command prints and wait for its end, in a thread."""
+    printed = b""
+    with contextlib.suppress(OSError, ValueError), process:
+        if process.stdout is not None:
+            printed = process.stdout.read(_MAX_PRINTED_BYTES + 1)
+        if len(printed) > _MAX_PRINTED_BYTES:
+            process.kill()
+    with contextlib.suppress(RuntimeError):  # the loop has been closed, so nobody waits any more
+        ended.get_loop().call_soon_threadsafe(_settle, ended, printed)
+
+
+def _settle(ended: asyncio.Future[bytes], printed: bytes) -> None:
+    if not ended.done():
+        ended.set_result(printed)
+
+
+def _start(
+    plugin: ExecPlugin, words: IO[bytes] | None, *, interactive: bool
+) -> subprocess.Popen[bytes]:
     try:
-        transport, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: output,
-            plugin.command,
-            *plugin.args,
+        return subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
+            [plugin.command, *plugin.args],
             env=plugin.environment(os.environ, interactive=interactive),
-            stdin=None if interactive else asyncio.subprocess.DEVNULL,
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=words,
             # A group of its own, so that its children end with it; who asks needs the terminal's.
             start_new_session=not interactive,
         )
-    except (OSError, ValueError, NotImplementedError) as error:
+    except (OSError, ValueError) as error:
         raise _not_started(plugin, error) from error
-    return transport
 
 
 def _not_started(plugin: ExecPlugin, error: Exception) -> ConfigurationError:
-    if isinstance(error, NotImplementedError):
-        return plugin.problem("this event loop runs no commands")
     hint = f". {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
     if isinstance(error, FileNotFoundError):
         return plugin.problem(f"the command is not installed, or not in PATH{hint}")
@@ -91,10 +127,10 @@ def _not_started(plugin: ExecPlugin, error: Exception) -> ConfigurationError:
     return plugin.problem(f"the command cannot be run: {reason}{hint}")
 
 
-def _failed(plugin: ExecPlugin, output: _Output, reason: str) -> ConfigurationError:
-    said = last_words(bytes(output.words), plugin.secrets(bytes(output.printed)))
-    told = f"it said: {said}" if said else "it said nothing"
-    return plugin.problem(f"the command {reason}; {told}")
+def _said(words: IO[bytes], plugin: ExecPlugin, printed: bytes) -> str:
+    words.seek(max(0, words.seek(0, os.SEEK_END) - _KEPT_WORDS_BYTES))
+    said = last_words(words.read(), plugin.secrets(printed))
+    return f"it said: {said}" if said else "it said nothing"
 
 
 def _words_of(status: int) -> str:
@@ -104,18 +140,12 @@ def _words_of(status: int) -> str:
     return f"status {status}"
 
 
-async def _end(transport: asyncio.SubprocessTransport, output: _Output, *, group: bool) -> None:
-    """Kill what has not ended, and wait until it has."""
-    pid = transport.get_pid()
-    if transport.get_returncode() is None and pid is not None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if group and hasattr(os, "killpg"):
-                os.killpg(pid, signal.SIGKILL)  # it leads its group, and is not waited for yet
-            else:
-                transport.kill()
-        with anyio.move_on_after(_KILL_SECONDS, shield=True):
-            await output.exited.wait()
-    transport.close()
+def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if group and hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # it leads its group
+        else:
+            process.kill()
 
 
 def _has_terminal() -> bool:
@@ -123,47 +153,3 @@ def _has_terminal() -> bool:
         return os.isatty(0)
     except OSError:  # closed, as in some services
         return False
-
-
-@final
-class _Output(asyncio.SubprocessProtocol):
-    """Takes what a command prints."""
-
-    def __init__(self, *, echo: bool) -> None:
-        self.printed = bytearray()
-        self.words = bytearray()
-        self.is_too_long = False
-        self.exited = anyio.Event()
-        self.ended = anyio.Event()
-        """It has ended, and all that it printed was read."""
-        self._echo = echo  # people have to read what they are asked
-        self._is_read = False
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep all of the answer, and the end of the rest."""
-        if fd == _OUTPUT:
-            self.printed += data
-            if len(self.printed) > _MAX_PRINTED_BYTES:
-                self.is_too_long = True
-                self.ended.set()
-            return
-        self.words += data
-        del self.words[:-_KEPT_WORDS_BYTES]
-        if self._echo:
-            with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(data.decode("utf-8", "replace"))
-                sys.stderr.flush()
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Note that all has been read; the error channel may stay with what it started."""
-        self._is_read = self._is_read or fd == _OUTPUT
-        self._end_if_done()
-
-    def process_exited(self) -> None:
-        """Note the end of the command."""
-        self.exited.set()
-        self._end_if_done()
-
-    def _end_if_done(self) -> None:
-        if self._is_read and self.exited.is_set():
-            self.ended.set()

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport._client_certificate import ClientCertificate
 from pyinformer.transport._credentials import (
     Credentials,
@@ -152,9 +153,12 @@ def _login(user: Section) -> Login:
 
 def _authorization(user: Section) -> str:
     token, name = user.text("token").strip(), user.text("username")
-    made = StaticCredentials.bearer(token) if token else None
-    if made is None and name:
-        made = StaticCredentials.basic(name, user.text("password"))
+    try:
+        made = StaticCredentials.bearer(token) if token else None
+        if made is None and name:
+            made = StaticCredentials.basic(name, user.text("password"))
+    except ConfigurationError as error:
+        raise user.problem(f"token: {error.reason}") from None
     return "" if made is None else made.headers_nowait()["Authorization"]
 
 

@@ -137,9 +137,7 @@ class LoginCredentials:
                 raise
             self._due_at = min(self._wall_clock() + _RETRY_SECONDS, ends_at)
             if is_news:
-                _log.warning(
-                    "credentials cannot be renewed, they are good for now: %s", error
-                )
+                _log.warning("credentials cannot be renewed, they are good for now: %s", error)
 
     def _still_good_until(self) -> float | None:
         login = self._login

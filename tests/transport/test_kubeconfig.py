@@ -1,0 +1,299 @@
+"""What reading kubeconfigs promises: merged as kubectl does, errors with file, context and key."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+import yaml
+
+from pyinformer.apimachinery import ConfigurationError
+from pyinformer.transport import NoCredentials, find_config
+from pyinformer.transport._login import LoginCredentials
+from tests.transport.serving import connected, response, serving
+
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from tests.transport.serving import Request
+
+SECRET = "do-not-show-me"
+
+
+def entries(kind: str, **named: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a kubeconfig's list of named entries."""
+    one = kind.removesuffix("s")
+    return [{"name": name.replace("_", "-"), one: content} for name, content in named.items()]
+
+
+def write(path: Path, **content: Any) -> str:
+    """Write a kubeconfig; keys with underscores."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump({key.replace("_", "-"): content[key] for key in content}))
+    return str(path)
+
+
+def whole(path: Path, user: dict[str, Any], **cluster: Any) -> str:
+    """Write a kubeconfig with one of each."""
+    return write(
+        path,
+        clusters=entries("clusters", one={"server": "https://one.example", **cluster}),
+        users=entries("users", jane=user),
+        contexts=entries("contexts", prod={"cluster": "one", "user": "jane"}),
+        current_context="prod",
+    )
+
+
+def pem(text: bytes) -> str:
+    """Return what a kubeconfig holds as data."""
+    return base64.b64encode(text).decode()
+
+
+async def test_of_several_files_the_first_that_names_an_entry_gives_all_of_it(
+    tmp_path: Path,
+) -> None:
+    first = write(
+        tmp_path / "a" / "config",
+        users=entries("users", jane={"token": "first"}),
+        contexts=entries("contexts", prod={"cluster": "one", "user": "jane"}),
+    )
+    second = write(
+        tmp_path / "b" / "config",
+        clusters=entries("clusters", one={"server": "http://second", "tls-server-name": "n"}),
+        users=entries("users", jane={"token": "second", "as": "root"}),
+        contexts=entries("contexts", prod={"cluster": "other"}, dev={"cluster": "one"}),
+        current_context="prod",
+    )
+    third = write(
+        tmp_path / "c" / "config",
+        clusters=entries("clusters", one={"server": "http://third", "proxy-url": "http://p"}),
+        current_context="dev",
+    )
+    (tmp_path / "empty").write_text("")
+    paths = ["", first, str(tmp_path / "missing"), str(tmp_path / "empty"), second, third, first]
+    config = await find_config(environ={"KUBECONFIG": os.pathsep.join(paths)}, home=tmp_path)
+
+    assert (config.server, config.tls_server_name) == ("http://second", "n")
+    assert config.proxy_url is None
+    assert config.impersonate_user is None
+    assert await config.credentials.headers() == {"Authorization": "Bearer first"}
+    assert (await find_config(os.pathsep.join(paths), context="dev")).server == "http://second"
+
+
+async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    client = authority.issue_cert("jane@example.org")
+    for folder in "ab":
+        (tmp_path / folder / "pki").mkdir(parents=True)
+    authority.cert_pem.write_to_path(tmp_path / "a" / "pki" / "ca.pem")
+    client.private_key_and_cert_chain_pem.write_to_path(tmp_path / "b" / "pki" / "jane.pem")
+    where = {"certificate-authority": "pki/ca.pem", "server": "https://one.example"}
+    one = write(
+        tmp_path / "a" / "config",
+        clusters=entries("clusters", one=where),
+        contexts=entries("contexts", prod={"cluster": "one", "user": "jane"}),
+        current_context="prod",
+    )
+    two = write(
+        tmp_path / "b" / "config",
+        users=entries("users", jane={"client-certificate": "pki/jane.pem"}),
+    )
+    config = await find_config(f"{one}{os.pathsep}{two}")
+
+    assert config.ca_file == str(tmp_path / "a" / "pki" / "ca.pem")
+    assert config.client_certificate_file == str(tmp_path / "b" / "pki" / "jane.pem")
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "words"),
+    [
+        pytest.param(
+            {"client-certificate": "config", "client-key": "pki/key.pem"},
+            {},
+            "context 'prod': users 'jane': client-key: no such file: {folder}/pki/key.pem",
+            id="no-key",
+        ),
+        pytest.param(
+            {"client-certificate": "config"},
+            {},
+            "context 'prod': users 'jane': client certificate {folder}/config, key ",
+            id="no-certificate",
+        ),
+        pytest.param(
+            {"client-key": "config"},
+            {},
+            "context 'prod': users 'jane': client-key: there is no client-certificate",
+            id="key-alone",
+        ),
+        pytest.param(
+            {"client-certificate-data": SECRET},
+            {},
+            "context 'prod': users 'jane': client-certificate-data: is no base64",
+            id="no-base64",
+        ),
+        pytest.param(
+            {"client-certificate-data": pem(SECRET.encode())},
+            {},
+            "context 'prod': users 'jane': client-key: is missing",
+            id="data-without-key",
+        ),
+        pytest.param(
+            {
+                "client-certificate-data": pem(SECRET.encode()),
+                "client-key-data": pem(SECRET.encode()),
+            },
+            {},
+            "context 'prod': users 'jane': client-certificate-data, client-key-data: ",
+            id="data-is-no-pem",
+        ),
+        pytest.param(
+            {"token": 1234567},
+            {},
+            "context 'prod': users 'jane': token: is no text",
+            id="number",
+        ),
+        pytest.param(
+            {"token": f"{SECRET}\n{SECRET}"}, {}, "cannot carry line ends", id="two-lines"
+        ),
+        pytest.param(
+            {"as-groups": ["a"]}, {}, "only together with a user", id="groups-without-a-user"
+        ),
+        pytest.param(
+            {},
+            {"certificate-authority-data": pem(SECRET.encode())},
+            "context 'prod': clusters 'one': certificate authority data: ",
+            id="no-authority",
+        ),
+        pytest.param(
+            {},
+            {"certificate-authority": "nowhere"},
+            "context 'prod': clusters 'one': certificate-authority: no such file: {folder}/nowhere",
+            id="no-authority-file",
+        ),
+        pytest.param(
+            {},
+            {"insecure-skip-tls-verify": "yes"},
+            "context 'prod': clusters 'one': insecure-skip-tls-verify: is neither true nor false",
+            id="no-flag",
+        ),
+        pytest.param(
+            {},
+            {"proxy-url": f"socks5://u:{SECRET}@proxy"},
+            "context 'prod': clusters 'one': proxy '...@proxy' is no http or https URL",
+            id="socks",
+        ),
+    ],
+)
+async def test_an_error_names_the_file_the_context_and_the_key_and_shows_no_secret(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], words: str
+) -> None:
+    path = whole(tmp_path / "config", user, **cluster)
+    with pytest.raises(ConfigurationError) as raised:
+        await find_config(path)
+
+    said = str(raised.value)
+    assert said.startswith(f"{path}: ")
+    assert words.format(folder=tmp_path) in said
+    assert SECRET not in said
+    assert str(pickle.loads(pickle.dumps(raised.value))) == said  # noqa: S301 - our own
+
+
+async def test_two_entries_of_one_name_are_refused_as_by_kubectl(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "config", users=[*entries("users", a={}), *entries("users", a={"token": "x"})]
+    )
+    with pytest.raises(ConfigurationError, match=r"users: two entries are named 'a'$"):
+        await find_config(path, context="x")
+
+
+async def test_whom_to_be_stands_in_the_kubeconfig(tmp_path: Path) -> None:
+    user = {"token": "t", "as": "root", "as-groups": ["a", "b"], "as-uid": "7"}
+    config = await find_config(
+        whole(tmp_path / "config", {**user, "as-user-extra": {"scopes": ["x", "y"]}})
+    )
+    assert (config.impersonate_user, config.impersonate_uid) == ("root", "7")
+    assert config.impersonate_groups == ("a", "b")
+    assert config.impersonate_extra == (("scopes", "x"), ("scopes", "y"))
+
+
+async def test_a_certificate_in_the_kubeconfig_is_shown_and_read_again_after_a_refusal(
+    tmp_path: Path,
+) -> None:
+    authority = trustme.CA()
+
+    def user(name: str) -> dict[str, str]:
+        one = authority.issue_cert(f"{name}@example.org")
+        chain = b"".join(part.bytes() for part in one.cert_chain_pems)
+        return {
+            "client-certificate-data": pem(chain),
+            "client-key-data": pem(one.private_key_pem.bytes()),
+        }
+
+    path = tmp_path / "config"
+    config = await find_config(whole(path, user("old")))
+    assert isinstance(config.credentials, LoginCredentials)
+    first = config.credentials.certificate
+    whole(path, user("new"))
+    config.credentials.refused(await config.credentials.headers())
+
+    assert await config.credentials.headers() == {}
+    assert config.credentials.certificate is not first
+    assert first is not None
+
+
+async def test_files_with_certificates_are_read_again_when_they_are_others(tmp_path: Path) -> None:
+    old, new = trustme.CA(), trustme.CA()
+    authority = tmp_path / "ca.pem"
+    new.cert_pem.write_to_path(authority)
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response())
+
+    import ssl
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    new.issue_cert("127.0.0.1").configure_cert(tls)
+    async with serving(answer, tls=tls) as server:
+        old.cert_pem.write_to_path(authority)
+        path = whole(tmp_path / "config", {}, **{"certificate-authority": "ca.pem"})
+        config = await find_config(path)
+        object.__setattr__(config, "server", server.url)
+        async with connected("", config=config) as connection:
+            with pytest.raises(ConnectionError, match="certificate"):
+                await connection.request("GET", "/a")
+            new.cert_pem.write_to_path(authority)
+            assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_nothing_is_anonymous_but_a_user_without_anything(tmp_path: Path) -> None:
+    config = await find_config(whole(tmp_path / "config", {}))
+    assert isinstance(config.credentials, NoCredentials)
+
+
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+async def test_a_proxy_with_a_name_and_a_password_is_gone_through(
+    tmp_path: Path, http_client: str
+) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response())
+
+    async with serving(answer) as proxy:
+        url = proxy.url.replace("http://", "http://jane:s3cret@")
+        cluster = {"server": "http://cluster.example:8080", "proxy-url": url}
+        config = await find_config(whole(tmp_path / "config", {"token": "t"}, **cluster))
+        async with connected("", config=config, http_client=http_client) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+            async with connection.stream("/w", watch=True) as body:
+                assert await body.read() == b"{}"
+
+    basic = base64.b64encode(b"jane:s3cret").decode()
+    for request in proxy.requests:
+        assert request.target.startswith("http://cluster.example:8080/")
+        assert request.headers["proxy-authorization"] == f"Basic {basic}"
+        assert request.headers["authorization"] == "Bearer t"
+    assert "s3cret" not in repr(config)
