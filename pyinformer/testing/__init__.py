@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyinformer.testing._access import Token
     from pyinformer.testing._apiserver import APIServer
+    from pyinformer.testing._connector import Connector
     from pyinformer.testing._etcd import SavedEtcd
     from pyinformer.testing._faults import Fault, FaultScript
     from pyinformer.testing._journal import RequestRecord
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "APIServer": "_apiserver",
+    "Connector": "_connector",
     "Fault": "_faults",
     "FaultScript": "_faults",
     "KubeAPIServer": "_kube_apiserver",
@@ -39,6 +41,7 @@ _HOMES = {
 
 __all__ = [
     "APIServer",
+    "Connector",
     "Fault",
     "FaultScript",
     "KubeAPIServer",

@@ -56,7 +56,7 @@ class WriteCall:
             Failure: it is refused.
         """
         match self.route.verb, self.route.subresource:
-            case ("update" | "patch"), "scale":
+            case (("update" | "patch"), "scale"):
                 return self._scale(writes)
             case (("create" | "delete"), subresource) if subresource:
                 raise _failure.no_such_method()

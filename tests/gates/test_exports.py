@@ -502,6 +502,7 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.testing": [
         "APIServer",
+        "Connector",
         "Fault",
         "FaultScript",
         "KubeAPIServer",

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from pyinformer import ForbiddenError
+from pyinformer.testing import APIServer, Connector
+
 _TESTS = """
 import sys
 
 def test_loading(request):
-    assert "aiohttp" not in sys.modules
-    assert "kubernetes_asyncio" not in sys.modules
+    assert "pyinformer_pytest" in sys.modules
+    for name in ("pyinformer", "msgspec", "aiohttp", "anyio", "kubernetes_asyncio"):
+        assert name not in sys.modules, name
 
 def test_embedded(apiserver):
     assert apiserver.list("v1", "pods") == []
@@ -31,6 +35,8 @@ def test_real(kube_apiserver):
 def _run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "."]
     cleared = {"KUBEBUILDER_ASSETS": "", "XDG_CACHE_HOME": str(folder / "cache")}
+    # Measuring coverage would import what these tests prove to be imported by nobody.
+    environ = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": "", **environ}
     return subprocess.run(
         command,
         cwd=folder,
@@ -58,7 +64,7 @@ def test_a_build_is_allowed_by_option_ini_or_variable(
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
     (tmp_path / "test_it.py").write_text(_TESTS.format(asked=asked))
 
-    result = _run(tmp_path, *arguments, **environ)
+    result = _run(tmp_path, "-p", "no:anyio", *arguments, **environ)
 
     assert "3 passed" in result.stdout, result.stdout + result.stderr
 
@@ -72,3 +78,87 @@ def test_a_missing_real_server_is_an_error_that_names_the_option(tmp_path: Path)
     assert "1 error" in result.stdout
     assert "KubeAPIServerNotFoundError" in result.stdout
     assert "--pyinformer-build-kube-apiserver" in result.stdout
+
+
+_USE = """
+import asyncio
+
+import pytest
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
+
+async def use(apiserver, cluster):
+    async with cluster(name="here") as connected:
+        await connected.create(POD)
+        assert (await connected.get("v1", "pods", "default/a")).metadata.name == "a"
+    assert [pod["metadata"]["name"] for pod in apiserver.list("v1", "pods")] == ["a"]
+"""
+_MODES = {
+    "auto": (
+        ["-p", "no:anyio"],
+        "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function",
+        """
+async def test_it(apiserver, cluster):
+    await use(apiserver, cluster)
+""",
+    ),
+    "strict-beside-anyio": (
+        [],
+        "asyncio_mode = strict\nasyncio_default_fixture_loop_scope = function",
+        """
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.asyncio
+async def test_it(apiserver, cluster):
+    await use(apiserver, cluster)
+
+@pytest.mark.anyio
+async def test_it_with_anyio(apiserver, cluster):
+    await use(apiserver, cluster)
+""",
+    ),
+    "no-plugin": (
+        ["-p", "no:asyncio", "-p", "no:anyio"],
+        "",
+        """
+def test_it(apiserver, cluster):
+    asyncio.run(use(apiserver, cluster))
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", _MODES)
+def test_the_fixtures_work_beside_every_plugin_for_asynchronous_tests(
+    tmp_path: Path, mode: str
+) -> None:
+    arguments, ini, test = _MODES[mode]
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nfilterwarnings = error\n{ini}\n")
+    (tmp_path / "test_it.py").write_text(f"{_USE}\n{test}")
+
+    result = _run(tmp_path, *arguments)
+
+    assert f"{test.count('def test_')} passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_the_plugin_can_be_loaded_by_hand(tmp_path: Path) -> None:
+    """As where PYTEST_DISABLE_PLUGIN_AUTOLOAD keeps pytest from finding it."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_it.py").write_text("def test_it(apiserver):\n    assert apiserver.url\n")
+    by_hand = ["-p", "pyinformer.testing.pytest_plugin"]
+
+    result = _run(tmp_path, *by_hand, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+    assert "1 passed" in result.stdout, result.stdout + result.stderr
+
+
+async def test_cluster_connects_to_the_server_and_as_the_user_that_is_asked_for(
+    cluster: Connector,
+) -> None:
+    with APIServer(rbac=True, tls=True) as server:
+        async with cluster(server) as admin, cluster(server, token=server.token_for("x")) as user:
+            assert await admin.get("v1", "namespaces", "default")
+            with pytest.raises(ForbiddenError, match='User "x" cannot get'):
+                await user.get("v1", "namespaces", "default")

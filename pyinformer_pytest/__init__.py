@@ -1,0 +1,174 @@
+"""The pytest plugin: fixtures that need an API server, and a watch over what tests share.
+
+In go an option, an ini value or a variable that allows the real server to be built; out come the
+servers `apiserver` and `kube_apiserver`, and `cluster`, which connects to either. Mutation
+detectors debug during each test, and the test that changed a shared object fails. All of it is
+synchronous, so it works beside any plugin for asynchronous tests. It stands outside of the library,
+which is imported when a fixture or a test does: pytest begins no later because of it, and who
+measures coverage sees every line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyinformer.audit import DebugSession
+    from pyinformer.testing import APIServer, Connector, KubeAPIServer
+
+_OPTION: Final = "--pyinformer-build-kube-apiserver"
+_INI: Final = "pyinformer_build_kube_apiserver"
+_VARIABLE: Final = "PYINFORMER_BUILD_KUBE_APISERVER"
+_HELP: Final = (
+    "build a real kube-apiserver and etcd for the kube_apiserver fixture if none is found"
+)
+_DETECTOR_INI: Final = "pyinformer_mutation_detector"
+_DETECTOR_HELP: Final = (
+    "'debug' (default) fails tests that change objects of an informer with sharing='decoded';"
+    " 'off' leaves detectors as the program configures them"
+)
+_session: Final = pytest.StashKey["DebugSession"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the option and the ini values."""
+    group = parser.getgroup("pyinformer")
+    group.addoption(_OPTION, action="store_true", default=False, help=_HELP)
+    parser.addini(_INI, type="bool", default=False, help=_HELP)
+    parser.addini(_DETECTOR_INI, type="string", default="debug", help=_DETECTOR_HELP)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a mode that is none, before the first test runs.
+
+    Raises:
+        pytest.UsageError: the ini value is neither `debug` nor `off`.
+    """
+    mode = config.getini(_DETECTOR_INI)
+    if mode not in {"debug", "off"}:
+        message = f"{_DETECTOR_INI}: {mode!r} is neither 'debug' nor 'off'"
+        raise pytest.UsageError(message)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave detectors that are made from now on alone."""
+    session = config.stash.get(_session, None)
+    if session is not None:
+        session.close()
+        del config.stash[_session]
+
+
+def _debugging(config: pytest.Config) -> DebugSession | None:
+    """Return the session's watch; None while nobody has imported the library, or if it is off."""
+    if config.getini(_DETECTOR_INI) == "off" or "pyinformer.audit" not in sys.modules:
+        return None
+    if _session not in config.stash:
+        from pyinformer.audit import DebugSession
+
+        config.stash[_session] = DebugSession()
+    return config.stash[_session]
+
+
+def _fail_if_changed(session: DebugSession | None, who: str) -> None:
+    found = () if session is None else session.take()
+    if found:
+        lines = "\n".join(f"- {mutation}" for mutation in found)
+        pytest.fail(f"{who} changed what readers of a cache share:\n{lines}", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Debug what fixtures make, too; one that changes a shared object is an error."""
+    _debugging(item.config)
+    result = yield
+    _fail_if_changed(_debugging(item.config), "a fixture of this test")
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Notice what a fixture's end has changed, or what the test has left running."""
+    result = yield
+    _fail_if_changed(_debugging(item.config), "the end or a fixture of this test")
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail the test during which a shared object was changed in place."""
+    session = _debugging(item.config)
+    try:
+        result = yield
+    except (Exception, pytest.fail.Exception) as error:
+        for mutation in () if session is None else session.take():
+            error.add_note(f"pyinformer: {mutation}")
+        raise
+    _fail_if_changed(session, "this test")
+    return result
+
+
+@pytest.fixture(scope="session")
+def kube_apiserver_build(request: pytest.FixtureRequest) -> bool:
+    """Whether the real server may be built: by option, ini value or variable.
+
+    For tests that start servers of their own: `KubeAPIServer(build=kube_apiserver_build)`.
+    """
+    config = request.config
+    asked = os.environ.get(_VARIABLE, "").lower() in {"1", "true", "yes", "on"}
+    return asked or bool(config.getoption(_OPTION)) or bool(config.getini(_INI))
+
+
+@pytest.fixture(scope="session")
+def kube_apiserver_session(
+    request: pytest.FixtureRequest,
+    kube_apiserver_build: bool,  # noqa: FBT001 - fixtures are asked for by parameters
+) -> Iterator[KubeAPIServer]:
+    """A real kube-apiserver for the whole session, for fixtures of a wide scope."""
+    from pyinformer.testing import KubeAPIServer
+
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+
+    def show(line: str) -> None:
+        # A build takes minutes: the lines belong on the terminal, not into the test's output.
+        if reporter is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                reporter.write_line(f"kube-apiserver: {line}")
+
+    with KubeAPIServer(build=kube_apiserver_build, progress=show) as server:
+        yield server
+
+
+@pytest.fixture
+def kube_apiserver(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPIServer]:
+    """The session's real kube-apiserver: tests use names and namespaces of their own.
+
+    Its synchronous calls keep connections alive during the test, and leave none behind.
+    """
+    yield kube_apiserver_session
+    kube_apiserver_session.close_connections()
+
+
+@pytest.fixture
+def apiserver() -> Iterator[APIServer]:
+    """An embedded API server of the test's own, empty."""
+    from pyinformer.testing import APIServer
+
+    with APIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Connector:
+    """Connect to an API server: `async with cluster() as connected`.
+
+    To the embedded server of the test, or to the one that is given: `cluster(kube_apiserver)`.
+    """
+    from pyinformer.testing import Connector
+
+    return Connector(lambda: request.getfixturevalue("apiserver"))
