@@ -1,0 +1,183 @@
+"""Namespaces that come and go in any order, against a model: the union of what the server has."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyinformer import Added, Deleted, SharedInformer
+from pyinformer.apimachinery import KubeObject, NotCachedError
+from pyinformer.informer._distribution import Distribution
+from pyinformer.store import Indexer
+from pyinformer.testing import APIServer
+from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
+from tests.objects import make
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMES = ("a", "b", "c")
+_examples = count()
+
+_wishes = st.frozensets(st.sampled_from(_NAMES)).map(lambda names: ("want", names))
+_keys = st.tuples(st.sampled_from(_NAMES), st.sampled_from("xy"))
+_writes = st.tuples(st.sampled_from(("create", "delete", "touch", "cut")), _keys)
+_steps = st.lists(st.one_of(_wishes, _writes), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[APIServer]:
+    """One server for all examples, each of which has namespaces of its own."""
+    with APIServer() as server:
+        yield server
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(first=st.frozensets(st.sampled_from(_NAMES), min_size=1), steps=_steps, waits=st.booleans())
+def test_the_cache_is_the_union_and_every_handler_hears_valid_lives(
+    server: APIServer, first: frozenset[str], steps: list[tuple[str, frozenset[str]]], waits: bool
+) -> None:
+    asyncio.run(_play(server, first, steps, waits=waits))
+
+
+async def _play(
+    server: APIServer,
+    first: frozenset[str],
+    steps: list[tuple[str, frozenset[str]]],
+    *,
+    waits: bool,
+) -> None:
+    suffix = f"-{next(_examples)}"
+    early, late = Notes(), Notes()
+    wanted = first
+    async with cluster_of(server) as cluster:
+        pods = SharedInformer(
+            cluster, "v1", "pods", namespaces=[one + suffix for one in first], options=HURRIED
+        )
+        pods.add_event_handler(early)
+        async with pods:
+            if waits:
+                await pods.wait_for_cache_sync(timeout_seconds=10)
+            for number, (what, about) in enumerate(steps):
+                if number == len(steps) // 2:
+                    pods.add_event_handler(late)
+                if what == "want":
+                    wanted = about
+                    await pods.set_namespaces({one + suffix for one in wanted})
+                    _check_reads(pods, wanted, suffix)
+                else:
+                    namespace, name = about
+                    _write(server, what, namespace + suffix, name)
+            if not steps:
+                pods.add_event_handler(late)
+            await pods.wait_for_cache_sync(timeout_seconds=10)
+            everything = listed(server)
+            followed = {one + suffix for one in wanted}
+            truth = {k: v for k, v in everything.items() if k.partition("/")[0] in followed}
+            await until(lambda: _cached(pods) == truth, what=(_cached(pods), truth))
+            for notes in (early, late):
+                await until(lambda notes=notes: notes.mirror == truth, what=notes.heard)  # type: ignore[misc]
+                assert notes.faults == []
+
+
+def _check_reads(pods: SharedInformer[None], wanted: frozenset[str], suffix: str) -> None:
+    for name in _NAMES:
+        namespace = name + suffix
+        if name not in wanted:
+            with pytest.raises(NotCachedError):
+                pods.lister.namespace(namespace).list()
+            assert pods.lister.get(f"{namespace}/x", allow_unsynced=True) is None
+    shown = {key.partition("/")[0] for key in pods.lister.keys(allow_unsynced=True)}
+    assert shown <= {name + suffix for name in wanted}
+
+
+def _cached(pods: SharedInformer[None]) -> dict[str, tuple[str, str]]:
+    return {
+        obj.key: (obj.metadata.uid, obj.metadata.resource_version) for obj in pods.lister.list()
+    }
+
+
+def _write(server: APIServer, what: str, namespace: str, name: str) -> None:
+    found = f"{namespace}/{name}" in listed(server)
+    if what == "cut":
+        server.drop_connections()
+    elif what == "create" and not found:
+        server.create(pod(name, namespace=namespace))
+    elif what == "delete" and found:
+        server.delete("v1", "pods", name, namespace)
+    elif what == "touch" and found:
+        obj = server.get("v1", "pods", name, namespace)
+        labels = obj["metadata"].setdefault("labels", {})
+        labels["touched"] = str(len(labels))
+        server.update(obj)
+
+
+@given(
+    before=st.sets(st.integers(0, 400)),
+    after=st.sets(st.integers(0, 400)),
+    announces=st.booleans(),
+    taken=st.integers(0, 8),
+)
+def test_what_was_left_in_the_middle_of_a_list_is_told_before_it_is_taken_back(
+    before: set[int], after: set[int], announces: bool, taken: int
+) -> None:
+    """However much of a list was told when its task was ended, no handler hears an odd life."""
+    indexer: Indexer[None] = Indexer()
+    distribution: Distribution[None] = Distribution(
+        indexer, on_synced=lambda: None, on_crash=lambda _: None, announces=lambda: announces
+    )
+    witness = _Witness()
+    distribution.attach(witness)
+    for _ in distribution.replace_nowait(_objects(before), "1"):
+        pass
+    for _ in islice(distribution.replace_nowait(_objects(after), "2"), taken):
+        pass
+    for _ in distribution.leave_nowait():
+        pass
+
+    assert witness.notes.mirror == {}
+    assert witness.notes.faults == []
+
+
+def _objects(numbers: set[int]) -> dict[str, KubeObject[None]]:
+    return {f"a/{number}": make(f"a/{number}") for number in numbers}
+
+
+class _Witness:
+    """A receiver that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.notes = Notes()
+        self.put_nowait = self.notes
+
+    def preload_nowait(self, objects: object) -> None:
+        """Note each as an addition."""
+        for obj in objects:  # type: ignore[attr-defined]
+            self.notes(Added(obj, is_in_initial_list=True))
+
+    def initial_list_complete_nowait(self) -> None:
+        """Do nothing."""
+
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Do nothing."""
+
+
+def test_what_was_never_told_is_not_taken_back() -> None:
+    indexer: Indexer[None] = Indexer()
+    distribution: Distribution[None] = Distribution(
+        indexer, on_synced=lambda: None, on_crash=lambda _: None, announces=lambda: True
+    )
+    witness = _Witness()
+    distribution.attach(witness)
+    for _ in islice(distribution.replace_nowait(_objects(set(range(9000))), "1"), 1):
+        pass
+    assert list(distribution.leave_nowait()) == []
+    assert not any(isinstance(event, Deleted) for event in witness.notes.events)
