@@ -165,9 +165,9 @@ def apiserver() -> Iterator[APIServer]:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Connector:
-    """Connect to an API server: `async with cluster() as connected`.
+    """What connects to the embedded server of the test: `async with cluster() as connected`.
 
-    To the embedded server of the test, or to the one that is given: `cluster(kube_apiserver)`.
+    Or to the server that is given: `cluster(kube_apiserver)`.
     """
     from pyinformer.testing import Connector
 
