@@ -100,6 +100,9 @@ PEERS = {
     "pyinformer-compact": PeerProgram(
         "benchmarks.peers.own", "run_compact", "bodies compressed with a trained dictionary"
     ),
+    "pyinformer-metadata": PeerProgram(
+        "benchmarks.peers.own", "run_metadata", "metadata alone, on the wire and in the cache"
+    ),
     "pyinformer-dict": PeerProgram(
         "benchmarks.peers.own",
         "run_private_dict",

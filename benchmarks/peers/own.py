@@ -40,6 +40,12 @@ async def run_compact(phases: Phases) -> None:
     await _measure(phases, "compact")
 
 
+async def run_metadata(phases: Phases) -> None:
+    """Measure with metadata alone, on the wire and in the cache."""
+    phases.workload = msgspec.structs.replace(phases.workload, indexes=1)
+    await _measure(phases, "metadata")
+
+
 async def run_private_dict(phases: Phases) -> None:
     """Measure with a view, two indexes, and a handler that takes every object as its own dict."""
     phases.workload = msgspec.structs.replace(phases.workload, handler="object", indexes=2)

@@ -21,7 +21,7 @@ from pyinformer.transport import NoCredentials, StaticCredentials
 _TIMEOUT_SECONDS = 600.0
 _WARM_UP = "endpoints"
 
-Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact"]
+Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact", "metadata"]
 
 
 class PodSpec(pyinformer.View):
@@ -111,6 +111,8 @@ def _informer(
 ) -> pyinformer.SharedInformer[Any]:
     """Make the informer: every cache has the index by namespace; the second is by node."""
     what = workload.api_version, workload.resource
+    if memory == "metadata":
+        return factory.informer(*what, memory=memory)
     if workload.indexes > 1:
         with_index = factory.informer(*what, projection=PodView, memory=memory)
         with_index.add_index("node", "spec.nodeName")

@@ -46,7 +46,8 @@ class Follower:
         """Read the name and the phase."""
         self.updates += 1
         metadata = new.metadata
-        _ = metadata.name, new.view.status.phase
+        view = new.view
+        _ = metadata.name, None if view is None else view.status.phase
         if metadata.resource_version == self._last:
             self.has_last_update.set()
 

@@ -20,6 +20,7 @@ from benchmarks.runs.run import Run
 from benchmarks.runs.small_pod import SMALL_POD
 from benchmarks.runs.starts import STARTS
 from benchmarks.runs.sync import MILLION, SYNC
+from benchmarks.runs.sync_metadata import SYNC_METADATA
 from benchmarks.runs.updates import FRAMEWORKS, INDEXED, KINDS, METADATA, OBJECT, TLS
 from benchmarks.runs.updates import QUEUE as UPDATES_QUEUE
 
@@ -33,6 +34,7 @@ RUNS: tuple[Run, ...] = (
     *LATENCY,
     SYNC,
     MILLION,
+    SYNC_METADATA,
     CURVE,
     RELIST,
     SMALL_POD,

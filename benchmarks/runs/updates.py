@@ -17,6 +17,7 @@ from benchmarks.runs.figures import (
     BARE,
     DICTS,
     JSON,
+    METADATA_ALONE,
     OFFICIAL,
     OWN,
     OWN_MODES,
@@ -42,6 +43,7 @@ _EVERYBODY = (
     OFFICIAL,
     DICTS,
     *OWN_MODES,
+    METADATA_ALONE,
 )
 _FEWER = {Size.SMOKE: (20, 40), Size.BENCH: (500, 500), Size.FULL: (500, 500)}
 _FRAMEWORKS = (
@@ -53,7 +55,8 @@ _FRAMEWORKS = (
     "kr8s",
     "cloudcoil",
 )
-_WITH_BODIES = tuple(peer for peer in _EVERYBODY if peer not in {BARE, "client-go-metadata"})
+_BODILESS = {BARE, "client-go-metadata", METADATA_ALONE}
+_WITH_BODIES = tuple(peer for peer in _EVERYBODY if peer not in _BODILESS)
 
 
 def _peers(
@@ -125,7 +128,15 @@ QUEUE = Run(
     says="The same with a handler that puts the key into a work queue, and a worker that takes it.",
     peers=_peers(
         (JSON, PROTOBUF, OWN),
-        (JSON, PROTOBUF, "client-go-metadata", OFFICIAL, DICTS, *OWN_MODES),
+        (
+            JSON,
+            PROTOBUF,
+            "client-go-metadata",
+            OFFICIAL,
+            DICTS,
+            *OWN_MODES,
+            METADATA_ALONE,
+        ),
         (OWN,),
     ),
     rounds=_ROUNDS,

@@ -6,6 +6,7 @@ names its kind; that is asked for, so no more than the right to list is needed, 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_ANSWER_BYTES: Final = 65_536
 _LIST: Final = "List"
+_head_of = re.compile(rb'\s*\{\s*"kind"\s*:\s*"(\w+)"\s*,\s*"apiVersion"\s*:\s*"([^"\\]+)"').match
 
 
 class _Named(Struct, frozen=True, gc=False, rename="camel"):
@@ -46,9 +48,16 @@ async def kind_of(list_watch: ListWatch) -> str:
             answer = await read_bounded(body, _MAX_ANSWER_BYTES)
     except BadRequestError:  # an API that knows no field selectors
         return ""
-    try:
-        found = _decode(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
+    found = _named_in(answer)
     is_list = found.api_version == list_watch.resource.api_version and found.kind.endswith(_LIST)
     return found.kind.removesuffix(_LIST) if is_list else ""
+
+
+def _named_in(answer: bytes) -> _Named:
+    head = _head_of(answer)  # of a server that ignores selectors, no more than this may be there
+    if head is not None:
+        return _Named(head[1].decode(), head[2].decode("utf-8", "replace"))
+    try:
+        return _decode(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Named()
