@@ -8,7 +8,7 @@ neighbours can decide by itself, and nothing is known of HTTP.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -24,6 +24,7 @@ from pyinformer.testing._listing import list_page, render_page
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._options import check_options, parse_options
 from pyinformer.testing._patches import json_object
+from pyinformer.testing._protobuf import PROTOBUF, json_of
 from pyinformer.testing._replies import Reply
 from pyinformer.testing._representations import Representation, negotiate
 from pyinformer.testing._resources import Registry, ResourceType
@@ -100,6 +101,8 @@ class Door:
             The client is gone: a watch ends, a write that has begun is complete.
         """
         backend = self._backend
+        if call.content_type == PROTOBUF:
+            call = replace(call, content_type="application/json", read=partial(_as_json, call.read))
         query = dict(call.query)
         is_watch = query.get("watch", "false").lower() not in ("false", "0")
         route = parse_route(call.method, call.raw_path, watch=is_watch)
@@ -291,6 +294,10 @@ def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> S
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
     )
+
+
+async def _as_json(read: Callable[[], Awaitable[bytes]]) -> bytes:
+    return json_of(await read())
 
 
 def _representation(

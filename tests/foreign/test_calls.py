@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pyinformer.testing
 from tests.foreign.clients import PROGRAMS
 from tests.integration.servers import EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tests.integration.servers import Server
 
@@ -91,7 +92,7 @@ def namespace(server: Server) -> str:
     return name
 
 
-@pytest.mark.parametrize("client", ["typed", "dynamic"])
+@pytest.mark.parametrize("client", ["typed", "dynamic", "protobuf"])
 def test_client_go_gets_the_answers(
     server: Server, kubeconfig: Path, namespace: str, client_go: Path, client: str
 ) -> None:
@@ -117,3 +118,14 @@ def test_kubernetes_asyncio_gets_the_answers(
         namespace,
     ]
     _check(server, _answers(command))
+
+
+def test_the_table_of_protobuf_fields_is_that_of_client_gos_types(
+    embedded: EmbeddedServer, client_go: Path, tmp_path: Path
+) -> None:
+    kubeconfig = embedded.api.write_kubeconfig(tmp_path / "kubeconfig")
+    printed = subprocess.run(
+        [client_go, "fields", "-", kubeconfig, "-"], capture_output=True, check=True, timeout=60
+    ).stdout
+    kept = Path(pyinformer.testing.__file__).with_name("protobuf_fields.json").read_bytes()
+    assert kept == printed

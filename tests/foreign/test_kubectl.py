@@ -113,6 +113,22 @@ def test_create_and_get_in_every_form(kubectl: Kubectl) -> None:
     assert listed["kind"] == "ConfigMapList"
 
 
+def test_create_without_a_file(kubectl: Kubectl) -> None:
+    """Newer kubectls send these in protobuf."""
+    name = f"{kubectl.namespace}-2"
+    assert kubectl("create", "namespace", name) == f"namespace/{name} created\n"
+    kubectl("create", "configmap", "c", "--from-literal=a=b")
+    kubectl("create", "secret", "generic", "s", "--from-literal=k=v")
+    kubectl("create", "deployment", "d", "--image=nginx", "--replicas=2")
+    assert kubectl.json("get", "cm", "c")["data"] == {"a": "b"}
+    assert kubectl.rows("get", "secret", "s")[1][:3] == ["s", "Opaque", "1"]
+    spec = kubectl.json("get", "deploy", "d")["spec"]
+    assert spec["replicas"] == 2
+    assert spec["template"]["spec"]["containers"][0]["image"] == "nginx"
+    assert kubectl("expose", "deploy", "d", "--port=80", "--target-port=http").endswith("exposed\n")
+    assert kubectl.json("get", "svc", "d")["spec"]["ports"][0]["targetPort"] == "http"
+
+
 def test_what_cannot_be_had_is_said_in_the_servers_words(kubectl: Kubectl) -> None:
     said = kubectl.fails("get", "cm", "absent")
     assert said == 'Error from server (NotFound): configmaps "absent" not found\n'

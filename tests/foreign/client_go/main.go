@@ -1,7 +1,8 @@
 // Command client_go is client-go as the tests of foreign clients run it.
 //
 // In goes a subcommand: `calls CLIENT KUBECONFIG NAMESPACE` asks a fixed list of questions once,
-// `informer CLIENT KUBECONFIG NAMESPACE` follows config maps until its input ends. CLIENT is
+// `informer CLIENT KUBECONFIG NAMESPACE` follows config maps until its input ends, `fields - - -`
+// prints how objects look in protobuf. CLIENT is
 // typed, protobuf (typed, and as client-go configures itself), dynamic or metadata. Out come lines
 // of JSON, which the tests judge: nothing is judged here.
 package main
@@ -19,12 +20,13 @@ import (
 
 var subcommands = map[string]func(client string, config *rest.Config, namespace string) error{
 	"calls":    calls,
+	"fields":   fields,
 	"informer": informer,
 }
 
 func main() {
 	if len(os.Args) != 5 || subcommands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: client_go calls|informer CLIENT KUBECONFIG NAMESPACE")
+		fmt.Fprintln(os.Stderr, "usage: client_go calls|informer|fields CLIENT KUBECONFIG NAMESPACE")
 		os.Exit(2)
 	}
 	client := os.Args[2]
