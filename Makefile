@@ -46,7 +46,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo test test-real test-foreign soak lint check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo test test-wheel test-pythons test-lowest test-real test-foreign soak lint check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -77,6 +77,15 @@ test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python cl
 	@echo "== clients of others: compiled, installed and unpacked once"
 	@$(BIN)/python -m tests.foreign.clients
 	@$(BIN)/python -m pytest -m "foreign" tests/foreign $(PARALLEL) $(PYTEST_ARGS)
+
+test-wheel: $(READY_TO_TEST)  ## build sdist and wheel, and use the wheel alone, with mypy, with [cli]
+	@$(BIN)/python -m tests.packaging.wheel
+
+test-pythons: $(READY_TO_TEST)  ## the wheel on each Python that is installed (PYTHONS="/path/to/one ..." names some)
+	@$(BIN)/python -m tests.packaging.pythons
+
+test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproject.toml allows
+	@$(BIN)/python -m tests.packaging.pythons --lowest
 
 soak: $(READY_TO_TEST)  ## MINUTES (60) of rolling restarts of two kube-apiservers without a false alarm
 	@$(BUILD_KUBE_APISERVER)

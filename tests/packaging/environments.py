@@ -1,0 +1,146 @@
+"""Environments in which a wheel is installed as a user would, away from this checkout.
+
+What enters are a wheel, extras and an interpreter; what leaves is a Python that has nothing else.
+Everything lies in build/, and is made anew each time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "packaging"
+DIST = BUILD / "dist"
+
+OLDEST, NEWEST = 11, 15
+"""The minor versions of Python 3 that are looked for; what is missing is named."""
+
+
+def say(text: str) -> None:
+    """Tell what begins, before it begins."""
+    show(f"== {text}")
+
+
+def show(text: str) -> None:
+    """Print, at once."""
+    print(text, flush=True)  # noqa: T201 - what a gate says
+
+
+def run(*command: str | Path, cwd: Path | None = None, **env: str) -> str:
+    """Run a program to its end and return what it printed.
+
+    Raises:
+        SystemExit: it failed; its output is shown.
+    """
+    ended = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        show(ended.stdout)
+        raise SystemExit(f"failed with {ended.returncode}: {' '.join(map(str, command))}")
+    return ended.stdout
+
+
+def uv(*arguments: str | Path) -> str:
+    """Run the uv of this environment, which downloads no interpreter."""
+    return run(sys.executable, "-m", "uv", *arguments, UV_PYTHON_DOWNLOADS="never")
+
+
+def build() -> tuple[Path, Path]:
+    """Build the source distribution, and the wheel from that, so that both are proven.
+
+    Returns:
+        The two files.
+    """
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", DIST, ROOT)
+    (sdist,) = DIST.glob("*.tar.gz")
+    (wheel,) = DIST.glob("*.whl")
+    return sdist, wheel
+
+
+class Environment:
+    """A virtual environment, empty at first.
+
+    Args:
+        name: its folder.
+        python: the interpreter.
+    """
+
+    def __init__(self, name: str, python: str | Path = sys.executable) -> None:
+        self.folder: Path = BUILD / name
+        shutil.rmtree(self.folder, ignore_errors=True)
+        uv("venv", "--quiet", "--no-project", "--python", python, self.folder)
+        self.python: Path = self.folder / "bin" / "python"
+
+    def install(self, *what: str | Path) -> None:
+        """Install something, with uv's options for that."""
+        uv("pip", "install", "--quiet", "--python", self.python, *what)
+
+    def command(self, name: str) -> Path:
+        """Return a program that a package has installed."""
+        return self.folder / "bin" / name
+
+    def versions(self, *packages: str) -> str:
+        """Say which versions of these are installed."""
+        frozen = uv("pip", "freeze", "--quiet", "--python", self.python).splitlines()
+        found = dict(re.match(r"([^= @]+)(?:==| @ )?(.*)", line).groups() for line in frozen)  # type: ignore[union-attr,misc]  # every line has a name
+        return ", ".join(f"{name} {found.get(name, 'absent')}" for name in packages)
+
+
+def interpreters() -> dict[str, str]:
+    """Return the interpreters that there are, by version such as `3.12`.
+
+    PYTHONS names some instead, separated by blanks; else they are `python3.12` and so on of PATH,
+    or what pyenv has installed under that version.
+    """
+    named = os.environ.get("PYTHONS", "").split()
+    found = {}
+    for candidate in named or [f"python3.{minor}" for minor in range(OLDEST, NEWEST + 1)]:
+        for path in (candidate, *_of_pyenv(candidate)):
+            version = _version_of(path)
+            if version:
+                found[version] = path
+                break
+        else:
+            say(f"skipped: {candidate} is not installed")
+    return found
+
+
+def _of_pyenv(candidate: str) -> list[str]:
+    """Return the interpreter that pyenv would have for `python3.12`, if there is a pyenv."""
+    pyenv = shutil.which("pyenv")
+    if pyenv is None or os.sep in candidate:
+        return []
+    wanted = candidate.removeprefix("python")
+    listed = subprocess.run(
+        [pyenv, "versions", "--bare"], capture_output=True, text=True, check=False
+    ).stdout.split()
+    prefixes = [
+        subprocess.run(
+            [pyenv, "prefix", version], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        for version in listed
+        if version.startswith(f"{wanted}.")
+    ]
+    return [f"{prefix}/bin/python" for prefix in reversed(prefixes)]
+
+
+def _version_of(python: str) -> str:
+    """Return the version of an interpreter that runs; nothing if it does not."""
+    if shutil.which(python) is None:
+        return ""
+    asked = "import sys, ssl; print('%d.%d' % sys.version_info[:2])"
+    ended = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False)
+    return ended.stdout.strip() if ended.returncode == 0 else ""

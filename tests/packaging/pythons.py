@@ -1,0 +1,128 @@
+"""The wheel on every interpreter that is installed, and with the lowest versions that are allowed.
+
+    python -m tests.packaging.pythons            # each Python from 3.11
+    python -m tests.packaging.pythons --lowest   # the lower bounds of pyproject.toml
+
+A part of the tests that leaves out nothing which depends on the interpreter or on a dependency runs
+from a copy of the source distribution, which has no package in it: what is tested is the wheel.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+from tests.packaging.environments import (
+    BUILD,
+    ROOT,
+    Environment,
+    build,
+    interpreters,
+    run,
+    say,
+    show,
+    uv,
+)
+
+_EXTRAS = "pyinformer[cli,testing,pydantic,compact]"
+_DEPENDENCIES = (
+    "kubernetes-asyncio",
+    "anyio",
+    "aiohttp",
+    "httptools",
+    "aiohappyeyeballs",
+    "msgspec",
+    "typing-extensions",
+    "pydantic",
+    "zstandard",
+    "typer",
+    "rich",
+)
+
+# Each folder has something of its own: decoding (msgspec), threads, event loops, sockets (aiohttp,
+# httptools), credentials (kubernetes_asyncio), models (pydantic), compressed bodies (zstandard).
+_TESTS = (
+    "tests/apimachinery",
+    "tests/blocking",
+    "tests/cluster",
+    "tests/informer",
+    "tests/operator",
+    "tests/reflector",
+    "tests/store",
+    "tests/tasks",
+    "tests/transport",
+    "tests/workqueue",
+)
+
+
+def unpacked(sdist: Path) -> Path:
+    """Return a copy of the source distribution without the packages themselves."""
+    folder = BUILD / "source"
+    shutil.rmtree(folder, ignore_errors=True)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(BUILD, filter="data")
+    (BUILD / sdist.name.removesuffix(".tar.gz")).rename(folder)
+    for package in ("pyinformer", "pyinformer_pytest"):
+        shutil.rmtree(folder / package, ignore_errors=True)
+    return folder
+
+
+def check(environment: Environment, source: Path) -> None:
+    """Run the tests in an environment, on the wheel that is installed there."""
+    where = run(
+        environment.python, "-c", "import pyinformer; print(pyinformer.__file__)", cwd=source
+    )
+    if str(environment.folder) not in where:
+        raise SystemExit(f"not the wheel would be tested, but {where}")
+    say(environment.versions(*_DEPENDENCIES))
+    arguments = os.environ.get("PYTEST_ARGS", "").split()
+    parallel = ("-n", "3", "--dist", "loadfile")
+    quiet = ("-q", "-m", "not real and not slow", "-p", "no:cacheprovider")
+    tests = arguments or _TESTS
+    said = run(environment.python, "-m", "pytest", *quiet, *parallel, *tests, cwd=source)
+    show(said.splitlines()[-1])
+
+
+def on_each_python(wheel: Path, source: Path) -> None:
+    """Test the wheel on each interpreter."""
+    for version, python in interpreters().items():
+        began = time.perf_counter()
+        environment = Environment(f"python{version}", python)
+        what = [f"{_EXTRAS} @ {wheel.as_uri()}", "--group", f"{ROOT / 'pyproject.toml'}:test"]
+        environment.install("-c", ROOT / "constraints.txt", *what)
+        say(f"Python {version}: the wheel is installed")
+        check(environment, source)
+        say(f"Python {version} took {time.perf_counter() - began:.0f} s")
+
+
+def with_lowest(wheel: Path, source: Path) -> None:
+    """Test the wheel with the lowest versions of what it names itself, on the oldest Python."""
+    python = next(iter(interpreters().values()), sys.executable)
+    environment = Environment("lowest", python)
+    environment.install("--resolution", "lowest-direct", f"{_EXTRAS} @ {wheel.as_uri()}")
+    held = BUILD / "lowest.txt"
+    frozen = uv("pip", "freeze", "--quiet", "--python", environment.python)
+    held.write_text(
+        "\n".join(line for line in frozen.splitlines() if not line.startswith("pyinformer")),
+        encoding="utf-8",
+    )
+    environment.install("-c", held, "--group", f"{ROOT / 'pyproject.toml'}:test")
+    check(environment, source)
+
+
+def main() -> None:
+    """Build, and test what the arguments say."""
+    sdist, wheel = build()
+    source = unpacked(sdist)
+    if "--lowest" in sys.argv[1:]:
+        with_lowest(wheel, source)
+    else:
+        on_each_python(wheel, source)
+
+
+if __name__ == "__main__":
+    main()
