@@ -1,6 +1,6 @@
 """`pyinformer get`: what exists, once, read from a cache that has synced.
 
-What enters are informers and a choice, by name or by an index; what leaves is a table, JSON or
+What enters are an informer and a choice, by name or by an index; what leaves is a table, JSON or
 names.
 """
 
@@ -43,12 +43,12 @@ class Choice:
     """A path, and the value there."""
 
     def of(self, found: Session) -> list[Object]:
-        """Read the caches that have synced."""
-        listers = [one.lister for one in found.informers if one.has_synced]
+        """Read the cache; a namespace that the server refuses is missing, and was said."""
+        lister = found.informer.lister
         if self.index is not None:
-            chosen = [obj for one in listers for obj in one.by_index(_INDEX, self.index[1])]
+            chosen = lister.by_index(_INDEX, self.index[1], allow_unsynced=True)
         else:
-            chosen = [obj for one in listers for obj in one.list()]
+            chosen = lister.list(allow_unsynced=True)
         if self.names:
             wanted = frozenset(self.names)
             chosen = [obj for obj in chosen if obj.metadata.name in wanted]
@@ -79,7 +79,7 @@ class Get:
             informer.add_index(_INDEX, self._choice.index[0])
 
     async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
-        """Wait for the caches, and show what they hold.
+        """Wait for the cache, and show what it holds.
 
         Cancellation:
             What is being written is waited for.

@@ -1,11 +1,11 @@
 """What is said meanwhile, on stderr: why nothing is shown yet, and why it may be old later.
 
-What enters are the states of informers at moments; what leaves are lines, each said once. Pure.
+What enters are the states of an informer at moments; what leaves are lines, each said once. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, final
 
 from pyinformer.cli._printable import printable
@@ -27,18 +27,15 @@ class Progress:
         self._behind: set[str] = set()
         self._merged = 0
 
-    def lines(self, statuses: Sequence[InformerStatus], elapsed_seconds: float) -> list[str]:
+    def lines(self, status: InformerStatus, elapsed_seconds: float) -> list[str]:
         """Return what is new to say.
 
         Args:
-            statuses: of all informers.
+            status: of the informer.
             elapsed_seconds: since the command began to wait.
         """
-        found: list[str] = []
-        for status in statuses:
-            for scope in status.scopes:
-                found += self._on_scope(scope, elapsed_seconds)
-        return [printable(line) for line in (*found, *self._on_merging(statuses))]
+        found = [line for one in status.scopes for line in self._on_scope(one, elapsed_seconds)]
+        return [printable(line) for line in (*found, *self._on_merging(status))]
 
     def _on_scope(self, scope: ScopeStatus, elapsed_seconds: float) -> Iterator[str]:
         if scope.has_synced:
@@ -65,8 +62,8 @@ class Progress:
             self._behind.add(name)
             yield f"{name}: what is shown may be old: {why(scope)}"
 
-    def _on_merging(self, statuses: Sequence[InformerStatus]) -> Iterator[str]:
-        merged = sum(one.coalesced for status in statuses for one in status.handlers)
+    def _on_merging(self, status: InformerStatus) -> Iterator[str]:
+        merged = sum(one.coalesced for one in status.handlers)
         if merged and not self._merged:
             yield "changes of one object are merged: whoever reads this is slower than the cluster"
         self._merged = merged

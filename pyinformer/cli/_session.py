@@ -1,7 +1,7 @@
 """What `watch` and `get` have in common: to connect, to find the resource, to fill the caches.
 
-What enters is what the user asked for; what leaves are informers that have synced, or an exit
-status whose reason was said. While a server cannot be reached it is tried again, and said why.
+What enters is what the user asked for; what leaves is an informer that has synced, or an error
+that says why not. While a server cannot be reached it is tried again, and said why.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from pyinformer.cli._paper import Paper
 from pyinformer.cli._printable import printable
 from pyinformer.cli._progress import Progress, is_refused, why
 from pyinformer.cluster import Cluster, connect
-from pyinformer.informer import InformerStatus, SharedInformer, SharedInformerFactory
-from pyinformer.informer._status import ScopeStatus
+from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
@@ -102,9 +101,9 @@ class Standing:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The informers of one command, and what it says meanwhile."""
+    """The informer of one command, and what it says meanwhile."""
 
-    informers: tuple[SharedInformer[Any], ...]
+    informer: SharedInformer[Any]
     resource: GroupVersionResource
     namespaces: tuple[str, ...] | None
     """None is all of them, or that there are none."""
@@ -132,14 +131,6 @@ class Session:
         """Whether objects of several namespaces may stand side by side."""
         return self.is_namespaced and (self.namespaces is None or len(self.namespaces) > 1)
 
-    def statuses(self) -> list[InformerStatus]:
-        """Return how the informers are doing."""
-        return [informer.status() for informer in self.informers]
-
-    def scopes(self) -> list[ScopeStatus]:
-        """Return how each namespace is doing."""
-        return [scope for status in self.statuses() for scope in status.scopes]
-
     async def sync(self, *, gives_up: bool) -> None:
         """Wait until all has synced that the server does not refuse, and say why it takes long.
 
@@ -155,12 +146,8 @@ class Session:
         began_at = anyio.current_time()
         while True:
             self.say_news(anyio.current_time() - began_at)
-            for informer in self.informers:
-                if informer.crash is not None:
-                    raise informer.crash
-                if informer.settled.is_set() and not informer.has_synced:
-                    raise CommandError(self._why_never(informer.status()))
-            scopes = self.scopes()
+            self._check()
+            scopes = self.informer.status().scopes
             pending = [one for one in scopes if not one.has_synced]
             self.standing.pending = "; ".join(f"{one.follows}: {why(one)}" for one in pending)
             has_any = len(pending) < len(scopes)
@@ -169,14 +156,21 @@ class Session:
                 return
             await anyio.sleep(_LOOK_SECONDS)
 
-    def _why_never(self, status: InformerStatus) -> str:
-        if status.state is ReflectorState.ABSENT:
-            return f"the server does not serve {self.what}"
-        return str(status)
+    def _check(self) -> None:
+        """Raise if it is in vain to wait."""
+        informer = self.informer
+        if informer.crash is not None:
+            raise informer.crash
+        if informer.settled.is_set() and not informer.has_synced:
+            status = informer.status()
+            is_absent = status.state is ReflectorState.ABSENT
+            raise CommandError(
+                f"the server does not serve {self.what}" if is_absent else str(status)
+            )
 
     def say_news(self, elapsed_seconds: float) -> None:
-        """Say what has changed about the informers."""
-        for line in self.progress.lines(self.statuses(), elapsed_seconds):
+        """Say what has changed about the informer."""
+        for line in self.progress.lines(self.informer.status(), elapsed_seconds):
             self.errors.line(line)
 
 
@@ -194,7 +188,7 @@ async def session(
         access: how the cluster is reached.
         wanted: what.
         errors: takes what is said meanwhile.
-        prepare: is given each informer before it starts.
+        prepare: is given the informer before it starts.
         standing: is told how far it comes.
 
     Raises:
@@ -215,12 +209,19 @@ async def session(
     ):
         resource, is_namespaced = await _resource(cluster, wanted.resource, errors)
         namespaces = _namespaces(wanted, cluster.config.namespace) if is_namespaced else None
-        informers = _informers(factory, resource, namespaces, wanted)
-        for informer in informers:
-            prepare(informer)
+        informer = factory.informer(
+            resource.api_version,
+            resource.resource,
+            namespaces=namespaces,
+            label_selector=wanted.label_selector,
+            field_selector=wanted.field_selector,
+            memory="metadata" if wanted.metadata_only else "strip_managed_fields",
+            absent="require",
+        )
+        prepare(informer)
         await factory.start()
         yield Session(
-            informers=informers,
+            informer=informer,
             resource=resource,
             namespaces=namespaces,
             is_namespaced=is_namespaced,
@@ -228,27 +229,6 @@ async def session(
             progress=Progress(),
             standing=standing,
         )
-
-
-def _informers(
-    factory: SharedInformerFactory,
-    resource: GroupVersionResource,
-    namespaces: tuple[str, ...] | None,
-    wanted: Wanted,
-) -> tuple[SharedInformer[Any], ...]:
-    """Make the informers: one for each namespace, each with a state of its own."""
-    return tuple(
-        factory.informer(
-            resource.api_version,
-            resource.resource,
-            namespaces=namespace,
-            label_selector=wanted.label_selector,
-            field_selector=wanted.field_selector,
-            memory="metadata" if wanted.metadata_only else "strip_managed_fields",
-            absent="require",
-        )
-        for namespace in (namespaces or (None,))
-    )
 
 
 def _namespaces(wanted: Wanted, default: str) -> tuple[str, ...] | None:

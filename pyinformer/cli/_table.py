@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TextIO, final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pyinformer.cli._console import PipeConsole
 from pyinformer.cli._figures import Frame, Row, in_words
 from pyinformer.cli._words import Diary
 
@@ -30,7 +31,7 @@ class LiveScreen:
     interval_seconds: float = 0.5  # quicker, and nobody can read it
 
     def __init__(self, output: TextIO) -> None:
-        self._console = Console(file=output, highlight=False)
+        self._console = PipeConsole(file=output, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._last: Frame | None = None
 

@@ -1,8 +1,8 @@
 """From events to lines: what exists is gathered until all of it is known, then told at once.
 
-What enters are the events of one or several informers, on the event loop; what leaves is text,
+What enters are the events of an informer, on the event loop; what leaves is text,
 written in a thread, so that a full pipe holds up neither the loop nor a cache. Behind a slow reader
-events wait in the informers' mailboxes, where those of one object are merged.
+events wait in the handler's mailbox, where those of one object are merged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Rendering(Protocol):
 
 @final
 class Telling:
-    """Tells what informers hear; `on_event` is their handler.
+    """Tells what an informer hears; `on_event` is their handler.
 
     Args:
         paper: takes the text.

@@ -1,7 +1,7 @@
 """`pyinformer watch`: what exists, and then every change as it comes.
 
-What enters are the events of informers; what leaves are lines. The old state of an object, which a
-change is told against, is the one that the cache had.
+What enters are the events of an informer; what leaves are lines. The old state of an object, which
+a change is told against, is the one that the cache had.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import TextIO, final
 
 from rich import box
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pyinformer.cli._console import PipeConsole
 from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, rows
 
 _WIDTH = 100  # of what goes to a file, and of paragraphs on wider terminals
@@ -31,9 +31,9 @@ class Stagebill:
     """
 
     def __init__(self, output: TextIO) -> None:
-        console = Console(file=output, highlight=False)
+        console = PipeConsole(file=output, highlight=False)
         width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
-        self._console = Console(file=output, highlight=False, width=width)
+        self._console = PipeConsole(file=output, highlight=False, width=width)
 
     def list(self, scenes: Iterable[Scene]) -> None:
         """Write which scenes there are."""

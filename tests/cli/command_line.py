@@ -1,0 +1,106 @@
+"""The real program in a process of its own, and what it writes."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import final
+
+from typer.testing import CliRunner, Result
+
+from pyinformer.cli._app import app
+from tests.programs import running
+
+COMMAND = (sys.executable, "-m", "pyinformer")
+SOON_SECONDS = 4.0  # a second is promised; the machine may be busy
+PATIENCE_SECONDS = 20.0
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of the program: a terminal's, without a kubeconfig."""
+    env = {**os.environ, "TERM": "xterm-256color", "TZ": "UTC", **more}
+    for name in ("KUBECONFIG", "CI", "NO_COLOR"):
+        if name not in more:
+            env.pop(name, None)
+    env["HOME"] = "/nonexistent"
+    return env
+
+
+def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env or environment(),
+        timeout=PATIENCE_SECONDS * 2,
+    )
+
+
+def here(*arguments: str, **environ: str) -> Result:
+    """Run the program in this process, which takes a tenth of the time."""
+    env = dict.fromkeys(("KUBECONFIG", "CI", "NO_COLOR")) | {"HOME": "/nonexistent"}
+    return CliRunner().invoke(app, arguments, env={**env, **environ}, prog_name="pyinformer")
+
+
+def complaints(errors: str) -> list[str]:
+    """Return what stderr has, but for why it takes a while on a busy machine."""
+    return [line for line in errors.splitlines() if "has not come yet" not in line]
+
+
+@final
+class Program:
+    """The program while it runs."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        if self.process.stdout is not None:
+            for line in self.process.stdout:
+                self._lines.put(line)
+
+    def line(self) -> str:
+        """Wait for the next line."""
+        return self._lines.get(timeout=PATIENCE_SECONDS).rstrip("\n")
+
+    def line_with(self, words: str) -> str:
+        """Wait for a line that holds these words."""
+        while words not in (line := self.line()):
+            pass
+        return line
+
+    def end(self, number: int) -> tuple[int, float, list[str]]:
+        """Send a signal; return the exit status, the seconds it took, and its complaints."""
+        began_at = time.monotonic()
+        self.process.send_signal(number)
+        status = self.process.wait(timeout=PATIENCE_SECONDS)
+        seconds = time.monotonic() - began_at
+        self._reader.join()
+        errors = "" if self.process.stderr is None else self.process.stderr.read()
+        return status, seconds, complaints(errors)
+
+
+@contextmanager
+def program(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Program]:
+    """Start the program; it is killed if the block is left before it has ended."""
+    command = [*COMMAND, *arguments]
+    with running(command, env=env or environment(), errors=subprocess.PIPE) as process:
+        found = Program(process)
+        try:
+            yield found
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            found._reader.join()

@@ -1,0 +1,45 @@
+"""Whatever is in an object: a terminal is told nothing but what it prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.cli._printable import printable, printable_json, value_text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("web-1", "web-1", id="plain"),
+        pytest.param("grün 東京", "grün 東京", id="letters"),
+        pytest.param("\x1b[31mred", "\\x1b[31mred", id="colour"),
+        pytest.param("a\nb\r\tc", "a\\nb\\r\\tc", id="lines"),
+        pytest.param("\x9b2J", "\\x9b2J", id="c1"),
+        pytest.param("abc\u202edef", "abc\\u202edef", id="direction"),
+        pytest.param("\U000e0041", "\\U000e0041", id="tag"),
+    ],
+)
+def test_what_is_not_printed_is_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_is_not_printed_gets_through(text: str) -> None:
+    assert printable(text).isprintable()
+    assert printable_json(json.dumps(text, ensure_ascii=False)).isprintable()
+
+
+@given(st.text())
+def test_json_says_the_same_after_it(text: str) -> None:
+    written = json.dumps({text: [text]}, ensure_ascii=False, separators=(",", ":"))
+
+    assert json.loads(printable_json(written)) == {text: [text]}
+
+
+def test_long_values_are_cut() -> None:
+    assert value_text("x" * 100, 10) == '"xxxxxx...'
+    assert value_text({"a": [1, None]}, 60) == '{"a": [1, null]}'

@@ -1,0 +1,420 @@
+"""`pyinformer watch` and `get` as their users meet them: in a process, on a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.testing import Token
+from tests.cli.cluster_objects import pod
+from tests.cli.command_line import (
+    COMMAND,
+    SOON_SECONDS,
+    complaints,
+    environment,
+    here,
+    program,
+    run,
+)
+from tests.programs import running
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer, KubeAPIServer
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_EVERY_FORM = ("table", "wide", "json")
+
+
+def _pod(name: str, namespace: str = "default", **parts: Any) -> JSONObject:
+    metadata = {"name": name, "namespace": namespace, **parts.pop("metadata", {})}
+    return {**pod(name, node="node-1"), "metadata": metadata, **parts}
+
+
+@pytest.fixture
+def server(apiserver: APIServer) -> APIServer:
+    """Return a server with a pod in each of three namespaces."""
+    for namespace in ("default", "a", "b"):
+        apiserver.ensure_namespace(namespace)
+        apiserver.create(_pod(f"web-{namespace}", namespace, metadata={"labels": {"app": "web"}}))
+    return apiserver
+
+
+def test_watch_tells_what_exists_and_then_each_change(server: APIServer) -> None:
+    server.create(_pod("old"))
+    with program("watch", "po", "--server", server.url, "-l", "app=web") as watching:
+        assert watching.line().split() == [
+            *("NAME", "READY", "STATUS", "RESTARTS", "NODE", "AGE"),
+        ]
+        assert watching.line().startswith("web-default   0/0")
+
+        server.create(_pod("new", metadata={"labels": {"app": "web"}}))
+        assert "ADDED     default/new  ready=0/0" in watching.line()
+        body = server.get("v1", "pods", "new", "default")
+        body["metadata"]["labels"]["tier"] = "front\x1b[31m"[:5]
+        body["metadata"]["annotations"] = {"example.com/note": "\x1b[2J"}
+        server.update(body)
+        assert watching.line().endswith("MODIFIED  default/new")
+        changed = {watching.line().strip(), watching.line().strip()}
+        assert 'metadata.labels.tier: added "front"' in changed
+        assert all(line.isprintable() for line in changed)
+        server.delete("v1", "pods", "new", "default")
+        assert "DELETED   default/new" in watching.line()
+
+        status, seconds, errors = watching.end(signal.SIGINT)
+
+    assert (status, errors) == (130, [])
+    assert seconds < SOON_SECONDS
+
+
+def test_programs_are_told_in_json(server: APIServer) -> None:
+    with program("watch", "Pod", "--server", server.url, "-n", "a,b", "-o", "json") as watching:
+        first = [json.loads(watching.line()) for _ in range(3)]
+        server.create(_pod("new", "b"))
+        new = json.loads(watching.line())
+        server.create(_pod("elsewhere"))
+        server.delete("v1", "pods", "new", "b")
+        gone = json.loads(watching.line())
+        status, _, errors = watching.end(signal.SIGTERM)
+
+    assert [one["type"] for one in first] == ["ADDED", "ADDED", "SYNCED"]
+    assert [one["object"]["metadata"]["name"] for one in first[:2]] == ["web-a", "web-b"]
+    assert (new["type"], new["object"]["metadata"]["namespace"]) == ("ADDED", "b")
+    assert (gone["type"], gone["object"]["metadata"]["name"]) == ("DELETED", "new")
+    assert (status, errors) == (143, [])
+
+
+def test_time_that_is_up_is_no_failure_once_it_has_synced(server: APIServer) -> None:
+    done = here("watch", "v1/pods", "-A", "--server", server.url, "--timeout-seconds", "1.5")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        *("NAMESPACE", "a", "b", "default")
+    ]
+    asked = {record.path for record in server.requests}
+    assert asked == {"/api/v1/pods"}  # a name in full needs no discovery
+
+
+@pytest.fixture
+def silence() -> Iterator[str]:
+    """Return the URL of a server that takes connections and never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=64)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("resource", ["pods", "v1/pods"])
+def test_it_ends_soon_while_it_waits_for_a_server(
+    silence: str, resource: str, number: signal.Signals
+) -> None:
+    with program("watch", resource, "--server", silence) as watching:
+        assert watching.process.stderr is not None
+        assert watching.process.stderr.readline().startswith("waiting for ")
+        status, seconds, errors = watching.end(number)
+
+    assert (status, errors) == (128 + number, [])
+    assert seconds < SOON_SECONDS
+
+
+def test_it_ends_soon_though_its_output_is_full_and_nobody_reads(server: APIServer) -> None:
+    for number in range(200):
+        server.create(_pod(f"big-{number}", metadata={"labels": {"text": "x" * 63}}))
+    command = [*COMMAND, "watch", "pods", "--server", server.url, "-o", "json"]
+    with running(command, env=environment(), errors=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # it writes: by now the pipe is full, or soon
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=SOON_SECONDS)
+        assert process.stderr is not None
+        errors = process.stderr.read()
+
+    assert (process.returncode, complaints(errors)) == (130, [])
+
+
+def test_it_ends_soon_while_a_plug_in_for_credentials_runs(tmp_path: Path, silence: str) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    kubeconfig = tmp_path / "kubeconfig"
+    plug_in = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "sh",
+        "args": ["-c", f"echo >{ready}; exec sleep 60"],
+        "interactiveMode": "Never",
+    }
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": silence}}],
+        "users": [{"name": "u", "user": {"exec": plug_in}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    kubeconfig.write_text(json.dumps(config))
+    with program("watch", "v1/pods", "--kubeconfig", str(kubeconfig)) as watching:
+        ready.read_text()
+        status, seconds, errors = watching.end(signal.SIGINT)
+
+    assert (status, errors) == (130, [])
+    assert seconds < SOON_SECONDS
+
+
+@pytest.mark.parametrize("arguments", [("watch", "pods"), ("get", "pods")])
+def test_it_ends_soon_at_once(silence: str, arguments: tuple[str, ...]) -> None:
+    code = (
+        "import os, signal, sys, pyinformer\n"
+        f"sys.argv = ['pyinformer', *{arguments!r}, '--server', {silence!r}]\n"
+        "from pyinformer.cli import main\n"
+        "import threading\n"
+        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "sys.exit(main())"
+    )
+    command = [COMMAND[0], "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_reader_who_goes_ends_it_though_nothing_happens(server: APIServer, form: str) -> None:
+    command = [*COMMAND, "watch", "pods", "-A", "--server", server.url, "-o", form]
+    with running(command, env=environment(), errors=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        process.wait(timeout=SOON_SECONDS)
+        errors = process.stderr.read()
+
+    assert (process.returncode, complaints(errors)) == (141, [])
+
+
+@pytest.mark.parametrize(
+    "arguments", [("serve",), ("demo",), ("scenes", "held-lock"), ("get", "pods", "-A")]
+)
+def test_every_command_ends_with_its_reader(server: APIServer, arguments: tuple[str, ...]) -> None:
+    if arguments[0] == "get":
+        for number in range(2000):
+            server.create(_pod(f"many-{number}"))
+        arguments = (*arguments, "--server", server.url, "-o", "json")
+    command = [*COMMAND, *arguments]
+    with running(command, env=environment(), errors=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        process.wait(timeout=SOON_SECONDS)
+        errors = process.stderr.read()
+
+    assert (process.returncode, complaints(errors)) == (141, [])
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_colourful"),
+    [pytest.param({}, True, id="terminal"), pytest.param({"NO_COLOR": "1"}, False, id="no-color")],
+)
+def test_colours_are_for_terminals_that_want_them(
+    server: APIServer, environ: dict[str, str], is_colourful: bool
+) -> None:
+    ours, its = pty.openpty()
+    command = [*COMMAND, "get", "pods", "--server", server.url]
+    subprocess.run(command, stdout=its, env=environment(**environ), check=True)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    os.close(its)
+
+    assert ("\x1b[1mNAME" in shown) is is_colourful
+    assert ("\x1b" in shown) is is_colourful
+
+
+def test_no_secret_is_shown_unless_it_is_asked_for(server: APIServer) -> None:
+    annotations = {_LAST_APPLIED: "HIDDEN"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default", "annotations": annotations},
+        "type": "Opaque",
+        "data": {"password": "SElEREVO"},
+    }
+    server.create(body)
+    shown = here("get", "secrets", "s", "--server", server.url, "-o", "json", "--show-secrets")
+    assert json.loads(shown.stdout)["data"] == {"password": "SElEREVO"}
+    texts = [
+        here("get", "secret", "--server", server.url, "-o", form).stdout for form in _EVERY_FORM
+    ]
+    for form in _EVERY_FORM:
+        with program("watch", "secret", "--server", server.url, "-o", form) as watching:
+            texts.append(watching.line_with("SYNCED" if form == "json" else "Opaque"))
+            body["data"] = {"password": f"SElEREVO{form}"}
+            server.update(server.get("v1", "secrets", "s", "default") | {"data": body["data"]})
+            texts += [watching.line_with("MODIFIED")]
+            texts += [] if form == "json" else [watching.line()]
+
+    assert [text for text in texts if "HIDDEN" in text or "SElEREVO" in text] == []
+    assert any("data.password: changed (not shown" in text for text in texts)
+
+
+def test_get_reads_by_name_and_by_index(server: APIServer) -> None:
+    server.create(_pod("other", spec={"nodeName": "node-2"}))
+    at = ("--server", server.url)
+
+    by_index = here("get", "pods", *at, "-A", "--index", "spec.nodeName=node-2", "-o", "name")
+    one = here("get", "pods", "other", *at, "-o", "json")
+    all_of_them = here("get", "po", *at, "-A", "-o", "json")
+    some = here("get", "pods", "other", "nope", "web-default", *at, "-o", "name")
+    light = here("get", "pods", *at, "--metadata-only", "-o", "wide")
+
+    assert (by_index.stdout, by_index.exit_code) == ("pod/other\n", 0)
+    assert json.loads(one.stdout)["metadata"]["name"] == "other"
+    assert len(json.loads(all_of_them.stdout)["items"]) == 4
+    assert (some.stdout, some.exit_code) == ("pod/other\npod/web-default\n", 1)
+    assert some.stderr == "pyinformer get: there is no 'nope' in pods.v1 in default\n"
+    assert light.stdout.splitlines()[0].split() == ["NAME", "AGE", "LABELS"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        pytest.param(["get", "podz"], 1, "no resource 'podz'; it serves pods", id="near-name"),
+        pytest.param(["watch", "v1/podz"], 1, "does not serve podz.v1", id="in-full"),
+        pytest.param(["get", "pods", "-l", "!!"], 1, "cannot parse '!!'", id="selector"),
+        pytest.param(["get", "pods", "-n", "A_B"], 1, "'A_B' is no namespace", id="namespace"),
+        pytest.param(["get", "pods", "--index", "x"], 2, "no PATH=VALUE", id="index"),
+        pytest.param(["get", "pods", "-A", "-n", "a"], 2, "without --namespace", id="all-and-one"),
+        pytest.param(["get", "pods", "-n", "a,,b"], 2, "between commas is empty", id="commas"),
+        pytest.param(["get", "pods", "--as-group", "g"], 2, "it needs --as", id="group"),
+        pytest.param(["get", "pods", "--context", "x"], 2, "instead of --kubeconfig", id="both"),
+    ],
+)
+def test_what_cannot_be_is_said_in_words(
+    server: APIServer, arguments: list[str], status: int, words: str
+) -> None:
+    done = here(*arguments, "--server", server.url)
+
+    assert (done.exit_code, done.stdout) == (status, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param([], "no such kubeconfig file", id="no-kubeconfig"),
+        pytest.param(["--context", "nope"], "nope", id="no-context"),
+    ],
+)
+def test_a_missing_configuration_is_said_in_words(
+    server: APIServer, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    if arguments:
+        server.write_kubeconfig(kubeconfig)
+    done = here("watch", "pods", *arguments, KUBECONFIG=str(kubeconfig))
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_while_a_server_is_not_reached_it_says_so_and_goes_on() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    done = here("watch", "pods", "--server", url, "--timeout-seconds", "4")
+    later = here("get", "v1/pods", "--server", url, "--timeout-seconds", "3")
+
+    assert done.exit_code == later.exit_code == 3
+    first, *others = done.stderr.splitlines()
+    assert first.startswith("waiting for the server: ")
+    assert first.endswith("Connection refused, attempt 1, again in 1 s")
+    assert others[-1] == "pyinformer watch: not synced after 4 s"
+    assert later.stderr.splitlines()[0].startswith("waiting for pods.v1 in default: ")
+    assert "not synced after 3 s: pods.v1 in default: " in later.stderr
+
+
+def test_one_forbidden_namespace_keeps_nobody_from_the_others(
+    server: APIServer, tmp_path: Path
+) -> None:
+    server.add_token(
+        Token(value="t", verbs=("list", "watch"), resources=("pods",), namespaces=("a",))
+    )
+    kubeconfig = tmp_path / "kubeconfig"
+    server.write_kubeconfig(kubeconfig, token="t")
+    done = here("get", "v1/pods", "-n", "a,b", KUBECONFIG=str(kubeconfig))
+    refused = here("get", "v1/pods", "-n", "b", KUBECONFIG=str(kubeconfig))
+
+    assert done.exit_code == refused.exit_code == 1
+    assert done.stdout.splitlines()[1].split()[:2] == ["a", "web-a"]
+    assert refused.stdout == ""
+    assert "pods.v1 in b: forbidden" in done.stderr
+    assert "pods.v1 in b: forbidden" in refused.stderr
+
+
+def test_the_shell_completes_contexts_and_resources(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    contexts = [{"name": "prod"}, {"name": "preview"}, {"name": "test"}]
+    kubeconfig.write_text(json.dumps({"contexts": contexts}))
+    script = Path(COMMAND[0]).with_name("pyinformer")
+
+    def completed(*words: str, kubeconfig: Path = kubeconfig) -> list[str]:
+        env = environment(
+            KUBECONFIG=str(kubeconfig),
+            COMP_WORDS=" ".join(words),
+            COMP_CWORD=str(len(words) - 1),
+            _PYINFORMER_COMPLETE="complete_bash",
+        )
+        done = subprocess.run([script], capture_output=True, text=True, check=False, env=env)
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    assert completed("pyinformer", "watch", "pods", "--context", "pr") == ["preview", "prod"]
+    assert completed("pyinformer", "get", "depl") == ["deployments"]
+    assert "watch" in completed("pyinformer", "w")
+    assert completed("pyinformer", "watch", "--context", "p", kubeconfig=tmp_path / "none") == []
+
+
+def test_bash_takes_the_completion_that_it_is_given(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps({"contexts": [{"name": "production"}]}))
+    folder = Path(COMMAND[0]).parent
+    script = (
+        'eval "$(pyinformer --show-completion bash)"\n'
+        "COMP_WORDS=(pyinformer watch pods --context prod); COMP_CWORD=4\n"
+        '_pyinformer_completion pyinformer; echo "${COMPREPLY[@]}"'
+    )
+    env = environment(KUBECONFIG=str(kubeconfig), PATH=f"{folder}:{os.environ['PATH']}")
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, env=env
+    )
+
+    assert (done.stdout, done.returncode) == ("production\n", 0), done.stderr
+
+
+@pytest.mark.real
+def test_the_real_server_is_followed_alike(kube_apiserver: KubeAPIServer, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kube_apiserver.write_kubeconfig(kubeconfig)
+    env = environment(KUBECONFIG=str(kubeconfig))
+    name = {"name": "from-the-command-line", "namespace": "default"}
+    with program("watch", "cm", "-o", "json", env=env) as watching:
+        watching.line_with('"SYNCED"')
+        kube_apiserver.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"a": "1"}}
+        )
+        added = json.loads(watching.line_with(name["name"]))
+        kube_apiserver.patch("v1", "configmaps", name["name"], {"data": {"a": "2"}}, "default")
+        changed = json.loads(watching.line_with("MODIFIED"))
+        listed = run("get", "configmaps", name["name"], "-o", "name", env=env)
+        kube_apiserver.delete("v1", "configmaps", name["name"], "default")
+        watching.line_with("DELETED")
+        status, _, errors = watching.end(signal.SIGINT)
+
+    assert (added["type"], changed["changedPaths"]) == ("ADDED", ["data.a"])
+    assert listed.stdout == f"configmap/{name['name']}\n"
+    assert (status, errors) == (130, [])
