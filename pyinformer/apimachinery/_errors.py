@@ -447,7 +447,34 @@ class UnauthorizedError(APIStatusError):
 
 @final
 class ForbiddenError(APIStatusError):
-    """403: the credentials are valid and the right is missing."""
+    """403: the credentials are valid and the right is missing.
+
+    Attributes:
+        needed: the right that is missing, in the words of RBAC; empty if it is not known.
+    """
+
+    def __init__(
+        self,
+        *,
+        status: int = 403,
+        reason: str = "",
+        message: str = "",
+        request: str = "",
+        causes: Sequence[str] = (),
+        retry_after_seconds: float | None = None,
+        needed: str = "",
+    ) -> None:
+        self.needed = needed
+        super().__init__(
+            status=status,
+            reason=reason,
+            message=message,
+            request=request,
+            causes=causes,
+            retry_after_seconds=retry_after_seconds,
+        )
+        if needed:
+            self.args = (f"{self.args[0]}; {needed}",)
 
 
 @final

@@ -26,6 +26,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.informer._call_site import call_site
+from pyinformer.informer._rbac import Need, rbac_yaml
 from pyinformer.informer._scope import (
     InformerSettings,
     Memory,
@@ -370,6 +371,34 @@ class SharedInformerFactory(Closable):
             watchdog=self._watchdog.statistics(),
             abandoned_handlers=tuple(name for names in abandoned for name in names),
         )
+
+    def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
+        """Return the least rights that the informers so far need, as YAML for `kubectl apply`.
+
+        Each resource is listed and watched: by a Role in each namespace that is followed, by a
+        ClusterRole where all are, where a selector chooses them, or where there are none. No server
+        is asked. What handlers and reconciles do themselves needs rights of its own.
+
+        Args:
+            name: of all roles, and of their bindings.
+            service_account: who is to have the rights, as `namespace/name`; None for roles
+                without bindings.
+
+        Returns:
+            Documents of YAML, with `---` in between; empty before the first informer.
+
+        Raises:
+            InvalidArgumentError: a name that Kubernetes does not take.
+        """
+        needs = [
+            Need(
+                one.scope.resource,
+                one.scope.namespaces,
+                chooses_namespaces=one.scope.namespace_selector is not None,
+            )
+            for one in self._open_informers()
+        ]
+        return rbac_yaml(needs, name=name, service_account=service_account)
 
     def tell_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
         """Log `status()` as one block of text whenever the process gets a signal: `kill -USR1`.

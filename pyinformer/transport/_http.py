@@ -34,6 +34,7 @@ from pyinformer.transport._keepalive import keepalive_sockets
 from pyinformer.transport._names import Names
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._requests import common_headers, once
+from pyinformer.transport._rules import needed_rule
 from pyinformer.transport._status import status_error
 from pyinformer.transport._waits import Wait, Waits
 from pyinformer.transport._watch_http import WatchResponse, open_watch
@@ -282,7 +283,8 @@ class Connection:
             text = b""  # the status is known; its words are lost
         finally:
             response.close()
-        raise status_error(response.status, response.headers, text, request=request)
+        needed = needed_rule(method, url.removeprefix(self._server), watch=watch)
+        raise status_error(response.status, response.headers, text, request=request, needed=needed)
 
     async def _send(
         self,

@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
     ApplyConflictError,
     ConflictError,
     FieldConflict,
+    ForbiddenError,
     JSONObject,
     JSONValue,
     redacted_words,
@@ -43,7 +44,12 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def status_error(
-    status: int, headers: Mapping[str, str], body: bytes, *, request: str = ""
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    request: str = "",
+    needed: str = "",
 ) -> APIStatusError:
     """Build the error for a response that is no success.
 
@@ -52,6 +58,7 @@ def status_error(
         headers: the response's headers, with names that compare in any case.
         body: the response's body, or as much of it as was read.
         request: what was asked for, for the error: `list pods.v1`.
+        needed: the right that the request takes, for the error if it is missing.
     """
     fields = _status_fields(body)
     details = _mapping(fields.get("details"))
@@ -63,6 +70,8 @@ def status_error(
     conflicts = _field_conflicts(details)
     if conflicts and found is ConflictError:
         found = partial(ApplyConflictError, conflicts=conflicts)
+    if found is ForbiddenError:
+        found = partial(ForbiddenError, needed=needed)
     return found(
         status=status,
         reason=_text(fields.get("reason")),

@@ -1,0 +1,133 @@
+"""The rights that informers need, as the YAML that grants them: list and watch, and no more.
+
+What enters is which resources are followed where; what leaves is text for `kubectl apply`. Nobody
+is asked: without discovery a resource without namespaces may be one of the cluster, or all of its
+kind everywhere, and needs a ClusterRole in both cases.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_VERBS: Final = ("list", "watch")
+_NAMESPACES: Final = GroupVersionResource.of("v1", "namespaces")
+# What stands in YAML as it is; everything else is put in quotes.
+_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*[a-z0-9]")
+_WORDS_OF_YAML: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9:]*[a-z0-9])?")
+
+
+class Need(NamedTuple):
+    """What one informer follows."""
+
+    resource: GroupVersionResource
+    """Which resource."""
+
+    namespaces: AbstractSet[str] | None = None
+    """Where; None for everywhere, and for what has no namespace."""
+
+    chooses_namespaces: bool = False
+    """Whether a selector on Namespaces says where: which those are, nobody knows in advance."""
+
+
+def rbac_yaml(needs: Iterable[Need], *, name: str, service_account: str | None) -> str:
+    """Return the roles that informers need, with bindings if it is known for whom.
+
+    Args:
+        needs: what they follow.
+        name: of all roles and bindings.
+        service_account: `namespace/name` of who is to have the rights; None for no bindings.
+
+    Returns:
+        Documents of YAML; empty if nothing is needed.
+
+    Raises:
+        InvalidArgumentError: a name that Kubernetes does not take.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidArgumentError("name", f"{name!r} can be no role's name")
+    account = _account(service_account)
+    documents: list[str] = []
+    for namespace, resources in sorted(_by_place(needs).items()):
+        documents.append(_role(name, namespace, resources))
+        if account:
+            documents.append(_binding(name, namespace, *account))
+    return "---\n".join(documents)
+
+
+def _account(service_account: str | None) -> tuple[str, str] | None:
+    if service_account is None:
+        return None
+    namespace, _, name = service_account.partition("/")
+    if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+        reason = f"{service_account!r} is not a namespace and a name, as in 'shop/watcher'"
+        raise InvalidArgumentError("service_account", reason)
+    return namespace, name
+
+
+def _by_place(needs: Iterable[Need]) -> Mapping[str, set[tuple[str, str]]]:
+    """Return the groups and resources by namespace; those of the cluster under an empty one."""
+    cluster: set[tuple[str, str]] = set()
+    inside: dict[str, set[tuple[str, str]]] = {}
+    for need in needs:
+        one = (need.resource.group, need.resource.resource)
+        if need.chooses_namespaces:
+            cluster |= {one, (_NAMESPACES.group, _NAMESPACES.resource)}
+        elif need.namespaces is None:
+            cluster.add(one)
+        else:
+            for namespace in need.namespaces:
+                inside.setdefault(namespace, set()).add(one)
+    places = {namespace: found - cluster for namespace, found in inside.items()}
+    return {place: found for place, found in {"": cluster, **places}.items() if found}
+
+
+def _role(name: str, namespace: str, resources: Iterable[tuple[str, str]]) -> str:
+    groups: dict[str, list[str]] = {}
+    for group, resource in sorted(resources):
+        groups.setdefault(group, []).append(resource)
+    lines = [*_head("ClusterRole" if not namespace else "Role", name, namespace), "rules:"]
+    for group, names in groups.items():
+        lines.append(f"- apiGroups: [{json.dumps(group)}]")
+        lines.append(f"  resources: [{', '.join(map(json.dumps, names))}]")
+        lines.append(f"  verbs: [{', '.join(map(json.dumps, _VERBS))}]")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _binding(name: str, namespace: str, account_namespace: str, account: str) -> str:
+    role = "Role" if namespace else "ClusterRole"
+    lines = [
+        *_head(f"{role}Binding", name, namespace),
+        "roleRef:",
+        f"  apiGroup: {_GROUP}",
+        f"  kind: {role}",
+        f"  name: {_scalar(name)}",
+        "subjects:",
+        "- kind: ServiceAccount",
+        f"  namespace: {_scalar(account_namespace)}",
+        f"  name: {_scalar(account)}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _head(kind: str, name: str, namespace: str) -> Iterator[str]:
+    yield f"apiVersion: {_GROUP}/v1"
+    yield f"kind: {kind}"
+    yield "metadata:"
+    if namespace:
+        yield f"  namespace: {_scalar(namespace)}"
+    yield f"  name: {_scalar(name)}"
+
+
+def _scalar(word: str) -> str:
+    is_plain = _PLAIN.fullmatch(word) and word not in _WORDS_OF_YAML
+    return word if is_plain else json.dumps(word)

@@ -1,0 +1,125 @@
+"""What `required_rbac` promises: the least that informers need, as YAML, without asking anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+import pyinformer
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+from pyinformer.informer._rbac import Need, rbac_yaml
+from pyinformer.transport import ClusterConfig
+
+PODS = GroupVersionResource.of("v1", "pods")
+SECRETS = GroupVersionResource.of("v1", "secrets")
+DEPLOYMENTS = GroupVersionResource.of("apps/v1", "deployments")
+VERBS = ["list", "watch"]
+
+
+def roles(*needs: Need, name: str = "watcher", account: str | None = None) -> list[dict[str, Any]]:
+    """Return the documents."""
+    text = rbac_yaml(needs, name=name, service_account=account)
+    return list(yaml.safe_load_all(text))
+
+
+def rule(group: str, *resources: str) -> dict[str, list[str]]:
+    """Return a rule of list and watch."""
+    return {"apiGroups": [group], "resources": list(resources), "verbs": VERBS}
+
+
+def test_each_namespace_has_a_role_whose_rules_are_merged_by_group() -> None:
+    found = roles(
+        Need(PODS, {"shop", "bank"}),
+        Need(SECRETS, {"shop"}),
+        Need(DEPLOYMENTS, {"shop"}),
+        Need(PODS, {"shop"}),
+    )
+    assert [(one["kind"], one["metadata"]) for one in found] == [
+        ("Role", {"namespace": "bank", "name": "watcher"}),
+        ("Role", {"namespace": "shop", "name": "watcher"}),
+    ]
+    assert found[0]["rules"] == [rule("", "pods")]
+    assert found[1]["rules"] == [rule("", "pods", "secrets"), rule("apps", "deployments")]
+
+
+def test_what_is_followed_everywhere_needs_no_role_beside_its_cluster_role() -> None:
+    found = roles(Need(PODS), Need(PODS, {"shop"}), Need(SECRETS, {"shop"}))
+    assert [one["kind"] for one in found] == ["ClusterRole", "Role"]
+    assert "namespace" not in found[0]["metadata"]
+    assert [one["rules"] for one in found] == [[rule("", "pods")], [rule("", "secrets")]]
+
+
+def test_who_chooses_namespaces_by_their_labels_follows_namespaces_too() -> None:
+    (found,) = roles(Need(PODS, None, chooses_namespaces=True))
+    assert found["kind"] == "ClusterRole"
+    assert found["rules"] == [rule("", "namespaces", "pods")]
+
+
+def test_a_service_account_is_bound_to_each_role() -> None:
+    found = roles(Need(PODS), Need(SECRETS, {"on"}), name="pods:watch", account="shop/123")
+    assert [one["kind"] for one in found] == [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+    ]
+    for role, binding in zip(found[::2], found[1::2], strict=True):
+        assert binding["metadata"] == role["metadata"]
+        group, kind = "rbac.authorization.k8s.io", role["kind"]
+        assert binding["roleRef"] == {"apiGroup": group, "kind": kind, "name": "pods:watch"}
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "namespace": "shop", "name": "123"}
+        ]
+    assert found[2]["metadata"]["namespace"] == "on", "quoted, or YAML would take it for true"
+
+
+@pytest.mark.parametrize(
+    ("name", "account", "argument"),
+    [
+        ("", None, "name"),
+        ("a\nb: c", None, "name"),
+        ("a", "watcher", "service_account"),
+        ("a", "shop/", "service_account"),
+        ("a", "a/b/c", "service_account"),
+    ],
+)
+def test_names_that_are_none_are_refused(name: str, account: str | None, argument: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):
+        rbac_yaml([Need(PODS)], name=name, service_account=account)
+
+
+async def test_a_factory_says_what_its_informers_need_without_a_server() -> None:
+    config = ClusterConfig(server="http://127.0.0.1:1")
+    async with (
+        pyinformer.connect(config=config) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        assert factory.required_rbac() == ""
+        factory.informer("v1", "pods", namespaces="shop")
+        factory.informer("v1", "secrets", namespaces="shop", memory="metadata")
+        factory.informer("apps/v1", "deployments", namespace_selector="team=a")
+        assert factory.required_rbac(name="watcher") == (
+            "apiVersion: rbac.authorization.k8s.io/v1\n"
+            "kind: ClusterRole\n"
+            "metadata:\n"
+            "  name: watcher\n"
+            "rules:\n"
+            '- apiGroups: [""]\n'
+            '  resources: ["namespaces"]\n'
+            '  verbs: ["list", "watch"]\n'
+            '- apiGroups: ["apps"]\n'
+            '  resources: ["deployments"]\n'
+            '  verbs: ["list", "watch"]\n'
+            "---\n"
+            "apiVersion: rbac.authorization.k8s.io/v1\n"
+            "kind: Role\n"
+            "metadata:\n"
+            "  namespace: shop\n"
+            "  name: watcher\n"
+            "rules:\n"
+            '- apiGroups: [""]\n'
+            '  resources: ["pods", "secrets"]\n'
+            '  verbs: ["list", "watch"]\n'
+        )
