@@ -107,9 +107,7 @@ def _value(value: _Wire, kind: str) -> JSONValue:
     if (kind in ("int", "bool")) is not isinstance(value, int):
         raise ValueError(f"a field has the wrong wire type for {kind}")
     if isinstance(value, int):
-        if kind == "bool":
-            return bool(value)
-        return value - _RANGE if value >= _SIGN else value
+        return _number(value, kind)
     match kind:
         case "string":
             return value.decode()
@@ -132,6 +130,12 @@ def _value(value: _Wire, kind: str) -> JSONValue:
                 else _value(found.get(2, 0), "int")
             )
     return _message(value, kind)
+
+
+def _number(value: int, kind: str) -> JSONValue:
+    if kind == "bool":
+        return bool(value)
+    return value - _RANGE if value >= _SIGN else value
 
 
 def _time(raw: bytes, precision: str) -> JSONValue:
