@@ -7,6 +7,7 @@ each, which may say why it is not run), its links and its anchors as a forge mak
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -61,7 +62,8 @@ def blocks(page: str, language: str | None = None) -> list[Block]:
 
 def module_of(page: str) -> ModuleType:
     """Run the python blocks of a page from top to bottom, as one module, and return it."""
-    module = ModuleType(Path(page).stem.replace("-", "_"))
+    module = ModuleType("page_" + Path(page).stem.replace("-", "_"))
+    sys.modules[module.__name__] = module  # where annotations of its classes are looked up
     for block in blocks(page, "python"):
         if not block.comment.startswith("not run: "):
             exec(compile(block.text, page, "exec"), module.__dict__)  # noqa: S102 - our own page

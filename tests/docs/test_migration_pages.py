@@ -1,0 +1,123 @@
+"""The migration pages: what they show, theirs and ours, does the same on one server."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.testing import APIServer
+from tests.docs import pages
+from tests.foreign import clients
+from tests.informer.clusters import cluster_of, pod
+from tests.programs import running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WAIT_SECONDS = 20.0
+
+
+class _Seen(dict[str, str]):
+    """A dict that says when it has become as somebody waits for it."""
+
+    def __init__(self, wanted: dict[str, str]) -> None:
+        super().__init__()
+        self._wanted = wanted
+        self.reached = asyncio.Event()
+
+    def __setitem__(self, key: str, value: str) -> None:
+        super().__setitem__(key, value)
+        if self == self._wanted:
+            self.reached.set()
+
+
+def _addressed(name: str, address: str) -> dict[str, Any]:
+    return {**pod(name), "status": {"podIP": address}}
+
+
+async def test_the_loop_of_kubernetes_asyncio_and_the_informer_see_the_same(
+    apiserver: APIServer, tmp_path: Path
+) -> None:
+    shown = pages.module_of("docs/howto/migrate-from-kubernetes-asyncio-watch.md")
+    kubeconfig = str(apiserver.write_kubeconfig(tmp_path / "kubeconfig"))
+    apiserver.create(_addressed("a", "10.0.0.1"))
+    theirs = _Seen({"default/a": "10.0.0.1", "default/b": "10.0.0.2"})
+    ready: asyncio.Future[pyinformer.Lister[Any]] = asyncio.get_running_loop().create_future()
+    tasks = [
+        asyncio.create_task(shown.watch_addresses(theirs, kubeconfig)),
+        asyncio.create_task(shown.follow_addresses(kubeconfig, ready)),
+    ]
+    try:
+        async with asyncio.timeout(_WAIT_SECONDS):
+            ours = await ready
+            apiserver.create(_addressed("b", "10.0.0.2"))
+            await theirs.reached.wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert shown.address_of(ours, "default/a") == "10.0.0.1"
+    assert shown.address_of(ours, "default/c") is None
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["theirs", "ours"])
+def test_the_programs_of_the_page_on_the_official_informer_print_the_same(
+    number: int, apiserver: APIServer, tmp_path: Path
+) -> None:
+    interpreter = sys.executable if number else clients.official_python()
+    if not number and isinstance(interpreter, str):
+        pytest.skip(interpreter)
+    program = tmp_path / "program.py"
+    shown = pages.blocks("docs/howto/migrate-from-official-informer.md", "python")[number]
+    program.write_text(shown.text, encoding="utf-8")
+    kubeconfig = apiserver.write_kubeconfig(tmp_path / "kubeconfig")
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    apiserver.create(config_map)
+    command = [str(interpreter), "-u", str(program), str(kubeconfig)]
+    with running(command, errors=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        said = [process.stdout.readline()]
+        process.stdin.write("\n")
+        process.stdin.flush()
+        said.append(process.stdout.readline())
+        apiserver.delete("v1", "configmaps", "a")
+        said.append(process.stdout.readline())
+        if number:
+            process.stdin.close()
+            assert process.wait(_WAIT_SECONDS) == 0
+
+    assert said == ["+ a\n", "['a']\n", "- a\n"]
+
+
+async def test_the_controller_of_the_page_on_client_go_syncs_every_pod(
+    apiserver: APIServer,
+) -> None:
+    shown = pages.module_of("docs/howto/migrate-from-client-go.md")
+    apiserver.create({**pod("a"), "metadata": {"namespace": "shop", "name": "a"}})
+    apiserver.create({**pod("b"), "metadata": {"namespace": "bank", "name": "b"}})
+    synced: list[tuple[str, bool]] = []
+    again = asyncio.Event()
+
+    async def sync(key: str, found: pyinformer.KubeObject[Any] | None) -> None:
+        synced.append((key, found is not None))
+        if len(synced) == 1:
+            raise OSError
+        again.set()
+
+    async with cluster_of(apiserver) as cluster:
+        program = asyncio.create_task(shown.main(cluster, sync))
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await again.wait()
+        finally:
+            program.cancel()
+            await asyncio.gather(program, return_exceptions=True)
+
+    assert synced == [("shop/a", True), ("shop/a", True)]
