@@ -73,9 +73,10 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
     for informer in informers:
         _check_running(informer, "is not running: start it first; what was closed stays closed")
     began_at = anyio.current_time()
+    synced: list[Syncing] = []  # each at some moment: one may have more to follow by now
     with anyio.move_on_after(timeout_seconds):
-        await _all_settled(informers)
-    pending = [informer for informer in informers if not informer.has_synced]
+        await _all_settled(informers, synced)
+    pending = [one for one in informers if not (one.has_synced or one in synced)]
     for informer in pending:
         _check_running(informer, "was closed before it had synced")
     if pending:
@@ -84,7 +85,7 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
         raise CacheSyncTimeoutError(waited_seconds=waited, pending=tuple(lines))
 
 
-async def _all_settled(informers: Sequence[Syncing]) -> None:
+async def _all_settled(informers: Sequence[Syncing], synced: list[Syncing]) -> None:
     """Wait for all of them, or for the first that will never sync."""
     async with anyio.create_task_group() as group:
 
@@ -95,6 +96,7 @@ async def _all_settled(informers: Sequence[Syncing]) -> None:
                 if not informer.has_synced and informer.settled is settled:
                     group.cancel_scope.cancel()
                     return  # else a namespace came to it meanwhile, and it has another event
+            synced.append(informer)
 
         for informer in informers:
             group.start_soon(wait, informer)

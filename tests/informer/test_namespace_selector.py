@@ -1,0 +1,201 @@
+"""Namespaces chosen by their labels: those that come, go and change are followed accordingly."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer import SharedInformer, SharedInformerFactory
+from pyinformer.apimachinery import (
+    CacheNotSyncedError,
+    CacheSyncTimeoutError,
+    InvalidArgumentError,
+    NotCachedError,
+)
+from pyinformer.reflector import ReflectorState
+from pyinformer.testing import Fault
+from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer.testing import APIServer
+
+
+def name_space(server: APIServer, name: str, **labels: str) -> None:
+    """Make a Namespace with labels, and a pod in it."""
+    meta = {"name": name, "labels": dict(labels)}
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    server.create(pod("x", namespace=name))
+
+
+def label(server: APIServer, name: str, **labels: str) -> None:
+    """Give a Namespace other labels."""
+    obj = server.get("v1", "namespaces", name)
+    obj["metadata"]["labels"] = dict(labels)
+    server.update(obj)
+
+
+@asynccontextmanager
+async def following(
+    server: APIServer, selector: Any = "team=web", **options: Any
+) -> AsyncIterator[tuple[SharedInformer[None], Notes]]:
+    """Run an informer of pods in the namespaces that a selector chooses."""
+    async with cluster_of(server) as cluster:
+        pods: SharedInformer[None] = SharedInformer(
+            cluster, "v1", "pods", namespace_selector=selector, options=HURRIED, **options
+        )
+        notes = Notes()
+        pods.add_event_handler(notes)
+        async with pods:
+            yield pods, notes
+
+
+def keys(informer: SharedInformer[Any]) -> list[str]:
+    """Return what the cache holds."""
+    return sorted(informer.lister.keys(allow_unsynced=True))
+
+
+async def test_the_namespaces_with_the_label_are_followed(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="web")
+    name_space(apiserver, "b", team="db")
+
+    async with following(apiserver) as (pods, notes):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        assert pods.namespaces == {"a"}
+        assert keys(pods) == ["a/x"]
+        assert pods.name == "pods.v1 in namespaces with labels team=web"
+        with pytest.raises(NotCachedError):
+            pods.lister.namespace("b").list()
+        await until(lambda: notes.heard == ["add a/x"])
+
+
+async def test_namespaces_that_come_go_and_change_labels_are_followed(
+    apiserver: APIServer,
+) -> None:
+    name_space(apiserver, "a", team="web")
+    name_space(apiserver, "b", team="db")
+
+    async with following(apiserver) as (pods, notes):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        label(apiserver, "b", team="web")
+        await until(lambda: keys(pods) == ["a/x", "b/x"])
+        name_space(apiserver, "c", team="web")
+        await until(lambda: keys(pods) == ["a/x", "b/x", "c/x"])
+        label(apiserver, "a", team="db")
+        await until(lambda: keys(pods) == ["b/x", "c/x"])
+        apiserver.delete("v1", "pods", "x", "c")
+        apiserver.delete("v1", "namespaces", "c")
+        await until(lambda: pods.namespaces == {"b"})
+        name_space(apiserver, "c", team="web")
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await until(lambda: keys(pods) == ["b/x", "c/x"])
+        await until(lambda: sorted(notes.mirror) == ["b/x", "c/x"])
+        assert notes.faults == []
+
+
+async def test_nothing_is_answered_before_the_namespaces_are_known(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="web")
+    apiserver.faults.add(Fault(resource="namespaces", status=403, times=None))
+
+    async with following(apiserver) as (pods, _):
+        await until(lambda: pods.state is ReflectorState.FORBIDDEN)
+        for read in (pods.lister.list, pods.lister.namespace("a").list):
+            with pytest.raises(CacheNotSyncedError, match="forbidden"):
+                read()
+        with pytest.raises(CacheSyncTimeoutError) as raised:
+            await pods.wait_for_cache_sync(timeout_seconds=0.05)
+        (line,) = raised.value.pending
+        assert line.startswith("namespaces.v1 with labels team=web: forbidden")
+        assert "namespaces.v1 with labels team=web: forbidden" in pods.staleness
+        assert "namespaces.v1 with labels team=web: forbidden" in pods.status().line()
+
+        apiserver.faults.clear()
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        assert keys(pods) == ["a/x"]
+
+
+async def test_what_is_chosen_stays_while_the_choice_is_out_of_sight(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="web")
+
+    async with following(apiserver) as (pods, _):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        apiserver.faults.add(Fault(resource="namespaces", status=403, times=None))
+        apiserver.drop_connections()
+        status = pods.status
+        await until(lambda: (one := status().selection) and one.state is ReflectorState.FORBIDDEN)
+        apiserver.create(pod("y", namespace="a"))
+        await until(lambda: keys(pods) == ["a/x", "a/y"])
+        assert pods.has_synced
+
+
+async def test_a_choice_of_nothing_is_empty_and_synced(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="db")
+
+    async with following(apiserver) as (pods, _):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        assert pods.lister.list() == []
+        assert pods.namespaces == frozenset()
+        assert pods.state is ReflectorState.WATCHING
+
+
+async def test_only_the_metadata_of_namespaces_is_asked_for(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="web")
+
+    async with following(apiserver, {"team": "web"}) as (pods, _):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+    asked = [one for one in apiserver.requests if one.resource == "namespaces"]
+    asked = [one for one in asked if one.verb in {"list", "watch"}]
+    assert asked
+    assert {one.query["labelSelector"] for one in asked} == {"team=web"}
+    assert all("PartialObjectMetadata" in one.accept for one in asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"namespaces": ["a"]}, "chooses the namespaces by their labels, so none can be named"),
+        ({"namespace_selector": ""}, "namespace_selector: is empty"),
+        ({"namespace_selector": "a in (b"}, "cannot parse"),
+    ],
+)
+async def test_a_selector_that_cannot_work_is_refused(
+    apiserver: APIServer, options: Any, words: str
+) -> None:
+    given = {"namespace_selector": "team=web", **options}
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        with pytest.raises(InvalidArgumentError) as raised:
+            factory.informer("v1", "pods", **given)
+        assert words in str(raised.value)
+
+
+async def test_a_factory_shares_what_is_chosen_by_one_selector(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="web")
+
+    async with cluster_of(apiserver) as cluster:
+        async with SharedInformerFactory(cluster, options=HURRIED) as factory:
+            pods = factory.informer("v1", "pods", namespace_selector="team=web")
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            assert keys(pods) == ["a/x"]
+            assert factory.informer("v1", "pods", namespace_selector={"team": "web"}) is pods
+            assert factory.informer("v1", "pods", namespace_selector="team") is not pods
+        assert pods.state is ReflectorState.STOPPED
+        running = [task.get_name() for task in asyncio.all_tasks() if "informer" in task.get_name()]
+        assert running == []
+
+
+async def test_closing_in_the_middle_of_a_change_ends_everything(apiserver: APIServer) -> None:
+    for number in range(5):
+        name_space(apiserver, f"n{number}", team="web")
+
+    async with following(apiserver) as (pods, notes):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        for number in range(5):
+            label(apiserver, f"n{number}", team="db")
+        await until(lambda: pods.namespaces != {f"n{number}" for number in range(5)})
+    assert notes.faults == []
