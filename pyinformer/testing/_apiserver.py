@@ -1,17 +1,16 @@
 """The embedded Kubernetes API server: real HTTP on loopback, a real log of changes, no etcd.
 
 What enters are its settings and the calls of a test, from any thread; what leaves is a URL that
-behaves as a kube-apiserver does, faults included. It runs no controllers: nothing schedules pods,
-collects garbage, or empties namespaces.
+behaves as a kube-apiserver does, faults included. It runs no controllers: nothing schedules pods or
+empties namespaces, and garbage is collected only for those who ask for it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
-import secrets
 import ssl
 import tempfile
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,21 +18,24 @@ from types import TracebackType
 from typing import Self, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import ConflictError, InvalidArgumentError, LifecycleError
+from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._access import Access, Token
 from pyinformer.testing._control import ObjectControl
 from pyinformer.testing._door import Backend
 from pyinformer.testing._faults import FaultScript
+from pyinformer.testing._garbage import concerns
 from pyinformer.testing._http import HTTPDoor
 from pyinformer.testing._journal import Journal, RequestPredicate, RequestRecord
 from pyinformer.testing._leases import Leases
+from pyinformer.testing._objects import Record
 from pyinformer.testing._rbac import MASTERS, default_objects
 from pyinformer.testing._resources import Registry
-from pyinformer.testing._reviews import account_token, read_objects
+from pyinformer.testing._reviews import read_objects
 from pyinformer.testing._storage import WATCH_BUFFER_EVENTS, SavedState, Storage
 from pyinformer.testing._thread import ServerThread
 from pyinformer.testing._tls import kubeconfig_text, server_context
+from pyinformer.testing._tokens import TokenControl
 from pyinformer.testing._watching import ExpiredWatch, WatchSettings
 from pyinformer.testing._writes import Writes
 
@@ -44,7 +46,7 @@ _TICKS_PER_LIFE = 10
 
 
 @final
-class APIServer(ObjectControl):
+class APIServer(ObjectControl, TokenControl):
     """A Kubernetes API server for tests.
 
         with APIServer() as server:
@@ -76,6 +78,8 @@ class APIServer(ObjectControl):
         tokens: bearer tokens; without any, everybody may do everything.
         rbac: evaluate Roles, ClusterRoles and their bindings, at once when they change. What the
             verbs of a `Token` allow is allowed besides; without any, there is an administrator's.
+        garbage_collection: collect the objects whose owners are gone, soon after each write that
+            may leave some; `collect_garbage()` does it at once, and in any case.
         seed: of uids, generated names, and the fault script.
         port: 0 takes any free one.
 
@@ -102,6 +106,7 @@ class APIServer(ObjectControl):
         tls: bool = False,
         tokens: Sequence[Token] = (),
         rbac: bool = False,
+        garbage_collection: bool = False,
         seed: int = 0,
         port: int = 0,
     ) -> None:
@@ -162,6 +167,9 @@ class APIServer(ObjectControl):
             tick=lambda: self._writes.expire(everything=False),
             tick_seconds=_tick_seconds(event_ttl_seconds),
         )
+        self._is_collecting = threading.Event()
+        if garbage_collection:
+            self._storage.on_write = self._written
         for name in _NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for one in default_objects() if rbac else ():
@@ -232,6 +240,18 @@ class APIServer(ObjectControl):
         self._port = self._thread.start(self._port)
         scheme = "http" if self._ca_pem is None else "https"
         self._url = f"{scheme}://{_HOST}:{self._port}"
+        if self._storage.on_write is not None:
+            self._thread.call_soon(self._collect)  # of what was made before
+
+    def _written(self, record: Record | None) -> None:
+        """Collect garbage soon if a write may have left some; many writes are one occasion."""
+        if (record is None or concerns(record)) and not self._is_collecting.is_set():
+            self._is_collecting.set()
+            self._thread.call_soon(self._collect)
+
+    def _collect(self) -> None:
+        self._is_collecting.clear()
+        self.collect_garbage()
 
     def stop(self) -> None:
         """Cut every connection and stop listening; harmless if it does not run."""
@@ -286,58 +306,6 @@ class APIServer(ObjectControl):
         self.drop_connections()
         self._storage.restore(saved, bump_revision=bump_revision)
         self.accept_again()
-
-    def add_token(self, token: Token) -> None:
-        """Learn a bearer token, or new rights of a known one; from then on requests need one."""
-        self._access.add(token, now=monotonic())
-
-    @property
-    def token(self) -> str | None:
-        """The bearer token that the server knew first, the administrator's; None without tokens."""
-        return self._access.first()
-
-    def token_for(self, user: str, groups: Sequence[str] = ()) -> str:
-        """Return a new bearer token of a user who may do what roles allow, and nothing else.
-
-        Args:
-            user: such as `jane`.
-            groups: such as `developers`; `system:authenticated` is always there.
-
-        Raises:
-            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
-        """
-        self._check_roles()
-        value = secrets.token_urlsafe(16)
-        self.add_token(Token(value=value, user=user, groups=tuple(groups), verbs=()))
-        return value
-
-    def token_for_service_account(self, name: str, namespace: str = "default") -> str:
-        """Return a new bearer token of a service account, which is created if it is not there.
-
-        Raises:
-            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
-        """
-        self._check_roles()
-        with contextlib.suppress(ConflictError):
-            metadata = {"name": name, "namespace": namespace}
-            self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-        resource, _ = self._resource("v1", "serviceaccounts", namespace)
-        account = self._storage.get(resource, f"{namespace}/{name}")
-        if account is None:
-            message = f"the service account {name} was deleted while its token was made"
-            raise LifecycleError(message)
-        now, timestamp = monotonic(), _clock.timestamp
-        answer = account_token(account, {}, self._access, now=now, timestamp=timestamp)
-        return str(answer["status"]["token"])
-
-    def _check_roles(self) -> None:
-        if not self._access.has_roles:
-            message = "this API server evaluates no roles: make it as APIServer(rbac=True)"
-            raise LifecycleError(message)
-
-    def expire_token(self, value: str) -> None:
-        """Answer 401 to a token from now on; open watches stay."""
-        self._access.expire(value)
 
     @property
     def requests(self) -> tuple[RequestRecord, ...]:

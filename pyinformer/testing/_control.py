@@ -15,6 +15,7 @@ import msgspec
 from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObject
 from pyinformer.testing import _failure
 from pyinformer.testing._failure import Failure
+from pyinformer.testing._garbage import GarbageCollector
 from pyinformer.testing._names import ScalePaths
 from pyinformer.testing._objects import key_of
 from pyinformer.testing._patches import merge_patch_edit
@@ -262,6 +263,19 @@ class ObjectControl:
         """Send any bytes to the open watches of a resource; otherwise as `emit`."""
         resource, _ = self._resource(api_version, plural, None)
         return self._storage.inject(resource, line, namespace=namespace or "")
+
+    def collect_garbage(self) -> int:
+        """Do now what a cluster's garbage collector does, and return when nothing is left to do.
+
+        Objects whose owners are all gone are deleted, and so are their dependents. Who waits for
+        its dependents (`propagationPolicy` Foreground) goes when those that block it are gone; who
+        leaves them behind (Orphan) is taken out of their references, and goes. An owner is found
+        by kind, namespace, name and uid; one of a kind that is not served is taken to exist.
+
+        Returns:
+            How many objects were deleted, or told to go.
+        """
+        return GarbageCollector(self._storage, self._registry, self._writes).collect()
 
     def expire_events(self) -> int:
         """End the leases of all events now, one resource version per lease.

@@ -127,6 +127,8 @@ class Storage:
         self._start = 1  # collections that are made later begin here
         self._revision_waiters: dict[Callable[[], None], int] = {}
         self._subscriptions_changed = threading.Condition(self.lock)
+        self.on_write: Callable[[Record | None], None] | None = None
+        """Is told under the lock of each object that was stored, and None of deletions."""
 
     @property
     def revision(self) -> int:
@@ -170,6 +172,8 @@ class Storage:
             old = collection.records.get(record.key)
             collection.apply(Change(revision, record.key, record, old))
             self._wake_revision_waiters()
+            if self.on_write is not None:
+                self.on_write(record)
             return record
 
     def remove(self, doomed: Iterable[tuple[ResourceType, str]]) -> list[Record]:
@@ -193,6 +197,8 @@ class Storage:
                     collection.apply(change)
                     gone.append(change.gone or old)
             self._wake_revision_waiters()
+            if gone and self.on_write is not None:
+                self.on_write(None)
             return gone
 
     def drop(self, resource: ResourceType) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
@@ -92,6 +93,13 @@ class ServerThread:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_COMMAND_SECONDS)
         self._thread = self._loop = None
+
+    def call_soon(self, action: Callable[[], object]) -> None:
+        """Call something in the loop, soon; never if the thread does not run."""
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has just been closed
+                loop.call_soon_threadsafe(action)
 
     def listen(self) -> None:
         """Accept connections again, on the same port."""

@@ -149,6 +149,18 @@ class WorldObjects(ObjectControl):
         delete = partial(super().delete, api_version, plural, name, namespace)
         return self._settled(partial(delete, uid=uid, resource_version=resource_version))
 
+    def collect_garbage(self) -> int:
+        """Do what a cluster's garbage collector does; the caches hear of it before this returns.
+
+        Returns:
+            How many objects were deleted, or told to go.
+        """
+        return int(
+            self._settled(lambda: {"deleted": super(WorldObjects, self).collect_garbage()})[
+                "deleted"
+            ]
+        )
+
     def _register_kind_of(self, obj: JSONObject) -> None:
         api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if api_version and kind and self._registry.find_kind(api_version, kind) is None:
