@@ -100,6 +100,19 @@ def test_the_probes_of_the_deployment_are_what_a_health_server_answers() -> None
     assert container["ports"] == [{"name": "health", "containerPort": 8081}]
 
 
+async def test_the_role_of_the_manifest_is_what_the_factory_asks_for(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, pyinformer.SharedInformerFactory(cluster) as made:
+        made.informer("v1", "pods", namespaces="shop")
+        text = made.required_rbac(name="follower", service_account="shop/follower")
+    asked = {one["kind"]: one for one in yaml.safe_load_all(text)}
+
+    manifest = _manifest()
+    assert asked["Role"]["rules"] == manifest["Role"]["rules"]
+    assert asked["Role"]["metadata"] == manifest["Role"]["metadata"]
+    assert asked["RoleBinding"]["roleRef"] == manifest["RoleBinding"]["roleRef"]
+    assert asked["RoleBinding"]["subjects"] == manifest["RoleBinding"]["subjects"]
+
+
 async def test_the_program_runs_with_the_rights_of_the_manifest_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
