@@ -43,7 +43,8 @@ class Progress:
             return
         if scope.state is ReflectorState.ABSENT:
             return  # which ends the command, with words of its own
-        if not (scope.last_error or scope.reason) and elapsed_seconds < _FIRST_WORD_SECONDS:
+        is_on_its_way = scope.state in _AT_WORK and not scope.last_error
+        if is_on_its_way and elapsed_seconds < _FIRST_WORD_SECONDS:
             return
         text = why(scope)
         if self._said.get(scope.follows) != text:

@@ -105,6 +105,15 @@ def test_time_that_is_up_is_no_failure_once_it_has_synced(server: APIServer) -> 
     assert asked == {"/api/v1/pods"}  # a name in full needs no discovery
 
 
+def test_the_table_holds_all_that_exists(server: APIServer) -> None:
+    for number in range(3000):
+        server.create(_pod(f"many-{number}"))
+
+    done = here("watch", "v1/pods", "--server", server.url, "--timeout-seconds", "6")
+
+    assert len(done.stdout.splitlines()) == 1 + 1 + 3000  # a heading, and not one ADDED
+
+
 @pytest.fixture
 def silence() -> Iterator[str]:
     """Return the URL of a server that takes connections and never answers."""
