@@ -28,7 +28,8 @@ from tests.packaging.environments import (
     uv,
 )
 
-_EXTRAS = "pyinformer[cli,testing,pydantic,compact]"
+_EXTRAS = ("cli", "testing", "pydantic", "compact")
+_TEST_GROUP = ("--group", f"{ROOT / 'pyproject.toml'}:test")
 _DEPENDENCIES = (
     "kubernetes-asyncio",
     "anyio",
@@ -87,13 +88,16 @@ def check(environment: Environment, source: Path) -> None:
     show(said.splitlines()[-1])
 
 
+def _with_extras(wheel: Path) -> str:
+    return f"pyinformer[{','.join(_EXTRAS)}] @ {wheel.as_uri()}"
+
+
 def on_each_python(wheel: Path, source: Path) -> None:
     """Test the wheel on each interpreter."""
     for version, python in interpreters().items():
         began = time.perf_counter()
         environment = Environment(f"python{version}", python)
-        what = [f"{_EXTRAS} @ {wheel.as_uri()}", "--group", f"{ROOT / 'pyproject.toml'}:test"]
-        environment.install("-c", ROOT / "constraints.txt", *what)
+        environment.install("-c", ROOT / "constraints.txt", _with_extras(wheel), *_TEST_GROUP)
         say(f"Python {version}: the wheel is installed")
         check(environment, source)
         say(f"Python {version} took {time.perf_counter() - began:.0f} s")
@@ -103,14 +107,13 @@ def with_lowest(wheel: Path, source: Path) -> None:
     """Test the wheel with the lowest versions of what it names itself, on the oldest Python."""
     python = next(iter(interpreters().values()), sys.executable)
     environment = Environment("lowest", python)
-    environment.install("--resolution", "lowest-direct", f"{_EXTRAS} @ {wheel.as_uri()}")
     held = BUILD / "lowest.txt"
-    frozen = uv("pip", "freeze", "--quiet", "--python", environment.python)
-    held.write_text(
-        "\n".join(line for line in frozen.splitlines() if not line.startswith("pyinformer")),
-        encoding="utf-8",
-    )
-    environment.install("-c", held, "--group", f"{ROOT / 'pyproject.toml'}:test")
+    extras = [part for extra in _EXTRAS for part in ("--extra", extra)]
+    where = ("--python", environment.python, "--output-file", held)
+    direct = ("--quiet", "--no-header", "--resolution", "lowest-direct")
+    uv("pip", "compile", *direct, *extras, *where, ROOT / "pyproject.toml")
+    environment.install("-c", held, _with_extras(wheel))
+    environment.install("-c", held, *_TEST_GROUP)
     check(environment, source)
 
 

@@ -1,0 +1,99 @@
+"""The workflows of a public forge run the gates that exist, with no more rights than they need."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+_ROOT = Path(__file__).parents[2]
+_WORKFLOWS = sorted(_ROOT.glob(".github/workflows/*.yml"))
+_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+_CALL = re.compile(r"\bmake ([a-z][a-z-]*)")
+_VERSION = re.compile(r"v\d+\.\d+\.\d+")
+
+
+def read(path: Path) -> dict[Any, Any]:
+    """Return a workflow; YAML takes the key `on` for True."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(document, dict)
+    return document
+
+
+def steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
+    """Return the steps of all jobs."""
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+def called(text: str) -> set[str]:
+    """Return the targets that a text calls by make."""
+    return set(_CALL.findall(text))
+
+
+def test_there_are_workflows_for_changes_and_for_releases() -> None:
+    assert [path.name for path in _WORKFLOWS] == ["ci.yml", "release.yml"]
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_is_one_that_a_forge_takes(path: Path) -> None:
+    workflow = read(path)
+
+    assert workflow["name"] == path.stem
+    assert workflow[True], "it says when it runs"
+    for job in workflow["jobs"].values():
+        assert job["runs-on"]
+        assert job["timeout-minutes"] <= 60
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step)
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
+def test_every_target_that_a_workflow_makes_exists(path: Path) -> None:
+    targets = set(_TARGET.findall((_ROOT / "Makefile").read_text(encoding="utf-8")))
+    made = {name for step in steps(read(path)) for name in called(step.get("run", ""))}
+
+    assert made
+    assert made - targets == set()
+
+
+def test_changes_pass_every_gate_that_a_clone_passes() -> None:
+    ran = called((_ROOT / ".ci/run").read_text(encoding="utf-8"))
+    made = called((_ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+
+    assert ran - made == set()
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_may_read_the_sources_and_nothing_else(path: Path) -> None:
+    workflow = read(path)
+    granted = [
+        workflow["permissions"],
+        *(job.get("permissions", {}) for job in workflow["jobs"].values()),
+    ]
+    allowed = {("contents", "read")} | (
+        {("id-token", "write")} if path.stem == "release" else set()
+    )
+
+    assert {pair for grant in granted for pair in grant.items()} <= allowed
+    assert "secrets." not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
+def test_every_action_is_pinned_to_a_version_and_keeps_no_credentials(path: Path) -> None:
+    for step in steps(read(path)):
+        action, _, version = step.get("uses", "none@v0.0.0").partition("@")
+        assert _VERSION.fullmatch(version), f"{action}@{version}"
+        if action == "actions/checkout":
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_only_the_job_that_publishes_gets_an_identity_and_runs_nothing_of_ours() -> None:
+    jobs = read(_ROOT / ".github/workflows/release.yml")["jobs"]
+    identified = [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})]
+
+    assert identified == ["publish"]
+    assert not any("run" in step for step in jobs["publish"]["steps"])
+    assert jobs["publish"]["needs"] == "build"
