@@ -18,6 +18,7 @@ from pyinformer._clock import wall_time
 from pyinformer.apimachinery import (
     APIStatusError,
     ExponentialBackoff,
+    ForbiddenError,
     InformerError,
     InternalError,
     Journal,
@@ -225,6 +226,10 @@ class Performing(Generic[V]):
         machine, resource = self._machine, self._codec.resource
         is_told = self._is_cut_off or machine.state is ReflectorState.ABSENT  # by presence
         is_told = is_told or (self._presence.is_absent and self._presence.policy == "optional")
+        # Whoever listens hears of this state at once, and says so; twice would be once too often.
+        is_told = is_told or (
+            isinstance(machine.last_error, ForbiddenError) and self._on_change is not None
+        )
         if not is_told and machine.attempts >= _CUT_OFF_ATTEMPTS:
             self._is_cut_off = True
             _log.warning(

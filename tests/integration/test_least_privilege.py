@@ -1,0 +1,237 @@
+"""Following with the rights that `required_rbac` prints, and with less: what is missing is named.
+
+Each test has a service account whose only rights are the YAML of the factory, on the embedded
+server, which evaluates roles, and on a real kube-apiserver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import pyinformer
+from pyinformer.reflector import ReflectorState
+from pyinformer.testing import APIServer
+from tests.integration.following import follow
+from tests.integration.objects import CONFIG_MAPS, SECRETS, unique
+from tests.integration.servers import EmbeddedServer, RealServer
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from pyinformer import Cluster, SharedInformerFactory
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.servers import Server
+
+_BOTH = [
+    pytest.param("embedded", id="embedded"),
+    pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
+]
+ACCOUNT = "watcher"
+
+
+def _embedded(*, watch_list: bool) -> Iterator[Server]:
+    with APIServer(tls=True, rbac=True, strict_namespaces=True, watch_list=watch_list) as api:
+        server = EmbeddedServer(api)
+        server.token = str(api.token)
+        yield server
+
+
+@pytest.fixture(params=_BOTH)
+def strict(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server that evaluates roles."""
+    if request.param == "embedded":
+        yield from _embedded(watch_list=True)
+    else:
+        yield RealServer(request.getfixturevalue("kube_apiserver"))
+
+
+@pytest.fixture(params=_BOTH)
+def strict_without_watch_list(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """One that knows no watch-lists, so that a list has to be allowed."""
+    if request.param == "embedded":
+        yield from _embedded(watch_list=False)
+    else:
+        yield RealServer(request.getfixturevalue("other_kube_apiserver"))
+
+
+def token_of(server: Server, namespace: str) -> str:
+    """Make the service account, and return a token of it."""
+    if isinstance(server.api, APIServer):
+        return server.api.token_for_service_account(ACCOUNT, namespace)
+    metadata = {"name": ACCOUNT, "namespace": namespace}
+    server.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
+    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    answer = server.api.request("POST", path, body={**body, "spec": {"expirationSeconds": 3600}})
+    return str(answer["status"]["token"])
+
+
+@asynccontextmanager
+async def as_the_account(server: Server, namespace: str) -> AsyncIterator[Cluster]:
+    """Connect as the service account of a namespace."""
+    token = await asyncio.to_thread(token_of, server, namespace)
+    async with server.connect(token=token) as cluster:
+        yield cluster
+
+
+def documents(factory: SharedInformerFactory, namespace: str) -> list[dict[str, Any]]:
+    """Return what the factory prints for the account."""
+    account = f"{namespace}/{ACCOUNT}"
+    text = factory.required_rbac(name=unique("watcher"), service_account=account)
+    return list(yaml.safe_load_all(text))
+
+
+async def apply(server: Server, *found: dict[str, Any]) -> None:
+    """Create what was printed."""
+    for document in found:
+        await asyncio.to_thread(server.api.create, document)
+
+
+def requests_of(server: Server) -> set[tuple[str, str, str, int | None]]:
+    """Return what the embedded server was asked: verb, resource, namespace, status."""
+    assert isinstance(server.api, APIServer)
+    return {
+        (one.verb, one.resource, one.namespace, one.status)
+        for one in server.api.requests
+        if one.user_agent.startswith("pyinformer/")
+    }
+
+
+async def test_the_printed_role_is_enough_to_follow_one_namespace(strict: Server) -> None:
+    namespace = strict.namespace()
+    strict.api.create(CONFIG_MAPS.make("one", namespace))
+    async with (
+        as_the_account(strict, namespace) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = follow(factory, "v1", "configmaps", namespaces=namespace)
+        found = documents(factory, namespace)
+        assert [one["kind"] for one in found] == ["Role", "RoleBinding"]
+        await apply(strict, *found)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=20)
+        if isinstance(strict.api, APIServer):
+            assert requests_of(strict) == {("watch", "configmaps", namespace, 200)}
+            strict.api.drop_connections()  # it asks whether the history is the same
+        strict.api.create(CONFIG_MAPS.make("two", namespace))
+        await one.settle(strict)
+        assert "one" in one.names()
+        assert "two" in one.names()
+        report = await one.informer.audit()
+        assert report.verdict == "consistent", report
+        assert one.loads == 1
+    if isinstance(strict.api, APIServer):
+        verbs = {"list", "watch"}
+        for verb, resource, where, status in requests_of(strict):
+            assert verb in verbs, "nothing else was asked: no discovery, no version, no namespaces"
+            assert (resource, where, status) == ("configmaps", namespace, 200)
+
+
+async def test_the_printed_roles_are_enough_for_every_kind_of_scope(strict: Server) -> None:
+    namespaces = [strict.namespace() for _ in range(2)]
+    for namespace in namespaces:
+        strict.api.create(CONFIG_MAPS.make("one", namespace))
+        strict.api.create(SECRETS.make("one", namespace))
+    chosen = f"kubernetes.io/metadata.name={namespaces[1]}"
+    async with (
+        as_the_account(strict, namespaces[0]) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        in_both = factory.informer("v1", "configmaps", namespaces=namespaces)
+        nodes = factory.informer("v1", "nodes")
+        labelled = factory.informer("v1", "secrets", namespace_selector=chosen)
+        await apply(strict, *documents(factory, namespaces[0]))
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=20)
+        assert {f"{one}/one" for one in namespaces} <= {str(o.key) for o in in_both.lister.list()}
+        if not isinstance(strict.api, APIServer):  # namespaces of the real one label themselves
+            assert f"{namespaces[1]}/one" in {str(one.key) for one in labelled.lister.list()}
+        assert nodes.has_synced
+
+
+async def _refused(
+    server: Server, verbs: list[str], missing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Follow with a Role that lacks a verb; then with all of it."""
+    namespace = server.namespace()
+    server.api.create(CONFIG_MAPS.make("one", namespace))
+    async with (
+        as_the_account(server, namespace) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = follow(factory, "v1", "configmaps", namespaces=namespace)
+        role, binding = documents(factory, namespace)
+        full = [dict(rule) for rule in role["rules"]]
+        role["rules"][0]["verbs"] = verbs
+        await apply(server, role, binding)
+        needs = (
+            f'"{missing}" is missing; needs: apiGroups: [""], resources: ["configmaps"],'
+            f' verbs: ["list", "watch"] in namespace {namespace}'
+        )
+        status = one.informer.status
+        with caplog.at_level(logging.INFO, logger="pyinformer"):
+            await factory.start()
+            await until(lambda: needs in (status().reflector.last_error or ""), what=status())
+            await until(lambda: status().reflector.attempts >= 4, timeout_seconds=30)
+            assert status().reflector.state is ReflectorState.FORBIDDEN
+            assert needs in str(factory.status())
+            await asyncio.to_thread(grant, server, role, full)
+            await factory.wait_for_cache_sync(timeout_seconds=40)
+            server.api.create(CONFIG_MAPS.make("two", namespace))
+            await one.settle(server, timeout_seconds=60)
+        assert "two" in one.names()
+        assert status().reflector.state is ReflectorState.WATCHING
+        said = [one for one in caplog.records if "configmaps" in one.getMessage()]
+        (warning,) = [one.getMessage() for one in said if one.levelno >= logging.WARNING]
+        assert needs in warning
+        assert [one.getMessage() for one in said if "was forbidden" in one.getMessage()]
+
+
+def grant(server: Server, role: dict[str, Any], rules: list[Any]) -> None:
+    """Give a Role other rules."""
+    metadata = role["metadata"]
+    now = server.api.get(role["apiVersion"], "roles", metadata["name"], metadata["namespace"])
+    server.api.update({**now, "rules": rules})
+
+
+async def test_a_role_without_watch_is_said_to_lack_it_and_heals(
+    strict: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    await _refused(strict, ["list"], "watch", caplog)
+
+
+async def test_a_role_without_list_is_said_to_lack_it_and_heals(
+    strict_without_watch_list: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    await _refused(strict_without_watch_list, ["watch"], "list", caplog)
+
+
+async def test_a_role_with_another_verb_alone_is_said_to_lack_list_and_heals(
+    strict: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    await _refused(strict, ["get"], "list", caplog)
+
+
+async def test_who_may_impersonate_follows_with_the_rights_of_another(strict: Server) -> None:
+    """The account has no rights; the administrator follows as the account."""
+    namespace = strict.namespace()
+    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    await asyncio.to_thread(token_of, strict, namespace)
+    async with pyinformer.connect(config=strict.config(), impersonate_user=user) as cluster:
+        with pytest.raises(pyinformer.ForbiddenError, match=ACCOUNT) as refused:
+            await cluster.get("v1", "configmaps", f"{namespace}/x")
+        assert 'verbs: ["get"]' in refused.value.needed
+        async with pyinformer.SharedInformerFactory(cluster) as factory:
+            one = follow(factory, "v1", "configmaps", namespaces=namespace)
+            await apply(strict, *documents(factory, namespace))
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=20)
+            strict.api.create(CONFIG_MAPS.make("two", namespace))
+            await one.settle(strict)
