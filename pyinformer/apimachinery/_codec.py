@@ -28,6 +28,7 @@ from pyinformer.apimachinery._keys import (
     GroupVersionResource,
 )
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
+from pyinformer.apimachinery._metadata_object import PARTIAL_HEAD, MetadataSharer
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._transform import Transform, apply_transform
 from pyinformer.apimachinery._wire import (
@@ -52,11 +53,11 @@ if TYPE_CHECKING:
 _MANAGED_FIELDS = b',"managedFields":['  # a list, so that no longer value begins with a shorter one
 _BEFORE_LIST = len(_MANAGED_FIELDS) - 1
 _LAST_OF_METADATA = b']},"'  # behind the list: metadata ends, and another field follows
+_LAST_OF_ALL = b"]}}"  # behind the list: metadata ends, and with it the object
 _COMMA, _OPENING, _CLOSING = b",{}"
 _NO_OWNERS: tuple[OwnerReference, ...] = ()
 _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
-_PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
 _PARTIAL_KIND = b'"PartialObjectMetadata"'
 _PARTIAL_NAMES = (PARTIAL_OBJECT_METADATA.kind, PARTIAL_OBJECT_METADATA.api_version)
 _MAX_NAMESPACES = 65_536
@@ -94,6 +95,8 @@ class ObjectCodec(Generic[V]):
         """What the objects are, whatever their bodies call themselves; None before it is known."""
         self._strip = strip_managed_fields
         self._make: Callable[..., KubeObject[V]] = BodyPacker().record if compact else KubeObject
+        if metadata_only:
+            self._make = MetadataSharer().record
         self._transform = transform
         self._metadata_only = metadata_only
         self._on_problem = on_problem
@@ -142,6 +145,8 @@ class ObjectCodec(Generic[V]):
                     copy, at = bytearray(memoryview(data)[start:end]), start
                     places = body - at, inner - at, cut - at, close - at, end - at
                     found = self._decode_parts(copy, *places, fill)
+            elif self._metadata_only and close > 0 and data[close:end] == _LAST_OF_ALL:
+                found = self._decode_alone(data, body, inner, cut)
             else:
                 found = self._decode_whole(data, start, body, inner, cut, end, fill)
         except DECODE_FAILURES:
@@ -173,6 +178,20 @@ class ObjectCodec(Generic[V]):
             return None
         raw = b"".join((fill, text[body:cut], text[close + 1 : end]))
         return self._record(meta, wire, raw, self.gvk)
+
+    def _decode_alone(
+        self, data: bytes | bytearray, body: int, inner: int, cut: int
+    ) -> KubeObject[V] | None:
+        """Decode an object that is metadata alone, and ends with managedFields, up to those.
+
+        What precedes them is one object if closed there; behind them nothing follows but the two
+        ends, and no list ends before theirs. So no byte of them needs to be looked at.
+        """
+        meta = decode_wire_meta(data[inner - 1 : cut] + b"}")
+        if meta.managed_fields:
+            return None
+        raw = bytes(data[body:cut]) + b"}}"
+        return self._record(meta, None, raw, self.gvk)
 
     def _decode_whole(  # noqa: PLR0917 - as above
         self,
@@ -299,7 +318,7 @@ class ObjectCodec(Generic[V]):
     def _expect_partial(self) -> None:
         if self._metadata_only and self._transform is None:
             self._decode_wire = wire_decoder(self._view, PARTIAL_OBJECT_METADATA)
-            self._head = _PARTIAL_HEAD
+            self._head = PARTIAL_HEAD
 
     def _settle(self, gvk: GroupVersionKind) -> None:
         """Expect this kind from now on, and no other, wherever in an object it is named."""

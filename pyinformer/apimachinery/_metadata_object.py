@@ -1,0 +1,113 @@
+"""Records of metadata alone, which share what their neighbours say as well.
+
+The text of a PartialObjectMetadata enters; a record leaves that keeps what is its own and puts the
+text together whenever somebody reads it. The pods of one workload have the same labels and the same
+owner: such a text is kept once, from the second time it is seen. What the record has in its fields
+anyway is not kept twice. A control character stands in place of each, which no JSON text can
+contain, so that any text comes back as it was, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from pyinformer.apimachinery._keys import GroupVersionKind
+from pyinformer.apimachinery._meta import ObjectMeta
+from pyinformer.apimachinery._object import KubeObject, V, refuse_changes
+from pyinformer.apimachinery._view import View
+
+PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
+"""How API servers begin such an object."""
+
+_MARKS: Final = (b"\1", b"\2")
+"""What stands for the text of the labels, and of the owners."""
+_FIELDS: Final = ((b"\3", "name"), (b"\4", "uid"), (b"\5", "creation_timestamp"))
+"""What stands for a text that is in a field."""
+_ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in _FIELDS))
+_SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
+_WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
+_MAX_TEXTS = 16_384  # of a few hundred bytes each; then it begins anew
+_MAX_SEEN = 65_536
+_body: Final[Any] = KubeObject.__dict__["raw"]
+"""Reads and writes the field of a record, whatever a subclass makes of its name."""
+
+
+class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: ignore[misc]  # final for others
+    """A KubeObject of which only metadata is known; what it says is the same."""
+
+    _labels_text: bytes = b""
+    _owners_text: bytes = b""
+
+    @property  # type: ignore[misc]  # as read-only as the field
+    def raw(self) -> bytes:
+        """The JSON text, put together at each read; it calls itself a PartialObjectMetadata."""
+        body: bytes = _body.__get__(self)
+        for mark, field in reversed(_FIELDS):
+            body = body.replace(mark, _text(self.metadata, field))
+        body = body.replace(_MARKS[0], self._labels_text).replace(_MARKS[1], self._owners_text)
+        return PARTIAL_HEAD + body
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy elsewhere stands for itself: nothing that it shares goes with it.
+        fields = (self._key, self.metadata, self._view, self.raw, self.gvk, self.problem)
+        return KubeObject, fields
+
+
+refuse_changes(MetadataObject)
+
+
+@final
+class MetadataSharer:
+    """Makes the records of one informer. Records are made in one thread."""
+
+    def __init__(self) -> None:
+        self._texts: dict[bytes, bytes] = {}
+        self._seen: set[int] = set()
+
+    def record(  # noqa: PLR0917 - called in the place of KubeObject, for every object
+        self,
+        key: str,
+        metadata: ObjectMeta,
+        view: View | None,
+        raw: bytes,
+        gvk: GroupVersionKind,
+        problem: str,
+    ) -> KubeObject[Any]:
+        """Make the record of an object; the arguments are those of KubeObject."""
+        if not raw.startswith(PARTIAL_HEAD) or any(mark in raw for mark in _ALL_MARKS):
+            return KubeObject(key, metadata, view, raw, gvk, problem)
+        body = raw[len(PARTIAL_HEAD) :]
+        shared = [b"", b""]
+        for place, (begin, end) in enumerate(_SHARED):
+            # Whatever is cut out comes back in its place: it need not be the whole value.
+            start = body.find(begin)
+            text = body[start : body.find(end, start) + 1] if start >= 0 else b""
+            known = self._known(text) if text else None
+            if known is not None:
+                body = body.replace(known, _MARKS[place], 1)
+                shared[place] = known
+        for mark, field in _FIELDS:
+            text = _text(metadata, field)
+            if len(text) >= _WORTH_IT:
+                body = body.replace(text, mark)
+        return MetadataObject(key, metadata, view, body, gvk, problem, *shared)
+
+    def _known(self, text: bytes) -> bytes | None:
+        """Return the copy of a text that all share; None if it is seen for the first time."""
+        known = self._texts.get(text)
+        if known is None:
+            digest = hash(text)
+            if digest in self._seen:
+                if len(self._texts) >= _MAX_TEXTS:
+                    self._texts.clear()
+                known = self._texts[text] = text
+            else:
+                if len(self._seen) >= _MAX_SEEN:
+                    self._seen.clear()
+                self._seen.add(digest)
+        return known
+
+
+def _text(metadata: ObjectMeta, field: str) -> bytes:
+    value: str | None = getattr(metadata, field)
+    return (value or "").encode()

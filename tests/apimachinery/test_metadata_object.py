@@ -1,0 +1,190 @@
+"""Metadata alone: what is kept of it, that it comes back as it was, and what is shared."""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import (
+    PARTIAL_OBJECT_METADATA,
+    BytesTransform,
+    FieldNotFoundError,
+    GroupVersionResource,
+    InvalidObjectError,
+    KubeObject,
+    ObjectCodec,
+    ObjectMeta,
+)
+from pyinformer.apimachinery._metadata_object import PARTIAL_HEAD, MetadataObject, MetadataSharer
+
+SECRETS = GroupVersionResource.of("v1", "secrets")
+METADATA: dict[str, Any] = {
+    "name": "some-secret-1",
+    "generateName": "some-secret-",
+    "namespace": "default",
+    "uid": "0d89d676-dd82-4e34-bf07-879ca22450bf",
+    "resourceVersion": "12",
+    "creationTimestamp": "2026-01-01T00:10:29Z",
+    "labels": {"app": "web", "tier": "front"},
+    "annotations": {"of": "some-secret-1"},
+    "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u-1"}],
+}
+MANAGED = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:metadata": {}}}]
+
+
+def partial(**metadata: object) -> bytes:
+    """Return what a server sends of a secret's metadata."""
+    meta = {name: value for name, value in {**METADATA, **metadata}.items() if value is not None}
+    named = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+    return json.dumps(named, separators=(",", ":")).encode()
+
+
+def whole(**metadata: object) -> bytes:
+    """Return the same as a server sends it that knows nothing of metadata alone."""
+    body = {**json.loads(partial(**metadata)), "kind": "Secret", "apiVersion": "v1"}
+    return json.dumps({**body, "data": {"password": "c2VjcmV0"}}, separators=(",", ":")).encode()
+
+
+def codec(**options: Any) -> ObjectCodec[None]:
+    """Return a codec that keeps metadata alone, of secrets."""
+    made: ObjectCodec[None] = ObjectCodec(SECRETS, metadata_only=True, **options)
+    made.learn_kind("Secret")
+    return made
+
+
+def decoded(text: bytes, by: ObjectCodec[None] | None = None) -> KubeObject:
+    """Decode an object."""
+    return (by or codec()).decode(bytearray(text), 0, len(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(partial(), id="as-the-server-sends-it"),
+        pytest.param(partial(managedFields=MANAGED), id="managed-fields-last"),
+        pytest.param(partial(managedFields=MANAGED, zone="z"), id="managed-fields-amid"),
+        pytest.param(partial(managedFields=[{"time": "[1]"}]), id="brackets-in-managed-fields"),
+        pytest.param(whole(managedFields=MANAGED), id="whole"),
+        pytest.param(b" " + partial(managedFields=MANAGED), id="white-space"),
+    ],
+)
+def test_metadata_alone_is_kept_under_the_name_that_it_has_on_the_wire(text: bytes) -> None:
+    obj = decoded(text)
+
+    body = obj.to_dict()
+    assert (body.pop("kind"), body.pop("apiVersion")) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    body["metadata"].pop("zone", None)
+    assert body == {"metadata": METADATA}
+    assert (str(obj.gvk), obj.key) == ("v1/Secret", "default/some-secret-1")
+    assert obj.metadata.labels == METADATA["labels"]
+    assert obj.annotations == METADATA["annotations"]
+    assert obj.metadata.owner_references[0].uid == "u-1"
+    with pytest.raises(FieldNotFoundError):
+        obj.at("data.password")
+
+
+def test_what_arrives_either_way_is_the_same() -> None:
+    assert decoded(whole()).same_content(decoded(partial(managedFields=MANAGED)))
+    assert decoded(whole()) == decoded(partial())
+
+
+def test_metadata_of_nobody_knows_what_is_refused_until_somebody_says_so() -> None:
+    unknowing: ObjectCodec[None] = ObjectCodec(SECRETS, metadata_only=True)
+    unknowing.learn_kind("PartialObjectMetadata")  # as the list of such calls itself
+    with pytest.raises(InvalidObjectError):
+        decoded(partial(), unknowing)
+    unknowing.learn_no_kind()
+    assert decoded(partial(), unknowing).gvk == PARTIAL_OBJECT_METADATA
+    assert str(decoded(whole(), unknowing).gvk) == "v1/Secret"
+
+
+def test_an_object_of_another_kind_is_refused() -> None:
+    by = codec()
+    decoded(whole(), by)
+    other = whole().replace(b'"Secret"', b'"ConfigMap"')
+    with pytest.raises(InvalidObjectError, match="ConfigMap"):
+        decoded(other, by)
+
+
+def test_a_codec_of_whole_objects_takes_no_metadata_for_one() -> None:
+    usual: ObjectCodec[None] = ObjectCodec(SECRETS)
+    usual.learn_kind("Secret")
+    with pytest.raises(InvalidObjectError, match="PartialObjectMetadata"):
+        decoded(partial(), usual)
+
+
+def test_a_transform_sees_metadata_alone() -> None:
+    seen: list[bytes] = []
+
+    def note(raw: bytes) -> bytes:
+        seen.append(raw)
+        return raw
+
+    decoded(whole(), codec(transform=BytesTransform(note)))
+    decoded(partial(managedFields=MANAGED), codec(transform=BytesTransform(note)))
+    assert all(json.loads(raw) == json.loads(partial()) for raw in seen)
+    assert len(seen) == 2
+
+
+def test_an_object_over_the_limit_is_metadata_alone_as_well() -> None:
+    obj = codec().decode_head(partial(), 10_000_000)
+    assert obj.to_dict()["kind"] == "PartialObjectMetadata"
+    assert obj.problem
+
+
+def test_neighbours_share_labels_and_owners_from_the_second_on() -> None:
+    by = codec()
+    objects = [decoded(partial(name=f"some-secret-{n}", uid=str(n)), by) for n in range(3)]
+    alike = [obj for obj in objects if isinstance(obj, MetadataObject)]
+    assert len(alike) == 3
+    first, second, third = alike
+    assert first._labels_text == b""
+    assert second._labels_text is third._labels_text
+    assert second._owners_text is third._owners_text
+    assert second._labels_text == b'"labels":{"app":"web","tier":"front"}'
+
+
+def test_a_copy_stands_for_itself() -> None:
+    obj = decoded(partial())
+    copied = pickle.loads(pickle.dumps(obj))  # noqa: S301 - our own
+    assert copied == obj
+    assert (copied.raw, type(copied)) == (obj.raw, KubeObject)
+
+
+def test_nothing_of_it_is_tracked_by_the_garbage_collector() -> None:
+    by = codec()
+    objects = [decoded(partial(name=f"some-secret-{n}"), by) for n in range(3)]
+    assert not any(gc.is_tracked(obj) or gc.is_tracked(obj.metadata) for obj in objects)
+
+
+_TEXTS = st.text(alphabet='abc"\\{}[]:,\x01\x03é', max_size=12)
+_FIELDS = st.fixed_dictionaries(
+    {"name": _TEXTS, "uid": _TEXTS, "creation_timestamp": st.none() | _TEXTS}
+)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([b'"labels":{', b'"ownerReferences":[', b"}", b"]", b"\1", b"\4"]),
+            _TEXTS.map(str.encode),
+        ),
+        max_size=12,
+    ),
+    _FIELDS,
+)
+def test_any_text_comes_back_byte_for_byte(parts: list[bytes], fields: dict[str, Any]) -> None:
+    raw = PARTIAL_HEAD + b"".join([*parts, fields["name"].encode(), fields["uid"].encode(), *parts])
+    meta = ObjectMeta(
+        "", fields["name"], fields["uid"], "1", creation_timestamp=fields["creation_timestamp"]
+    )
+    sharer = MetadataSharer()
+    for _ in range(2):
+        record = sharer.record("k", meta, None, raw, PARTIAL_OBJECT_METADATA, "")
+        assert record.raw == raw
