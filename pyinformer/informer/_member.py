@@ -88,7 +88,8 @@ class Member(Generic[V]):
         self.ended: anyio.Event = anyio.Event()
         """Is set when nothing of it runs any more."""
         self._common = common
-        self._scope_of_tasks = anyio.CancelScope()
+        self._scope_of_tasks: anyio.CancelScope | None = None  # needs a loop, and here is none yet
+        self._is_stopped = False
         self._states = StateChanges(
             self.name, absence_is_fine=settings.absent == "optional", callbacks=common.callbacks
         )
@@ -219,7 +220,7 @@ class Member(Generic[V]):
             One way to end it; the cache stays as it is.
         """
         try:
-            with self._scope_of_tasks:
+            with self._new_scope():
                 async with anyio.create_task_group() as group:
                     await group.start(self.reflector.run)
                     group.start_soon(self.auditor.run)
@@ -229,7 +230,15 @@ class Member(Generic[V]):
 
     def stop_nowait(self) -> None:
         """Begin to end; `ended` is set when nothing runs any more."""
-        self._scope_of_tasks.cancel()
+        self._is_stopped = True
+        if self._scope_of_tasks is not None:
+            self._scope_of_tasks.cancel()
+
+    def _new_scope(self) -> anyio.CancelScope:
+        scope = self._scope_of_tasks = anyio.CancelScope()
+        if self._is_stopped:
+            scope.cancel()
+        return scope
 
     def forget_nowait(self) -> None:
         """Let go of everybody who waits, and of own writes: nobody reads this cache any more."""
