@@ -26,9 +26,9 @@ from pyinformer.controller._controller import Controller
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._result import Result
 from pyinformer.informer import SharedInformerFactory
-from pyinformer.informer._scope import Selector
+from pyinformer.informer._scope import Selector, checked_namespaces
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.operator._assembly import Assembly, checked_namespaces
+from pyinformer.operator._assembly import Assembly
 from pyinformer.operator._custom_resource import definition_of
 from pyinformer.operator._reconciler import (
     DecodedObjects,
@@ -310,7 +310,7 @@ class Operator:
         if not self._reconcilers:
             reason = f"{self.name}: nothing is registered; decorate a function: @app.reconcile(...)"
             raise InvalidArgumentError("operator", reason)
-        checked = checked_namespaces(namespaces) or None
+        checked = sorted(checked_namespaces(namespaces) or ()) or None
         return OperatorRun(
             cluster,
             resources=[one for each in self._reconcilers.values() for one in each.resources],

@@ -1,0 +1,71 @@
+"""The page on namespaces: what it shows runs, and does what it says."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.testing import Fault
+from tests.docs.pages import blocks
+from tests.informer.clusters import cluster_of, pod
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer
+
+_PAGE = "docs/howto/namespaces.md"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the page defines."""
+    module = ModuleType("namespaces_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in blocks(_PAGE, "python"):
+        exec(compile(block.text, _PAGE, "exec"), module.__dict__)  # noqa: S102 - our own page
+    return module.__dict__
+
+
+def _fill(apiserver: APIServer) -> None:
+    for key in ("shop/a", "shop/b", "search/a", "other/a"):
+        namespace, _, name = key.partition("/")
+        apiserver.create(pod(name, namespace=namespace, node="n1" if name == "a" else "n2"))
+
+
+async def test_all_namespaces_are_read_as_one(apiserver: APIServer, shown: dict[str, Any]) -> None:
+    _fill(apiserver)
+    async with cluster_of(apiserver) as cluster:
+        counts = await shown["count_pods"](cluster)
+    assert counts == {"shop": 2, "search": 1, "both": 3, "on n1": 2}
+
+
+async def test_a_forbidden_namespace_is_named_and_the_other_one_is_read(
+    apiserver: APIServer, shown: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fill(apiserver)
+    apiserver.faults.add(Fault(resource="pods", namespace="secret", status=403, times=None))
+    async with cluster_of(apiserver) as cluster:
+        found = await shown["what_can_be_read"](cluster)
+    assert sorted(found) == ["secret: forbidden", "shop: 2"]
+    assert capsys.readouterr().out.startswith("pods.v1 in secret: forbidden, ")
+
+
+async def test_handlers_hear_of_what_comes_and_leaves(
+    apiserver: APIServer, shown: dict[str, Any]
+) -> None:
+    _fill(apiserver)
+    async with cluster_of(apiserver) as cluster:
+        heard = await shown["move"](cluster)
+    assert sorted(heard[:2]) == ["added shop/a", "added shop/b"]
+    assert {"left shop/a", "left shop/b"} <= set(heard)
+    assert heard[-1] == "begins with search/a"
+
+
+async def test_labels_choose_the_namespaces(apiserver: APIServer, shown: dict[str, Any]) -> None:
+    labelled = {"name": "shop", "labels": {"team": "web"}}
+    apiserver.create({"apiVersion": "v1", "kind": "Namespace", "metadata": labelled})
+    _fill(apiserver)
+    async with cluster_of(apiserver) as cluster:
+        assert await shown["of_the_web_team"](cluster) == {"shop/a", "shop/b"}
