@@ -14,6 +14,7 @@ import itertools
 import textwrap
 import typing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyinformer
@@ -90,6 +91,7 @@ MENTIONED = {
 INTERNAL = {
     "pyinformer.audit.SharedValue",
     "pyinformer.reflector.ListingSlot",
+    "pyinformer.informer.Receiver",
     "pyinformer.sources.Enqueue",
     "pyinformer.sources.SourceInformer",
     "pyinformer.store.Overlay",
@@ -194,12 +196,34 @@ def _literal(text: str) -> str:
 def _page(title: str, words: str, shown: list[Entry]) -> str:
     parts = [f"{title}\n{'=' * len(title)}\n\n{words}"]
     for one in shown:
-        options = _OPTIONS if one.directive == "autoclass" else ""
-        options += "   :show-inheritance:\n" if one.is_error else ""
+        options = _class_options(find(one.path)) if one.directive == "autoclass" else ""
         if one.directive == "py:data":
             options = "\n" + textwrap.indent(words_of_data(one.path), "   ")
         parts.append(f".. {one.directive}:: {one.path}\n{options}")
     return "\n".join(parts)
+
+
+def _class_options(found: object) -> str:
+    """Show what a class inherits from bases without an entry of their own, and name the others."""
+    options = _OPTIONS
+    bases = [one for one in getattr(found, "__mro__", ())[1:] if one is not object]
+    shown = [one for one in bases if one in _shown_classes()]
+    if shown:
+        options += "   :show-inheritance:\n"
+    if any(_is_ours(one) and one not in shown for one in bases):
+        stops = [one.__name__ for one in bases if one in shown or not _is_ours(one)]
+        options += f"   :inherited-members: {', '.join(['object', *stops])}\n"
+    return options
+
+
+def _is_ours(found: type) -> bool:
+    return found.__module__.startswith("pyinformer.")
+
+
+@cache
+def _shown_classes() -> frozenset[object]:
+    found = [find(one.path) for station in stations() for one in entries(station)]
+    return frozenset(one for one in found if inspect.isclass(one))
 
 
 def words_of_data(path: str) -> str:

@@ -70,3 +70,18 @@ def test_every_station_with_public_names_has_a_page(public_names: ModuleType) ->
     }
 
     assert homes <= set(public_names.STATIONS)
+
+
+def test_what_a_class_inherits_from_a_private_base_is_shown(public_names: ModuleType) -> None:
+    pages = public_names.pages()
+    (informer,) = re.findall(
+        r"^\.\. autoclass:: pyinformer\.SharedInformer\n((?: .*\n)+)",
+        pages["informer"],
+        re.MULTILINE,
+    )
+    (error,) = re.findall(
+        r"^\.\. autoclass:: pyinformer\.NotFoundError\n((?: .*\n)+)", pages["errors"], re.MULTILINE
+    )
+
+    assert ":inherited-members: object" in informer
+    assert ":inherited-members:" not in error
