@@ -150,6 +150,10 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
         self._thread.call(lambda: self.asynchronous.remove_informer(original))
         self._faces.pop(original, None)
 
+    @twin(SharedInformerFactory.required_rbac)
+    def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
+        """Return the least rights that the informers so far need, as YAML for `kubectl apply`."""
+
     @direct(SharedInformerFactory.status)
     def status(self) -> FactoryStatus:
         """Return how everything is doing: a frozen record without object content."""

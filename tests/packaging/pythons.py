@@ -44,19 +44,37 @@ _DEPENDENCIES = (
     "rich",
 )
 
-# Each folder has something of its own: decoding (msgspec), threads, event loops, sockets (aiohttp,
-# httptools), credentials (kubernetes_asyncio), models (pydantic), compressed bodies (zstandard).
+# Each has something of its own that depends on an interpreter or on a dependency: decoding
+# (msgspec), threads and signals, event loops, sockets (aiohttp, httptools, aiohappyeyeballs),
+# credentials (kubernetes_asyncio), models (pydantic), compressed bodies (zstandard), tables (rich).
 _TESTS = (
-    "tests/apimachinery",
+    "tests/apimachinery/test_codec.py",
+    "tests/apimachinery/test_compact.py",
+    "tests/apimachinery/test_errors.py",
+    "tests/apimachinery/test_object.py",
+    "tests/apimachinery/test_view.py",
     "tests/blocking",
-    "tests/cluster",
-    "tests/informer",
-    "tests/operator",
-    "tests/reflector",
-    "tests/store",
+    "tests/cli/test_commands.py",
+    "tests/cluster/test_objects.py",
+    "tests/cluster/test_patches.py",
+    "tests/informer/test_cache_sync.py",
+    "tests/informer/test_event_stream.py",
+    "tests/informer/test_factory.py",
+    "tests/informer/test_handlers.py",
+    "tests/informer/test_listener.py",
+    "tests/informer/test_shared_informer.py",
+    "tests/operator/test_custom_resource.py",
+    "tests/operator/test_models.py",
+    "tests/operator/test_operator.py",
+    "tests/operator/test_schema.py",
+    "tests/reflector/test_follower.py",
+    "tests/reflector/test_loader.py",
+    "tests/reflector/test_reflector.py",
+    "tests/store/test_lister.py",
+    "tests/store/test_store_threads.py",
     "tests/tasks",
     "tests/transport",
-    "tests/workqueue",
+    "tests/workqueue/test_queues.py",
 )
 
 
