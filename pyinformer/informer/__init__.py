@@ -14,7 +14,7 @@ from pyinformer.informer._listener import HandlerStatus
 from pyinformer.informer._registration import Registration
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
-from pyinformer.informer._status import FactoryStatus, InformerStatus
+from pyinformer.informer._status import FactoryStatus, InformerStatus, ScopeStatus
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.tasks import WatchdogStatistics
 
@@ -30,6 +30,7 @@ __all__ = [
     "Receiver",
     "Registration",
     "ResourceEventHandler",
+    "ScopeStatus",
     "SharedInformer",
     "SharedInformerFactory",
     "StateChange",
