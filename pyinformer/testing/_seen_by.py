@@ -116,5 +116,6 @@ def _as_cached(informer: SharedInformer[Any], obj: KubeObject[Any]) -> KubeObjec
         view=cast("Any", settings.projection),
         strip_managed_fields=settings.memory != "raw",
         transform=settings.transform,
+        metadata_only=settings.memory == "metadata",
     )
     return codec.decode(obj.raw, 0, len(obj.raw))

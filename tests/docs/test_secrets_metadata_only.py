@@ -1,0 +1,48 @@
+"""The page on Secrets without their values: its programs run, and do what it says."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pyinformer
+from tests.docs.pages import module_of
+from tests.informer.clusters import cluster_of
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer
+
+PAGE = "docs/howto/secrets-metadata-only.md"  # its blocks of "python"
+_VALUE = base64.b64encode(b"what nobody shall see").decode()
+
+
+def secret(name: str, **metadata: object) -> JSONObject:
+    """Return a Secret of the team that the page asks about."""
+    annotations = {"example.com/team": "blue"}
+    meta = {"name": name, "namespace": "default", "annotations": annotations, **metadata}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"password": _VALUE}}
+
+
+async def test_the_program_of_the_page_names_what_nobody_owns(apiserver: APIServer) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    apiserver.create(secret("owned", ownerReferences=[owner]))
+    apiserver.create(secret("stale"))
+    async with cluster_of(apiserver) as cluster:
+        found = await module_of(PAGE).stale_secrets(cluster)
+    assert found == ["default/stale"]
+
+
+async def test_the_label_of_the_page_leaves_the_values_alone(apiserver: APIServer) -> None:
+    apiserver.create(secret("a"))
+    async with (
+        cluster_of(apiserver) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        secrets = factory.informer("v1", "secrets", memory="metadata")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        written = await module_of(PAGE).mark(cluster, secrets.lister["default/a"])
+        assert written.at("data.password") == _VALUE
+        assert written.metadata.labels == {"seen": "yes"}
+        assert secrets.lister["default/a"].metadata.labels == {"seen": "yes"}
