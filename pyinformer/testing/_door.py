@@ -22,7 +22,7 @@ from pyinformer.testing._faults import Fault, FaultScript
 from pyinformer.testing._journal import Journal, RequestRecord
 from pyinformer.testing._listing import list_page, render_page
 from pyinformer.testing._objects import key_of
-from pyinformer.testing._options import check_options, parse_options
+from pyinformer.testing._options import check_options, parse_options, parse_revision
 from pyinformer.testing._patches import json_object
 from pyinformer.testing._protobuf import PROTOBUF, json_of
 from pyinformer.testing._replies import Reply
@@ -38,6 +38,9 @@ from pyinformer.testing._watching import Watch, WatchSettings, await_revision
 from pyinformer.testing._write_calls import WriteCall
 from pyinformer.testing._writes import Writes
 
+_READ_ONLY = (("version",), ("api",))
+"""What of discovery refuses other methods than GET; on a real server, too, the rest does not."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
@@ -45,6 +48,7 @@ class Backend:
 
     Attributes:
         watch_list: tells whether watch-list is on now.
+        cached: what a replica's watch cache has heard of; None if it is the storage itself.
         now: monotonic seconds.
     """
 
@@ -58,6 +62,33 @@ class Backend:
     token_lifetime_seconds: float
     watch_list: Callable[[], bool]
     now: Callable[[], float]
+    cached: Storage | None = None
+
+    def for_list(self, options: ListOptions) -> Storage:
+        """Return what answers a list: who asks for the newest, or for one moment, asks etcd."""
+        version = options.resource_version
+        is_exact = options.match == "Exact" or (
+            options.limit and version not in ("", "0") and not options.match
+        )
+        if self.cached is None or not version or options.continue_token or is_exact:
+            return self.storage
+        return self.cached
+
+    async def for_watch(self, options: ListOptions) -> Storage:
+        """Return what serves a watch; one that names no version waits for the newest.
+
+        Raises:
+            Failure: the replica does not get there in time (504).
+
+        Cancellation:
+            Safe.
+        """
+        if self.cached is None:
+            return self.storage
+        if not options.resource_version:
+            newest, patience = self.storage.revision, self.settings.patience_seconds
+            await await_revision(self.cached, newest, patience)
+        return self.cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +158,7 @@ class Door:
             await self._discover(call, route, reply)
         elif resource is None or not _fits(resource, route):
             await self._absent(route, reply)
-        elif route.verb == "create" and resource.namespaced and not route.namespace:
+        elif not _allows(resource, route):
             raise _failure.no_such_method()
         elif resource.is_virtual:
             await self._review(call, resource, route, caller, reply)
@@ -166,6 +197,8 @@ class Door:
             )
             return
         found = discover(route.parts, resources)
+        if call.method != "GET" and route.parts in _READ_ONLY:
+            raise _failure.no_such_method()
         if found is None:
             await self._absent(route, reply)
         elif isinstance(found, str):
@@ -188,7 +221,7 @@ class Door:
         representation = _representation(call, resource, route, query)
         if options.watch:
             watch = Watch(
-                backend.storage,
+                await backend.for_watch(options),
                 resource,
                 selection,
                 options,
@@ -197,9 +230,10 @@ class Door:
             )
             await watch.serve(reply)
             return
-        await await_revision(backend.storage, options.revision, backend.settings.patience_seconds)
+        storage = backend.for_list(options)
+        await await_revision(storage, options.revision, backend.settings.patience_seconds)
         page = list_page(
-            backend.storage,
+            storage,
             resource,
             selection,
             options,
@@ -217,11 +251,15 @@ class Door:
         query: dict[str, str],
         reply: Reply,
     ) -> None:
-        record = self._backend.storage.get(resource, key_of(route.namespace, route.name))
+        shown = _representation(call, resource, route, query)
+        backend, revision = self._backend, parse_revision(query.get("resourceVersion", ""))
+        version = query.get("resourceVersion")
+        storage = (version and backend.cached) or backend.storage
+        await await_revision(storage, revision, backend.settings.patience_seconds)
+        record = storage.get(resource, key_of(route.namespace, route.name))
         if record is None:
             raise _failure.not_found(resource, route.name)
         if route.subresource != "scale":
-            shown = _representation(call, resource, route, query)
             await _send_json(reply, 200, record.full if shown is None else shown.one(record))
             return
         scale = scale_of(resource, record.to_dict())
@@ -310,6 +348,15 @@ def _representation(
         include=query.get("includeObject", ""),
         now=_clock.timestamp,
     )
+
+
+def _allows(resource: ResourceType, route: Route) -> bool:
+    """Tell whether a collection knows the verb; those of all namespaces can only be read."""
+    if route.verb in ("create", "deletecollection") and resource.namespaced:
+        return bool(route.namespace)
+    if route.verb == "deletecollection":
+        return resource.qualified_name != "namespaces"
+    return bool(route.name) or route.verb != "patch"
 
 
 def _fits(resource: ResourceType, route: Route) -> bool:

@@ -202,10 +202,9 @@ def resource_version_too_large(wanted: int, current: int) -> Failure:
     )
 
 
-def malformed_resource_version(text: str) -> Failure:
+def malformed_resource_version(text: str, why: str = "invalid syntax") -> Failure:
     """A resource version is no number; the real server answers 500 without a reason."""
     message = (
-        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}":'
-        " invalid syntax"
+        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
     )
     return Failure(500, message, reason="")

@@ -49,7 +49,7 @@ def _call(request: web.Request) -> Call:
         method=request.method,
         raw_path=request.rel_url.raw_path,
         path=request.path,
-        query=dict(request.query.items()),
+        query=dict(reversed(list(request.query.items()))),  # of what comes twice, the first counts
         headers=_headers(request),
         content_type=request.content_type,
         read=request.read,

@@ -13,6 +13,8 @@ from pyinformer.testing._failure import Failure, invalid, malformed_resource_ver
 
 _MATCH_RULES = ("", "Exact", "NotOlderThan")
 _FORBIDDEN = "FieldValueForbidden"
+_REVISIONS = 1 << 64
+_NUMBERS = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +47,22 @@ class ListOptions:
         Raises:
             Failure: it is no number (500, as the real server).
         """
-        text = self.resource_version
-        if not text:
-            return 0
-        if not (text.isascii() and text.isdigit()):
-            raise malformed_resource_version(text)
-        return int(text)
+        return parse_revision(self.resource_version)
+
+
+def parse_revision(text: str) -> int:
+    """Parse a resource version; 0 if unset.
+
+    Raises:
+        Failure: it is no number (500, as the real server).
+    """
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise malformed_resource_version(text)
+    if int(text) >= _REVISIONS:
+        raise malformed_resource_version(text, "value out of range")
+    return int(text)
 
 
 def parse_options(query: Mapping[str, str]) -> ListOptions:
@@ -126,7 +138,7 @@ def _watch_causes(options: ListOptions, watch_list: bool) -> list[tuple[str, str
             "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         )
         causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
-    if sends and options.continue_token:
+    if options.continue_token:
         sentence = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
         causes.append((_FORBIDDEN, "resourceVersionMatch", sentence))
     return causes
@@ -155,9 +167,22 @@ def _flag(text: str | None) -> bool:
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
-    text = query.get(name) or "0"
+    return max(parse_number(query.get(name, "0")), 0)
+
+
+def parse_number(text: str) -> int:
+    """Parse a number of a query.
+
+    Raises:
+        Failure: it is none (400).
+    """
+    why = "invalid syntax"
     try:
-        return max(int(text), 0)
+        number = int(text)
     except ValueError:
-        sentence = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-        raise Failure(400, sentence) from None
+        pass
+    else:
+        if -_NUMBERS <= number < _NUMBERS:
+            return number
+        why = "value out of range"
+    raise Failure(400, f'strconv.ParseInt: parsing "{text}": {why}')

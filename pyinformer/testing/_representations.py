@@ -22,7 +22,7 @@ from pyinformer.testing._tables import columns_of
 
 _GROUP_VERSION: Final = ("meta.k8s.io", "v1")
 _PARTIAL: Final = {"kind": "PartialObjectMetadata", "apiVersion": "/".join(_GROUP_VERSION)}
-_JSON_TYPES: Final = ("application/json", "application/*", "*/*")
+_JSON_TYPES: Final = ("application/json", "*/*")  # and no application/*, as on a real server
 _OTHER_TYPES: Final = ("application/yaml", "application/vnd.kubernetes.protobuf")
 """What a real server knows, too; a watch of the second adds `;stream=watch`."""
 _AVAILABLE: Final = ", ".join((_JSON_TYPES[0], *_OTHER_TYPES))

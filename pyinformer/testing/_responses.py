@@ -199,7 +199,7 @@ class Response:
         return data[split:]
 
     async def _write_plainly(self, data: bytes) -> None:
-        if data and self._stream is not None:
+        if data and self._stream is not None and self._request.method != "HEAD":
             await self._stream.write(data)
             self._sent += len(data)
 

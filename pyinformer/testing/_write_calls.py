@@ -16,6 +16,7 @@ from pyinformer.testing import _failure
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._listing import Page, render_page
 from pyinformer.testing._objects import Record
+from pyinformer.testing._options import parse_number
 from pyinformer.testing._patches import APPLY, json_object, parse_configuration, parse_patch
 from pyinformer.testing._resources import ResourceType
 from pyinformer.testing._routing import Route
@@ -26,6 +27,7 @@ from pyinformer.testing._write_options import WriteOptions, parse_write_options
 from pyinformer.testing._writes import Writes
 
 _JSON = ("application/json", "application/octet-stream")
+_YAML = "application/yaml"
 _RETURNS_DELETED = ("pods", "serviceaccounts", "services")
 """Resources whose deletion answers with the object; the others answer with a Status."""
 
@@ -137,9 +139,9 @@ class WriteCall:
     def _deletion(self) -> tuple[JSONObject, bool]:
         """Return the DeleteOptions, those of the query included, and whether it is dry."""
         wanted = self._object()
-        seconds = self.query.get("gracePeriodSeconds", "")
-        if seconds.isdigit():
-            wanted.setdefault("gracePeriodSeconds", int(seconds))
+        if "gracePeriodSeconds" in self.query:
+            seconds = parse_number(self.query["gracePeriodSeconds"])
+            wanted.setdefault("gracePeriodSeconds", seconds)
         if self.query.get("propagationPolicy"):
             wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
         return wanted, self._options(wanted).dry_run
@@ -159,6 +161,8 @@ class WriteCall:
     def _object(self) -> JSONObject:
         if not self.body:
             return {}
+        if self.content_type == _YAML:
+            return parse_configuration(self.body)
         if self.content_type not in _JSON:
             message = (
                 "the body of the request was in an unknown format - accepted media types include:"

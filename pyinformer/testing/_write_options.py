@@ -74,7 +74,7 @@ def parse_write_options(
     if len(manager.encode()) > _LONGEST_MANAGER_BYTES:
         sentence = f"Too long: may not be more than {_LONGEST_MANAGER_BYTES} bytes"
         causes.append(("FieldValueTooLong", "fieldManager", sentence))
-    asked = [*dry_run, *([query["dryRun"]] if query.get("dryRun") else [])]
+    asked = [*dry_run, *([query["dryRun"]] if "dryRun" in query else [])]
     if any(one != "All" for one in asked):
         sentence = f'Unsupported value: ["{asked[0]}"]: supported values: "All"'
         causes.append(("FieldValueNotSupported", "dryRun", sentence))
