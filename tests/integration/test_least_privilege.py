@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pyinformer import Cluster, SharedInformerFactory
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
 _BOTH = [
@@ -58,7 +59,9 @@ def strict_without_watch_list(request: pytest.FixtureRequest) -> Iterator[Server
     if request.param == "embedded":
         yield from _embedded(watch_list=False)
     else:
-        yield RealServer(request.getfixturevalue("other_kube_apiserver"))
+        api: KubeAPIServer = request.getfixturevalue("other_kube_apiserver")
+        yield RealServer(api)
+        api.close_connections()
 
 
 def token_of(server: Server, namespace: str) -> str:
