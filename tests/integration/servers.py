@@ -152,7 +152,7 @@ class RealServer(Server):
     def __init__(self, api: KubeAPIServer) -> None:
         self.api: KubeAPIServer = api
         self.token = api.token
-        self._accounts: dict[str, str] = {}
+        self._accounts: dict[str, tuple[str, str]] = {}
 
     def restart(self) -> None:
         """SIGKILL, and a new process with the same etcd."""
@@ -171,13 +171,13 @@ class RealServer(Server):
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
         """Make a service account, and bind it to a Role."""
         account, token = self._account(namespace)
-        self._accounts[token] = account
+        self._accounts[token] = (namespace, account)
         self.allow(token, namespace, plural, verbs)
         return token
 
     def allow(self, token: str, namespace: str, plural: str, verbs: Sequence[str]) -> None:
         """Bind the account to one more Role, and wait until the authorizer has heard of it."""
-        account = self._accounts[token]
+        home, account = self._accounts[token]
         role: JSONObject = {
             "apiVersion": f"{_RBAC}/v1",
             "kind": "Role",
@@ -186,7 +186,7 @@ class RealServer(Server):
         rules = [{"apiGroups": [""], "resources": [plural], "verbs": list(verbs)}]
         self.api.create({**role, "rules": rules})
         reference = {"apiGroup": _RBAC, "kind": "Role", "name": role["metadata"]["name"]}
-        subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+        subjects = [{"kind": "ServiceAccount", "name": account, "namespace": home}]
         self.api.create({**role, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects})
         attributes = {"namespace": namespace, "resource": plural, "verb": verbs[0]}
         assert poll(lambda: self._may(token, attributes), timeout_seconds=30)
