@@ -209,3 +209,39 @@ async def test_a_lister_reads_only_what_was_proven_lately(apiserver: APIServer) 
         assert len(informer.lister.fresh(max_age_seconds=0).list(allow_unsynced=True)) == 1
         with pytest.raises(InvalidArgumentError, match="max_age_seconds"):
             informer.lister.fresh(max_age_seconds=-1)
+
+
+async def test_a_namespace_is_waited_for_as_long_as_it_is_followed(apiserver: APIServer) -> None:
+    for namespace in ("one", "two"):
+        apiserver.create(pod("a", namespace=namespace))
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", namespaces=["one"]) as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        with pytest.raises(NotCachedError, match="two"):
+            await informer.wait_for("two/a", bool)
+        await informer.set_namespaces(["one", "two"])
+        assert await informer.wait_for("two/a", bool, timeout_seconds=10) is not None
+        assert "two/a" in informer.lister.fresh(max_age_seconds=60)
+        gone = asyncio.create_task(informer.wait_for("two/a", labelled("never")))
+        await settle()
+        await informer.set_namespaces(["one"])
+        with pytest.raises(NotCachedError, match="two"):
+            await gone
+
+
+async def test_a_fresh_lister_reads_what_the_informer_reads_by_then(apiserver: APIServer) -> None:
+    for namespace in ("one", "two"):
+        apiserver.create(pod("a", namespace=namespace))
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", namespaces=["one"]) as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=10)
+        fresh = informer.lister.fresh(max_age_seconds=60)
+        assert fresh.keys() == ["one/a"]
+        await informer.set_namespaces(["two"])
+        await informer.wait_for("two/a", bool, timeout_seconds=10)
+        assert fresh.keys() == ["two/a"]
+        assert [obj.key for obj in fresh.namespace("two").list()] == ["two/a"]
