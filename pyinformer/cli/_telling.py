@@ -1,4 +1,4 @@
-"""From events to lines: what exists is gathered until all of it is known, then told at once.
+"""From events to lines: what exists is told at once, and after that each event by itself.
 
 What enters are the events of an informer, on the event loop; what leaves is text,
 written in a thread, so that a full pipe holds up neither the loop nor a cache. Behind a slow reader
@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 
 import anyio
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.apimachinery import Event, KubeObject
 from pyinformer.cli._paper import Paper
 from pyinformer.tasks import WorkerThreads
 
@@ -44,33 +44,27 @@ class Telling:
         self._paper = paper
         self._on_closed = on_closed
         self._threads = WorkerThreads("output")
-        self._exists: dict[str, KubeObject[Any]] | None = {}
+        self._has_begun = False
         self._rendering: Rendering | None = None
         self._told_all = anyio.Event()
 
     def on_event(self, event: Event[Any]) -> Awaitable[None] | None:
-        """Take note of an event, or tell it."""
-        if self._exists is None:
-            return self._tell(event)
-        match event:
-            case Added(obj) | Updated(_, obj):
-                self._exists[obj.key] = obj
-            case Deleted():
-                self._exists.pop(event.key, None)
-        return None
+        """Tell an event; those before `tell_what_exists` are seen in what exists."""
+        return self._tell(event) if self._has_begun else None
 
-    async def tell_what_exists(self, rendering: Rendering) -> None:
-        """Tell all that was gathered; from now on each event is told by itself.
+    async def tell_what_exists(
+        self, objects: Sequence[KubeObject[Any]], rendering: Rendering
+    ) -> None:
+        """Tell what exists; from this step on each event is told by itself.
 
         Args:
+            objects: exactly what the events up to now add up to.
             rendering: makes the text.
 
         Cancellation:
             What is being written is waited for.
         """
-        exists, self._exists = self._exists or {}, None
-        objects = [exists[key] for key in sorted(exists)]
-        exists.clear()
+        self._has_begun = True
         await self._threads.run(lambda: self._write(rendering.initial(objects)))
         self._rendering = rendering
         self._told_all.set()

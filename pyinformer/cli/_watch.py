@@ -18,7 +18,7 @@ from pyinformer.cli._exit_status import CLOSED_PIPE
 from pyinformer.cli._paper import Paper
 from pyinformer.cli._session import Session
 from pyinformer.cli._telling import Rendering, Telling
-from pyinformer.informer import Registration, SharedInformer
+from pyinformer.informer import SharedInformer
 
 _NEWS_SECONDS = 0.5
 _LOOK_SECONDS = 0.01
@@ -37,14 +37,10 @@ class Watch:
     def __init__(self, showing: Showing, ending: Ending, paper: Paper) -> None:
         self._showing = showing
         self._paper = paper
-        self._registration: Registration[Any] | None = None
         self._telling = Telling(paper, lambda: ending.end(CLOSED_PIPE))
 
     def prepare(self, informer: SharedInformer[Any]) -> None:
-        """Listen."""
-        self._registration = informer.add_event_handler(
-            self._telling.on_event, name="pyinformer watch"
-        )
+        """Do nothing: a handler that comes later is handed what is cached, not each arrival."""
 
     async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
         """Tell what exists, then what happens; it does not return.
@@ -54,19 +50,17 @@ class Watch:
         """
         del deadline  # it holds for all of it
         await found.sync(gives_up=False)
-        while not self._has_heard_all(found):  # noqa: ASYNC110 - nothing tells of an idle handler
+        found.informer.add_event_handler(self._telling.on_event, name="pyinformer watch")
+        while not _is_idle(found):  # noqa: ASYNC110 - nothing tells of an idle handler
             await anyio.sleep(_LOOK_SECONDS)
-        await self._telling.tell_what_exists(self._rendering(found))
+        objects = found.informer.lister.list(allow_unsynced=True)  # as the handler has heard
+        objects.sort(key=lambda obj: obj._key)
+        await self._telling.tell_what_exists(objects, self._rendering(found))
+        del objects
         began_at = anyio.current_time()
         while True:
             found.say_news(anyio.current_time() - began_at)
             await anyio.sleep(_NEWS_SECONDS)
-
-    def _has_heard_all(self, found: Session) -> bool:
-        """Tell whether all that is cached was handed over: the cache leads its handlers."""
-        (handler,) = found.informer.status().handlers
-        is_idle = not handler.depth and handler.in_flight_key is None
-        return is_idle or (self._registration is not None and self._registration.has_synced)
 
     def _rendering(self, found: Session) -> Rendering:
         shows_secrets = self._showing.shows_secrets
@@ -78,3 +72,9 @@ class Watch:
             shows_secrets=shows_secrets,
             styled=self._paper.styled,
         )
+
+
+def _is_idle(found: Session) -> bool:
+    """Tell whether all that is cached was handed over: the cache leads its handlers."""
+    (handler,) = found.informer.status().handlers
+    return not handler.depth and handler.in_flight_key is None
