@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import (
+    InternalError,
     InvalidArgumentError,
     InvalidHandlerError,
     InvalidTypeError,
@@ -245,3 +246,31 @@ async def test_a_fresh_lister_reads_what_the_informer_reads_by_then(apiserver: A
         await informer.wait_for("two/a", bool, timeout_seconds=10)
         assert fresh.keys() == ["two/a"]
         assert [obj.key for obj in fresh.namespace("two").list()] == ["two/a"]
+
+
+class Broken:
+    """A receiver of ours with a bug."""
+
+    def put_nowait(self, event: object) -> None:
+        """Fail."""
+        raise ZeroDivisionError("a bug of ours")
+
+    def preload_nowait(self, objects: object) -> None:
+        """Take what exists."""
+
+    def initial_list_complete_nowait(self) -> None:
+        """Take note."""
+
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Take note of nothing."""
+
+
+async def test_a_crash_of_ours_is_raised_to_whoever_waits(apiserver: APIServer) -> None:
+    with pytest.raises(InternalError):
+        async with informer_of(apiserver) as informer:
+            waiting = asyncio.create_task(informer.wait_for("default/a", bool))
+            await settle()
+            informer.attach_receiver(Broken())
+            apiserver.create(pod("boom"))
+            with pytest.raises(InternalError, match="ZeroDivisionError"):
+                await waiting
