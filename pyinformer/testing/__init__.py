@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.testing._faults import Fault, FaultScript
     from pyinformer.testing._journal import RequestRecord
     from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
+    from pyinformer.testing._server_replica import ServerReplica
     from pyinformer.testing._storage import SavedState
     from pyinformer.testing._synced_informer import SyncedInformer, synced_informer
     from pyinformer.testing._world import World
@@ -31,6 +32,7 @@ _HOMES = {
     "RequestRecord": "_journal",
     "SavedEtcd": "_etcd",
     "SavedState": "_storage",
+    "ServerReplica": "_server_replica",
     "StaticToken": "_kube_apiserver",
     "SyncedInformer": "_synced_informer",
     "Token": "_access",
@@ -48,6 +50,7 @@ __all__ = [
     "RequestRecord",
     "SavedEtcd",
     "SavedState",
+    "ServerReplica",
     "StaticToken",
     "SyncedInformer",
     "Token",

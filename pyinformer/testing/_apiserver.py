@@ -32,6 +32,7 @@ from pyinformer.testing._objects import Record
 from pyinformer.testing._rbac import MASTERS, default_objects
 from pyinformer.testing._resources import Registry
 from pyinformer.testing._reviews import read_objects
+from pyinformer.testing._server_replica import ServerReplica
 from pyinformer.testing._storage import WATCH_BUFFER_EVENTS, SavedState, Storage
 from pyinformer.testing._thread import ServerThread
 from pyinformer.testing._tls import kubeconfig_text, server_context
@@ -78,6 +79,8 @@ class APIServer(ObjectControl, TokenControl):
         tokens: bearer tokens; without any, everybody may do everything.
         rbac: evaluate Roles, ClusterRoles and their bindings, at once when they change. What the
             verbs of a `Token` allow is allowed besides; without any, there is an administrator's.
+        replicas: how many servers there are of the same data, this one included; see
+            `ServerReplica` for those beside it, which can be made to lag.
         garbage_collection: collect the objects whose owners are gone, soon after each write that
             may leave some; `collect_garbage()` does it at once, and in any case.
         seed: of uids, generated names, and the fault script.
@@ -86,6 +89,7 @@ class APIServer(ObjectControl, TokenControl):
     Attributes:
         faults: the fault script.
         watch_list: whether `sendInitialEvents` works now.
+        replicas: the other servers of the same data.
     """
 
     def __init__(
@@ -106,12 +110,14 @@ class APIServer(ObjectControl, TokenControl):
         tls: bool = False,
         tokens: Sequence[Token] = (),
         rbac: bool = False,
+        replicas: int = 1,
         garbage_collection: bool = False,
         seed: int = 0,
         port: int = 0,
     ) -> None:
-        if watch_cache_size < 1:
-            raise InvalidArgumentError("watch_cache_size", "has to be at least 1")
+        for name, least in (("watch_cache_size", watch_cache_size), ("replicas", replicas)):
+            if least < 1:
+                raise InvalidArgumentError(name, "has to be at least 1")
         rng = random.Random(seed)
         self.faults: FaultScript = FaultScript(seed)
         self.watch_list = watch_list
@@ -119,11 +125,13 @@ class APIServer(ObjectControl, TokenControl):
         self._url: str | None = None
         self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
         self._journal = Journal()
-        self._storage = Storage(
+        new_storage = partial(
+            Storage,
             window_size=watch_cache_size,
             history_size=max(history_size, watch_cache_size),
             watch_buffer_events=watch_buffer_events,
         )
+        self._storage = new_storage()
         self._registry = Registry()
         self._access = Access(
             tokens or ([_administrator(rng)] if rbac else ()),
@@ -166,6 +174,12 @@ class APIServer(ObjectControl, TokenControl):
             ssl_context=ssl_context,
             tick=lambda: self._writes.expire(everything=False),
             tick_seconds=_tick_seconds(event_ttl_seconds),
+        )
+        self.replicas: tuple[ServerReplica, ...] = tuple(
+            ServerReplica(
+                backend, new_storage(), ssl_context=ssl_context, kubeconfig=self._kubeconfig_of
+            )
+            for _ in range(replicas - 1)
         )
         self._is_collecting = threading.Event()
         if garbage_collection:
@@ -221,8 +235,11 @@ class APIServer(ObjectControl, TokenControl):
         Args:
             token: the bearer token in it; None takes the first the server knows, if any.
         """
+        return self._kubeconfig_of(self.url, token)
+
+    def _kubeconfig_of(self, url: str, token: str | None) -> str:
         token = self._access.first() if token is None else token
-        return kubeconfig_text(self.url, ca_pem=self._ca_pem, token=token)
+        return kubeconfig_text(url, ca_pem=self._ca_pem, token=token)
 
     def write_kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
         """Write `kubeconfig()` to a file that only its owner can read, and return its path."""
@@ -240,6 +257,8 @@ class APIServer(ObjectControl, TokenControl):
         self._port = self._thread.start(self._port)
         scheme = "http" if self._ca_pem is None else "https"
         self._url = f"{scheme}://{_HOST}:{self._port}"
+        for replica in self.replicas:
+            replica.start()
         if self._storage.on_write is not None:
             self._thread.call_soon(self._collect)  # of what was made before
 
@@ -255,6 +274,8 @@ class APIServer(ObjectControl, TokenControl):
 
     def stop(self) -> None:
         """Cut every connection and stop listening; harmless if it does not run."""
+        for replica in self.replicas:
+            replica.stop()
         self._thread.stop()
         if self._ca_folder is not None:
             self._ca_folder.cleanup()
@@ -304,6 +325,8 @@ class APIServer(ObjectControl, TokenControl):
             raise InvalidArgumentError("bump_revision", "has to be 0 or more")
         self.stop_accepting()
         self.drop_connections()
+        for replica in self.replicas:
+            replica.drop_connections()
         self._storage.restore(saved, bump_revision=bump_revision)
         self.accept_again()
 

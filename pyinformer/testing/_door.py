@@ -22,7 +22,12 @@ from pyinformer.testing._faults import Fault, FaultScript
 from pyinformer.testing._journal import Journal, RequestRecord
 from pyinformer.testing._listing import list_page, render_page
 from pyinformer.testing._objects import key_of
-from pyinformer.testing._options import check_options, parse_options, parse_revision
+from pyinformer.testing._options import (
+    ListOptions,
+    check_options,
+    parse_options,
+    parse_revision,
+)
 from pyinformer.testing._patches import json_object
 from pyinformer.testing._protobuf import PROTOBUF, json_of
 from pyinformer.testing._replies import Reply

@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing._changes import Bookmark, Change, Subscription
@@ -21,6 +22,18 @@ from pyinformer.testing._resources import ResourceType
 
 WATCH_BUFFER_EVENTS = 100_000
 """What a watch may lag behind before it is closed, as a real server closes slow readers."""
+
+
+class Follower(Protocol):
+    """Whoever takes over every change; see `_follower`."""
+
+    def take(self, waiting: tuple[ResourceType, Change] | int, /) -> None:
+        """Take a change, or a revision without one."""
+        ...
+
+    def restore(self, saved: SavedState, bump_revision: int, /) -> None:
+        """Go back."""
+        ...
 
 
 class HistoryExpiredError(Exception):
@@ -129,6 +142,8 @@ class Storage:
         self._subscriptions_changed = threading.Condition(self.lock)
         self.on_write: Callable[[Record | None], None] | None = None
         """Is told under the lock of each object that was stored, and None of deletions."""
+        self.followers: tuple[Follower, ...] = ()
+        """Are told under the lock of every change."""
 
     @property
     def revision(self) -> int:
@@ -170,7 +185,7 @@ class Storage:
             self._revision = revision
             collection = self._collection(resource)
             old = collection.records.get(record.key)
-            collection.apply(Change(revision, record.key, record, old))
+            self._commit(resource, Change(revision, record.key, record, old))
             self._wake_revision_waiters()
             if self.on_write is not None:
                 self.on_write(record)
@@ -194,7 +209,7 @@ class Storage:
                 if old is not None:
                     self._revision = revision
                     change = Change(revision, key, None, old)
-                    collection.apply(change)
+                    self._commit(resource, change)
                     gone.append(change.gone or old)
             self._wake_revision_waiters()
             if gone and self.on_write is not None:
@@ -209,11 +224,20 @@ class Storage:
             for subscription in self._collection(resource).subscriptions:
                 subscription.end()
 
+    def follow(self, resource: ResourceType, change: Change) -> None:
+        """Take over a change of another storage, whose every change comes here in order."""
+        with self.lock:
+            self._revision = change.revision
+            self._commit(resource, change)
+            self._wake_revision_waiters()
+
     def advance(self, by: int) -> None:
         """Let revisions pass that touch no object, as writes elsewhere would."""
         with self.lock:
             self._revision += by
             self._wake_revision_waiters()
+            for follower in self.followers:
+                follower.take(self._revision)
 
     def forget(self, *, history: bool) -> None:
         """Forget the watch windows, and the history of states too if asked."""
@@ -235,10 +259,13 @@ class Storage:
         """Put a saved state back, its revision included, without telling any watch."""
         with self.lock:
             self._revision = saved.revision + bump_revision
-            for resource, collection in self._collections.items():
+            for resource in {*self._collections, *saved.records}:
+                collection = self._collection(resource)
                 collection.records = dict(saved.records.get(resource, {}))
                 collection.order = sorted(collection.records)
             self.forget(history=True)
+            for follower in self.followers:
+                follower.restore(saved, bump_revision)
 
     def subscribe(
         self,
@@ -342,6 +369,11 @@ class Storage:
         """Undo `when_revision`."""
         with self.lock:
             self._revision_waiters.pop(wake, None)
+
+    def _commit(self, resource: ResourceType, change: Change) -> None:
+        self._collection(resource).apply(change)
+        for follower in self.followers:
+            follower.take((resource, change))
 
     def _wake_revision_waiters(self) -> None:
         for wake, revision in tuple(self._revision_waiters.items()):

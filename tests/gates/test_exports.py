@@ -513,6 +513,7 @@ PUBLIC: dict[str, list[str]] = {
         "RequestRecord",
         "SavedEtcd",
         "SavedState",
+        "ServerReplica",
         "StaticToken",
         "SyncedInformer",
         "Token",

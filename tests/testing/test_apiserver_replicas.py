@@ -1,0 +1,162 @@
+"""Replicas of the embedded server differ in what their watch caches have heard of only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
+from pyinformer.testing import APIServer, ServerReplica
+from tests.testing.wire import ALL_PODS, PODS, Wire, pod
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer(replicas=2, patience_seconds=0.05) as running:
+        yield running
+
+
+@pytest.fixture
+def replica(server: APIServer) -> ServerReplica:
+    (one,) = server.replicas
+    return one
+
+
+@pytest.fixture
+def wire(replica: ServerReplica) -> Iterator[Wire]:
+    with Wire(replica.url) as opened:
+        yield opened
+
+
+def test_a_replica_that_is_not_held_shows_everything(server: APIServer, wire: Wire) -> None:
+    server.create(pod("a"))
+
+    assert wire.get(ALL_PODS).names == ["a"]
+    assert wire.get(ALL_PODS, resourceVersion="0").names == ["a"]
+    assert "default" in wire.get("/api/v1/namespaces", resourceVersion="0").names
+
+
+def test_what_is_written_to_a_replica_is_written(server: APIServer, wire: Wire) -> None:
+    assert wire.request("POST", PODS, pod("a")).status == 201
+    assert [one["metadata"]["name"] for one in server.list("v1", "pods")] == ["a"]
+
+
+def test_a_replica_that_lags_answers_from_the_past_only_who_is_content_with_it(
+    server: APIServer, replica: ServerReplica, wire: Wire
+) -> None:
+    before = server.create(pod("a"))["metadata"]["resourceVersion"]
+    replica.hold()
+    now = server.create(pod("b"))["metadata"]["resourceVersion"]
+
+    assert (replica.lag, replica.resource_version) == (1, before)
+    old = wire.get(ALL_PODS, resourceVersion="0")
+    assert (old.names, old.json["metadata"]["resourceVersion"]) == (["a"], before)
+    assert wire.get(f"{PODS}/b", resourceVersion="0").status == 404
+    assert wire.get(ALL_PODS).names == ["a", "b"]
+    assert wire.get(f"{PODS}/b").status == 200
+    exact = wire.get(ALL_PODS, resourceVersion=now, resourceVersionMatch="Exact")
+    assert exact.names == ["a", "b"]
+    late = wire.get(ALL_PODS, resourceVersion=now, resourceVersionMatch="NotOlderThan")
+    assert late.status == 504
+    assert late.json["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+    replica.release()
+    assert wire.get(ALL_PODS, resourceVersion="0").names == ["a", "b"]
+    assert replica.lag == 0
+
+
+def test_a_read_that_is_not_older_than_a_write_waits_for_the_replica() -> None:
+    with APIServer(replicas=2, patience_seconds=20) as server, Wire(server.replicas[0].url) as wire:
+        (replica,) = server.replicas
+        replica.hold()
+        version = server.create(pod("a"))["metadata"]["resourceVersion"]
+
+        def release() -> None:
+            server.wait_for_request(lambda one: one.verb == "list")
+            replica.release()
+
+        releasing = threading.Thread(target=release)
+        releasing.start()
+        answer = wire.get(ALL_PODS, resourceVersion=version, resourceVersionMatch="NotOlderThan")
+        releasing.join()
+
+    assert answer.names == ["a"]
+
+
+def test_watches_hear_as_much_as_is_released_and_in_order(
+    server: APIServer, replica: ServerReplica, wire: Wire
+) -> None:
+    version = server.resource_version
+    with wire.watch(ALL_PODS, resourceVersion=version) as stream:
+        replica.wait_for_watches(1)
+        replica.hold()
+        for name in "abc":
+            server.create(pod(name))
+        replica.release(2)
+        assert stream.named(2) == [("ADDED", "a"), ("ADDED", "b")]
+        assert replica.lag == 1
+        server.delete("v1", "pods", "a")
+        replica.release()
+        assert stream.named(2) == [("ADDED", "c"), ("DELETED", "a")]
+        server.create(pod("d"))
+        assert stream.named(1) == [("ADDED", "d")]
+
+
+def test_a_watch_never_hears_of_what_its_position_is_past(
+    server: APIServer, replica: ServerReplica, wire: Wire
+) -> None:
+    """Who comes from another replica is ahead of this one."""
+    replica.hold()
+    server.create(pod("a"))
+    position = server.resource_version
+    with wire.watch(ALL_PODS, resourceVersion=position) as stream:
+        replica.wait_for_watches(1)
+        server.create(pod("b"))
+        replica.release()
+        assert stream.named(1) == [("ADDED", "b")]
+
+
+def test_a_restore_reaches_every_replica(
+    server: APIServer, replica: ServerReplica, wire: Wire
+) -> None:
+    server.create(pod("a"))
+    saved = server.save()
+    replica.hold()
+    server.create(pod("b"))
+    server.restore(saved)
+
+    with Wire(replica.url) as anew:
+        assert anew.get(ALL_PODS, resourceVersion="0").names == ["a"]
+    assert (replica.lag, replica.resource_version) == (0, server.resource_version)
+
+
+async def test_an_informer_of_a_replica_is_as_old_as_that_and_catches_up() -> None:
+    with APIServer(replicas=2, tls=True) as server:
+        (replica,) = server.replicas
+        config = pyinformer.ClusterConfig(server=replica.url, ca_file=str(server.ca_file))
+        async with (
+            pyinformer.connect(config=config) as connected,
+            pyinformer.SharedInformerFactory(connected) as factory,
+        ):
+            pods = factory.informer("v1", "pods")
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            replica.hold()
+            server.create(pod("a"))
+            assert pods.lister.list() == []
+            replica.release()
+            found = await pods.wait_for("default/a", lambda one: one is not None)
+            assert found is not None
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="replicas"):
+        APIServer(replicas=0)
+    (replica,) = APIServer(replicas=2).replicas
+    with pytest.raises(LifecycleError, match="started"):
+        _ = replica.url
+    with pytest.raises(InvalidArgumentError, match="changes"):
+        replica.release(-1)
