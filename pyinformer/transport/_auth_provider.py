@@ -10,6 +10,8 @@ import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, final
 
+import msgspec
+
 from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport._login import Login
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 # What the loader raises for files that are YAML and no kubeconfig, beside its own exception.
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
 
 
 @final
@@ -50,7 +56,7 @@ class AuthProvider:
         authorization = str(found.api_key.get("BearerToken") or "").strip()
         if not authorization:
             raise self._problem("it gave no token")
-        return Login({"Authorization": authorization})
+        return Login({"Authorization": authorization}, expires_at=_expiry(authorization))
 
     async def _load(self) -> SimpleNamespace:
         import aiohttp
@@ -78,3 +84,16 @@ class AuthProvider:
 
     def _problem(self, reason: str) -> ConfigurationError:
         return self._user.problem(f"auth-provider {self._name}: {reason}")
+
+
+def _expiry(authorization: str) -> float | None:
+    """Return when a token of OpenID Connect ends; None if it does not say."""
+    import base64
+    import binascii
+
+    parts = authorization.rpartition(" ")[2].split(".")
+    try:
+        text = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return msgspec.json.decode(text, type=_Claims).exp
+    except (IndexError, binascii.Error, ValueError, msgspec.DecodeError):
+        return None

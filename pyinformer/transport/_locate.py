@@ -45,7 +45,7 @@ async def find_config(
         ConfigurationError: what was found cannot be used.
 
     Cancellation:
-        Safe; an exec plug-in that runs for the kubeconfig may be left to end by itself.
+        Safe; an exec plug-in that runs for the kubeconfig is killed.
 
     Source:
         client-go tools/clientcmd/loader.go, client_config.go.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import json
 import traceback
@@ -14,6 +15,11 @@ from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, Object
 from pyinformer.cli._verdict import differences
 from pyinformer.store import Indexer
 from pyinformer.testing import World
+from pyinformer.transport import StaticCredentials
+from pyinformer.transport._client_certificate import ClientCertificate
+from pyinformer.transport._exec_plugin import ExecPlugin
+from pyinformer.transport._exec_run import run_exec_plugin
+from pyinformer.transport._login import Login, LoginCredentials
 from tests.integration.history import History, Versions, check_same
 
 if TYPE_CHECKING:
@@ -161,9 +167,37 @@ def shown() -> str:
     return repr(pyinformer.redacted(cached()))
 
 
+def credentials() -> str:
+    """Print whatever holds a token or a key, and let a plug-in fail that prints one."""
+    token = StaticCredentials.bearer(OTHER)
+    config = pyinformer.ClusterConfig(
+        server="https://host", proxy_url=f"http://u:{OTHER}@proxy", credentials=token
+    )
+    login = Login({"Authorization": OTHER}, certificate=ClientCertificate("c", OTHER))
+    plugin = ExecPlugin(
+        where="users 'a'",
+        source="config",
+        command="sh",
+        api_version="client.authentication.k8s.io/v1",
+        args=("-c", f"echo token={OTHER} >&2; echo {OTHER}; exit 1"),
+        env={"TOKEN": OTHER},
+    )
+    with pytest.raises(pyinformer.ConfigurationError) as failed:
+        asyncio.run(run_exec_plugin(plugin))
+    with pytest.raises(pyinformer.ConfigurationError) as unread:
+        plugin.login(OTHER.encode())
+    shown = repr([token, config, login, login.certificate, LoginCredentials(_never, first=login)])
+    return shown + _traceback(failed.value) + _traceback(unread.value)
+
+
+async def _never() -> Login:
+    raise AssertionError
+
+
 @pytest.mark.parametrize(
     "output",
     [
+        credentials,
         failed_comparison,
         unknown_version,
         violations,

@@ -171,7 +171,9 @@ async def test_a_refusal_is_the_error_of_its_status(
             await connection.request("DELETE", "/b")
 
     assert type(caught.value) is expected
-    assert str(caught.value) == f"list pods.v1: {status} Why: the server says"
+    words, _, needed = str(caught.value).partition("; ")
+    assert words == f"list pods.v1: {status} Why: the server says"
+    assert bool(needed) == (expected is ForbiddenError), "which right is missing"
     assert {request.target for request in server.requests} == {"/a", "/b"}
 
 

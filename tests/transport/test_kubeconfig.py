@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
 import os
 import pickle
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +16,11 @@ import yaml
 
 from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport import NoCredentials, find_config
+from pyinformer.transport._auth_provider import _expiry
 from pyinformer.transport._login import LoginCredentials
 from tests.transport.serving import connected, response, serving
 
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
 
     from tests.transport.serving import Request
@@ -254,8 +257,6 @@ async def test_files_with_certificates_are_read_again_when_they_are_others(tmp_p
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(response())
 
-    import ssl
-
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     new.issue_cert("127.0.0.1").configure_cert(tls)
     async with serving(answer, tls=tls) as server:
@@ -297,3 +298,88 @@ async def test_a_proxy_with_a_name_and_a_password_is_gone_through(
         assert request.headers["proxy-authorization"] == f"Basic {basic}"
         assert request.headers["authorization"] == "Bearer t"
     assert "s3cret" not in repr(config)
+
+
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+async def test_a_tunnel_through_a_proxy_carries_tls_for_the_servers_own_name(
+    tmp_path: Path, http_client: str
+) -> None:
+    asked: list[bytes] = []
+    port = 0
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer CONNECT, whatever the name, with a way to the one server there is."""
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+
+        async def pass_on(one: asyncio.StreamReader, other: asyncio.StreamWriter) -> None:
+            while data := await one.read(1 << 16):
+                other.write(data)
+
+        ways = [asyncio.ensure_future(pass_on(*way)) for way in ((reader, forth), (back, writer))]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.wait(ways)
+        for end in (writer, forth):
+            end.transport.abort()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response())
+
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("inside.example").configure_cert(tls)
+    proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    proxy_port = proxy.sockets[0].getsockname()[1]
+    cluster = {
+        "server": "https://outside.example:6443",
+        "tls-server-name": "inside.example",
+        "certificate-authority": "ca.pem",
+        "proxy-url": f"http://jane:s3cret@127.0.0.1:{proxy_port}",
+    }
+    async with proxy, serving(answer, tls=tls) as server:
+        port = int(server.url.rpartition(":")[2])
+        config = await find_config(whole(tmp_path / "config", {"token": "t"}, **cluster))
+        async with connected("", config=config, http_client=http_client) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+            async with connection.stream("/w", watch=True) as body:
+                assert await body.read() == b"{}"
+
+    basic = base64.b64encode(b"jane:s3cret")
+    assert len(asked) == 2
+    for head in asked:
+        assert head.startswith(b"CONNECT outside.example:6443 HTTP/1.1\r\n")
+        assert b"Basic " + basic in head
+        assert b"Bearer" not in head
+    assert [one.headers["authorization"] for one in server.requests] == ["Bearer t"] * 2
+
+
+def id_token(name: str) -> str:
+    """Return a token as OpenID Connect has them, without a signature that is any."""
+    parts = [{"alg": "none"}, {"sub": name, "exp": 4102444800}]
+    texts = [base64.urlsafe_b64encode(json.dumps(one).encode()) for one in parts]
+    return ".".join([*(text.decode().rstrip("=") for text in texts), "sig"])
+
+
+def test_a_token_of_openid_connect_says_when_it_ends() -> None:
+    assert _expiry(f"Bearer {id_token('a')}") == 4102444800
+    for none in ("", "Bearer opaque", "Bearer a.b.c", "Bearer a.bnVsbA.c"):
+        assert _expiry(none) is None
+
+
+async def test_an_auth_provider_logs_in_again_after_a_refusal(tmp_path: Path) -> None:
+    def user(name: str) -> dict[str, Any]:
+        config = {"id-token": id_token(name), "idp-issuer-url": "https://i", "client-id": "c"}
+        return {"auth-provider": {"name": "oidc", "config": config}}
+
+    config = await find_config(whole(tmp_path / "config", user("old")))
+    first = await config.credentials.headers()
+    whole(tmp_path / "config", user("new"))
+    assert await config.credentials.headers() is first
+    config.credentials.invalidate()
+
+    assert first == {"Authorization": f"Bearer {id_token('old')}"}
+    assert await config.credentials.headers() == {"Authorization": f"Bearer {id_token('new')}"}
