@@ -2,8 +2,9 @@
 
 A block says in the comment above it what it is: `terminal: NAME` runs its commands in that terminal
 (one that does not end goes on), `terminal: NAME, more of it` holds only what that program prints
-next, and `file: NAME` is written into the folder. What differs each time, ports, folders and ages,
-is compared as one word.
+next, `terminal: NAME, when the OTHER has ended` presses Ctrl-C in another one first, and
+`file: NAME` is written into the folder. What differs each time, ports, folders and ages, is
+compared as one word.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.docs import pages
 _WAIT_SECONDS = 30.0
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _AGE = re.compile(r"\b\d+s$")
+_ENDED = re.compile(r"when the (\w+) has ended$")
 _FOLDER = re.compile(r"/\S*/(?=kubeconfig)")
 
 
@@ -91,7 +93,9 @@ class Terminals:
             return []
         name, _, more = name.partition(", ")
         lines = block.text.splitlines()
-        if more:
+        if ended := _ENDED.match(more):
+            self._running[ended[1]].close()
+        elif more:
             return [([alike(line) for line in lines], self._running[name].next_lines(len(lines)))]
         if name in long_running:
             return [self._start(name, lines[0], lines[1:])]

@@ -21,4 +21,4 @@ def test_each_command_of_the_tutorial_prints_what_stands_there(tmp_path: Path) -
 
     for printed, said in found:
         assert sorted(said) == sorted(printed)  # two lines may come in either order
-    assert sum(len(printed) for printed, _ in found) == 11
+    assert sum(len(printed) for printed, _ in found) == 12
