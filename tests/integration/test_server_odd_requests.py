@@ -135,3 +135,8 @@ def test_an_object_may_come_as_yaml(wire: Wire, collection: str) -> None:
     assert (created.status, created.json["data"]) == (201, {"a": "1"})
     text = wire.request("POST", collection, body, content_type="text/plain")
     assert (text.status, text.headers["content-type"]) == (415, _JSON)
+
+
+def test_orphan_dependents_is_the_older_name_of_a_policy(wire: Wire, collection: str) -> None:
+    held: Any = wire.request("DELETE", f"{collection}/odd", orphanDependents="true")
+    assert (held.status, held.json["metadata"]["finalizers"]) == (200, ["orphan"])
