@@ -18,6 +18,7 @@ from msgspec.json import Decoder
 from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource
 
 _MOST_NEAR: Final = 3
+_LEAST_LIKENESS: Final = 0.7  # below it, endpoints come near to deployments
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _STALE: Final = "Stale"
 
@@ -118,7 +119,7 @@ class Catalogue:
             for word in (one.resource.resource, one.singular, one.kind, *one.short_names)
             if word
         }
-        close = difflib.get_close_matches(plain, known, n=_MOST_NEAR * 2)
+        close = difflib.get_close_matches(plain, known, n=_MOST_NEAR * 2, cutoff=_LEAST_LIKENESS)
         return tuple(dict.fromkeys(known[word] for word in close))[:_MOST_NEAR]
 
     def _all(self) -> Iterator[APIResource]:

@@ -1,0 +1,110 @@
+"""The page on the command line: its commands print what it says, its tables are complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.cli import _exit_status
+from tests.cli.command_line import COMMAND, PATIENCE_SECONDS, environment, program
+from tests.docs import pages
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer
+
+_PAGE = "docs/howto/command-line.md"
+_AGE = re.compile(r" +\d+m?\d*s$")
+_CLOCK = re.compile(r"^\d\d:\d\d:\d\d")
+
+
+def _pod(name: str, app: str, phase: str, node: str) -> JSONObject:
+    ready = phase == "Running"
+    spec: JSONObject = {"containers": [{"name": "main", "image": "x"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
+        "spec": {**spec, "nodeName": node} if node else spec,
+        "status": {
+            "phase": phase,
+            "containerStatuses": [{"name": "main", "ready": True}] if ready else [],
+        },
+    }
+
+
+@pytest.fixture
+def kubeconfig(apiserver: APIServer, tmp_path: Path) -> Path:
+    """Return the kubeconfig of a server with what the page speaks of."""
+    apiserver.ensure_namespace("shop")
+    apiserver.create(_pod("web-1", "web", "Running", "node-1"))
+    apiserver.create(_pod("worker-1", "worker", "Pending", "node-2"))
+    metadata = {"name": "db", "namespace": "shop"}
+    data = {"password": "c2VjcmV0"}
+    apiserver.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+    return apiserver.write_kubeconfig(tmp_path / "kubeconfig")
+
+
+def _examples() -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    for block in pages.blocks(_PAGE, "console"):
+        for line in block.text.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def _comparable(lines: list[str]) -> list[str]:
+    return [_CLOCK.sub("hh:mm:ss", _AGE.sub(" AGE", line)) for line in lines]
+
+
+@pytest.mark.parametrize(("command", "printed"), _examples())
+def test_each_command_prints_what_the_page_shows(
+    kubeconfig: Path, command: str, printed: list[str]
+) -> None:
+    command = re.sub(r"^pyinformer watch", "pyinformer watch --timeout-seconds 5", command)
+    function = f'pyinformer() {{ {COMMAND[0]} -m pyinformer "$@"; }}; {command}'
+    done = subprocess.run(
+        ["bash", "-c", function],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS * 2,
+        env=environment(KUBECONFIG=str(kubeconfig)),
+    )
+
+    lines = [line for line in done.stdout.splitlines() if "has not come yet" not in line]
+    assert sorted(_comparable(lines)) == sorted(_comparable(printed))  # stderr is in no order
+
+
+def test_changes_look_as_the_page_shows(apiserver: APIServer, kubeconfig: Path) -> None:
+    (shown,) = pages.blocks(_PAGE, "text")
+    expected = _comparable(shown.text.splitlines())
+    env = environment(KUBECONFIG=str(kubeconfig))
+    with program("watch", "pods", "-n", "shop", "-l", "app=web", env=env) as watching:
+        watching.line_with("web-1")
+        apiserver.create(_pod("web-2", "web", "Pending", ""))
+        lines = [watching.line()]
+        status = {"phase": "Running", "podIP": "10.0.0.7"}
+        apiserver.patch("v1", "pods", "web-2", {"status": status}, "shop")
+        lines += [watching.line() for _ in range(len(expected) - 2)]
+        apiserver.delete("v1", "pods", "web-2", "shop")
+        lines.append(watching.line())
+
+    assert sorted(_comparable(lines)) == sorted(expected)
+
+
+def test_the_table_of_exit_statuses_is_that_of_the_program() -> None:
+    text = pages.read(_PAGE)
+    listed = {int(one) for one in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+    known = {value for value in vars(_exit_status).values() if isinstance(value, int)}
+
+    assert listed == (known - {_exit_status.SIGNALLED}) | {143}
+    assert all(str(one) in _exit_status.EPILOG for one in listed)
