@@ -96,6 +96,12 @@ def test_the_programs_of_the_page_on_the_official_informer_print_the_same(
     assert said == ["+ a\n", "['a']\n", "- a\n"]
 
 
+def test_the_operator_of_the_page_on_kopf_passes_the_test_of_the_page() -> None:
+    shown = pages.module_of("docs/howto/migrate-from-kopf.md")
+
+    shown.test_a_team_has_its_members_in_a_config_map()
+
+
 async def test_the_controller_of_the_page_on_client_go_syncs_every_pod(
     apiserver: APIServer,
 ) -> None:
