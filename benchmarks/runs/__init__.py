@@ -11,6 +11,7 @@ from benchmarks.runs.audits import AUDITS
 from benchmarks.runs.controllers import CONTROLLERS, PASSING
 from benchmarks.runs.curve import CURVE
 from benchmarks.runs.fan_out import FAN_OUT
+from benchmarks.runs.imports import IMPORTS
 from benchmarks.runs.latency import LATENCY
 from benchmarks.runs.queues import QUEUE
 from benchmarks.runs.reads import READS, READS_OWN
@@ -39,6 +40,7 @@ RUNS: tuple[Run, ...] = (
     RELIST,
     SMALL_POD,
     STARTS,
+    IMPORTS,
     READS,
     READS_OWN,
     QUEUE,
