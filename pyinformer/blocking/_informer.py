@@ -7,6 +7,7 @@ Lister as of the asynchronous informer, and its events as a plain iterator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, final
 
 from pyinformer.apimachinery import InformerError, Journal, KubeObject, V
@@ -78,7 +79,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
         return self.asynchronous.has_synced
 
     @property
-    def namespaces(self) -> frozenset[str] | None:
+    def namespaces(self) -> AbstractSet[str] | None:
         """The namespaces that are followed at this moment; None for all of them."""
         return self.asynchronous.namespaces
 

@@ -41,6 +41,7 @@ from pyinformer.store import Indexer, IndexFunction, Lister
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
 
     from anyio.abc import TaskGroup
 
@@ -186,8 +187,8 @@ class Following(Insight[V]):
         self.journal.note(f"follows {self.scope}")
 
     @property
-    def namespaces(self) -> frozenset[str] | None:
-        """The namespaces that are followed at this moment; None for all of them."""
+    def namespaces(self) -> AbstractSet[str] | None:
+        """The namespaces that are followed at this moment, never changed; None for all of them."""
         return self._members.namespaces
 
     @property

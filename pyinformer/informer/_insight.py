@@ -67,10 +67,13 @@ class Insight(Generic[V]):
     def state(self) -> ReflectorState:
         """What it does at this moment; `status()` says why, `on_state_change` tells of changes.
 
-        Of several namespaces it is the state of the one in the most trouble.
+        Of several namespaces it is the state of the one in the most trouble, and so is that of
+        the choice of namespaces.
         """
-        worst = self._worst()
-        return self._idle_state if worst is None else worst.reflector.state
+        states = [member.state for member in self._members.all] or [self._idle_state]
+        if self._selection is not None:
+            states.append(self._selection.state)
+        return min(states, key=_WORST_FIRST.index)
 
     def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
         """Call a function at each change of state, on the event loop; it must not block.
@@ -113,6 +116,8 @@ class Insight(Generic[V]):
         thread.
         """
         ages = [member.age_seconds() for member in self._members.all]
+        if self._selection is not None:
+            ages.append(self._selection.age_seconds())
         known = [age for age in ages if age is not None]
         return max(known, default=None) if len(known) == len(ages) else None
 
@@ -123,7 +128,7 @@ class Insight(Generic[V]):
         if sole is not None and self._selection is None:
             return sole.staleness
         troubled = [f"{one.scope}: {one.staleness}" for one in self._members.all if one.staleness]
-        if self._selection is not None and self._selection.status().state is not _FINE:
+        if self._selection is not None and self._selection.state is not _FINE:
             troubled.insert(0, str(self._selection.status()))
         more = f"; and {len(troubled) - _NAMED} more" if len(troubled) > _NAMED else ""
         return "; ".join(troubled[:_NAMED]) + more
@@ -183,7 +188,7 @@ class Insight(Generic[V]):
         if self._lifetime.is_closed:
             return ReflectorState.STOPPED
         if self._selection is not None:
-            return self._selection.status().state
+            return self._selection.state
         return ReflectorState.WATCHING if self.is_running else ReflectorState.NEW
 
     def status(self, *, with_journal: bool = False) -> InformerStatus:

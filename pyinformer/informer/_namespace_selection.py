@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import Event, InformerError, KubeObject
     from pyinformer.informer._distribution import Receiver
     from pyinformer.informer._status import InformerStatus, ScopeStatus
+    from pyinformer.reflector import ReflectorState
 
 
 class NamespaceInformer(Protocol):
@@ -45,6 +46,15 @@ class NamespaceInformer(Protocol):
         Cancellation:
             Takes effect when it has ended.
         """
+        ...
+
+    @property
+    def state(self) -> ReflectorState:
+        """What it does."""
+        ...
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago it was proven."""
         ...
 
     def status(self) -> InformerStatus:
@@ -94,6 +104,15 @@ class NamespaceSelection:
         """
         self._want = None
         await self._informer.aclose()
+
+    @property
+    def state(self) -> ReflectorState:
+        """What is done at this moment to know the Namespaces."""
+        return self._informer.state
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago the choice was last proven; None if never."""
+        return self._informer.age_seconds()
 
     def status(self) -> ScopeStatus:
         """Return how the choice is doing; from any thread."""

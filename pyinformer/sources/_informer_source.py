@@ -190,7 +190,7 @@ class InformerSource(ABC, Generic[V]):
         change = self._change_of(event)
         if change is None:
             self._unchanged += 1
-        elif self._is_left(event) or not self._passes(*change):
+        elif self._has_left(event) or not self._passes(*change):
             self._filtered += 1
         elif isinstance(event, Added) and event.is_in_initial_list:  # of a namespace that came late
             reason = reason_of_initial(self.name, event.object)
@@ -213,7 +213,7 @@ class InformerSource(ABC, Generic[V]):
         Whoever acted on it is woken: an object that this process made and somebody else deleted
         while the watch was down is in no list, neither before nor after.
         """
-        if self._enqueue is None:
+        if self._enqueue is None or self._is_outside(was._key):
             return
         told = () if now is None else self._collect(None, now)
         unheard = [request for request in self._collect(was, None) if request not in told]
@@ -270,15 +270,15 @@ class InformerSource(ABC, Generic[V]):
             return None, event.object
         return event.last_known, None
 
-    def _is_left(self, event: Event[V]) -> bool:
+    def _has_left(self, event: Event[V]) -> bool:
         """Tell whether an object only left the cache with its namespace: that is nobody's work."""
+        is_left = isinstance(event, Deleted) and event.may_still_exist
+        return is_left and self._is_outside(event.key)
+
+    def _is_outside(self, key: str) -> bool:
+        """Tell whether the namespace of a key is followed no more."""
         scope = self.informer.scope
-        return (
-            isinstance(event, Deleted)
-            and event.may_still_exist
-            and isinstance(scope, Scope)
-            and not scope.covers(event.key.rpartition("/")[0])
-        )
+        return isinstance(scope, Scope) and not scope.covers(key.rpartition("/")[0])
 
     def _passes(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> bool:
         predicate = self._predicate

@@ -110,6 +110,7 @@ class Lister(Generic[V]):
         decoded: DecodedObjects[V] | None = None,
     ) -> None:
         self._indexer: Cache[V] = indexer
+        self._source: Lister[V] = self  # of one that is stricter: the one that it was made of
         self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
         # Nearly always empty, and then all that a read costs more is to look.
@@ -193,9 +194,10 @@ class Lister(Generic[V]):
             raise InvalidTypeError("key", reason)
         if not allow_unsynced:
             self._readiness.check(key.rpartition("/")[0] or None)
-        if self._written:
-            return merged_get(self._indexer, self._written, key)
-        return self._get(key)
+        found = merged_get(self._indexer, self._written, key) if self._written else self._get(key)
+        if found is None and not allow_unsynced:  # or has its namespace been dropped since?
+            self._readiness.check(key.rpartition("/")[0] or None)
+        return found
 
     def __getitem__(self, key: str) -> KubeObject[V]:
         """Return an object; otherwise as `get`.
@@ -227,8 +229,7 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             InvalidSelectorError: the selector cannot be parsed.
         """
-        self._check(None, allow_unsynced)
-        return _select(self._all(), label_selector)
+        return _select(self._all(self._ready(None, allow_unsynced)), label_selector)
 
     def namespace(self, namespace: str) -> NamespaceLister[V]:
         """Return a lister of one namespace."""
@@ -245,8 +246,7 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             IndexNotFoundError: there is no such index.
         """
-        self._check(None, allow_unsynced)
-        return self._by_index(name, value)
+        return self._by_index(self._ready(None, allow_unsynced), name, value)
 
     def index_values(self, name: str, *, allow_unsynced: bool = False) -> builtins.list[str]:
         """Return the values that some object has in an index.
@@ -255,10 +255,10 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             IndexNotFoundError: there is no such index.
         """
-        self._check(None, allow_unsynced)
+        cache = self._ready(None, allow_unsynced)
         if self._written:
-            return merged_index_values(self._indexer, self._written, name)
-        return self._indexer.index_values(name)
+            return merged_index_values(cache, self._written, name)
+        return cache.index_values(name)
 
     def keys(self, *, allow_unsynced: bool = False) -> builtins.list[str]:
         """Return all keys.
@@ -266,10 +266,10 @@ class Lister(Generic[V]):
         Raises:
             CacheNotSyncedError: the first sync is not done.
         """
-        self._check(None, allow_unsynced)
+        cache = self._ready(None, allow_unsynced)
         if self._written:
-            return list(merged_items(self._indexer, self._written))
-        return self._indexer.keys()
+            return list(merged_items(cache, self._written))
+        return cache.keys()
 
     def iter_async(
         self,
@@ -288,26 +288,33 @@ class Lister(Generic[V]):
         Cancellation:
             Safe at every step; the walk just ends.
         """
-        self._check(None, allow_unsynced)
-        return walk(self._all(), LabelSelector.parse(label_selector))
+        cache = self._ready(None, allow_unsynced)
+        return walk(self._all(cache), LabelSelector.parse(label_selector))
 
-    def _all(self) -> builtins.list[KubeObject[V]]:
+    def _all(self, cache: Cache[V]) -> builtins.list[KubeObject[V]]:
         if self._written:
-            return list(merged_items(self._indexer, self._written).values())
-        return self._indexer.list()
+            return list(merged_items(cache, self._written).values())
+        return cache.list()
 
-    def _by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
+    def _by_index(
+        self, cache: Cache[V], name: str, value: IndexValue
+    ) -> builtins.list[KubeObject[V]]:
         if self._written:
-            return merged_by_index(self._indexer, self._written, name, value)
-        return self._indexer.by_index(name, value)
+            return merged_by_index(cache, self._written, name, value)
+        return cache.by_index(name, value)
 
-    def _check(self, namespace: str | None, allow_unsynced: bool) -> None:  # noqa: FBT001
-        if not allow_unsynced:
+    def _ready(self, namespace: str | None, allow_unsynced: bool) -> Cache[V]:  # noqa: FBT001
+        """Return the cache that can answer: what was looked at is what is read."""
+        while True:
+            cache = self._source._indexer  # noqa: SLF001 - a lister, too
+            if allow_unsynced:
+                return cache
             self._readiness.check(namespace)
+            if cache is self._source._indexer:  # noqa: SLF001 - as above
+                return cache
 
     def _in_namespace(self, namespace: str, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
-        self._check(namespace, allow_unsynced)
-        return self._by_index(NAMESPACE_INDEX, namespace)
+        return self._by_index(self._ready(namespace, allow_unsynced), NAMESPACE_INDEX, namespace)
 
 
 @final

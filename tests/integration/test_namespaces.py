@@ -65,6 +65,12 @@ async def test_a_forbidden_namespace_stops_no_other_and_heals_with_the_right(
         await factory.start()
         await until(lambda: list(notes.mirror) == [f"{ours}/one"], what=informer.status())
         assert [obj.key for obj in informer.lister.namespace(ours).list()] == [f"{ours}/one"]
+        refused = {ours: 0, theirs: 1}
+        await until(
+            lambda: all(
+                one.attempts >= refused[str(one.namespace)] for one in informer.status().scopes
+            )
+        )
         with pytest.raises(pyinformer.CacheSyncTimeoutError) as raised:
             await factory.wait_for_cache_sync(timeout_seconds=0.2)
         (line,) = raised.value.pending
