@@ -142,9 +142,9 @@ class WriteCall:
         if "gracePeriodSeconds" in self.query:
             seconds = parse_number(self.query["gracePeriodSeconds"])
             wanted.setdefault("gracePeriodSeconds", seconds)
-        orphans = wanted.pop("orphanDependents", None) or self.query.get("orphanDependents")
-        if orphans in (True, "true", "1"):  # its name before there were policies
-            wanted.setdefault("propagationPolicy", "Orphan")
+        if "orphanDependents" in self.query:  # what older clients say
+            orphans = self.query["orphanDependents"] in ("true", "1")
+            wanted.setdefault("orphanDependents", orphans)
         if self.query.get("propagationPolicy"):
             wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
         return wanted, self._options(wanted).dry_run
