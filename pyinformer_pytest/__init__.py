@@ -165,9 +165,9 @@ def apiserver() -> Iterator[APIServer]:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Connector:
-    """What connects to the embedded server of the test: `async with cluster() as connected`.
+    """What connects to the embedded server of the test, or to the one that it is given.
 
-    Or to the server that is given: `cluster(kube_apiserver)`.
+    `async with cluster() as connected`, `async with cluster(kube_apiserver) as connected`.
     """
     from pyinformer.testing import Connector
 
