@@ -33,7 +33,7 @@ from pyinformer.transport._impersonation import impersonation_headers
 from pyinformer.transport._keepalive import keepalive_sockets
 from pyinformer.transport._names import Names
 from pyinformer.transport._options import ConnectionOptions
-from pyinformer.transport._requests import common_headers, once
+from pyinformer.transport._requests import common_headers, new_session, once
 from pyinformer.transport._rules import needed_rule
 from pyinformer.transport._status import status_error
 from pyinformer.transport._waits import Wait, Waits
@@ -383,27 +383,13 @@ class Connection:
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:
         if watch not in self._sessions:
-            self._sessions[watch] = self._new_session(watch=watch)
+            buffer_bytes = _WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES
+            self._sessions[watch] = new_session(
+                limit=0 if watch else self._options.max_request_connections,
+                buffer_bytes=buffer_bytes,
+                connect_timeout_seconds=self._options.connect_timeout_seconds,
+                headers=self._headers,
+                socket_factory=self._new_socket,
+                names=self._names,
+            )
         return self._sessions[watch]
-
-    def _new_session(self, *, watch: bool) -> aiohttp.ClientSession:
-        import aiohttp
-
-        options = self._options
-        connector = aiohttp.TCPConnector(
-            limit=0 if watch else options.max_request_connections,
-            socket_factory=self._new_socket,
-            resolver=self._names.for_aiohttp(),
-        )
-        timeout = aiohttp.ClientTimeout(
-            total=None,
-            connect=options.connect_timeout_seconds,  # names and TLS included
-            sock_connect=options.connect_timeout_seconds,
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            timeout=timeout,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
-            headers=self._headers,
-        )

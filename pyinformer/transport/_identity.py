@@ -33,6 +33,7 @@ class Identity:
     def __init__(self, config: ClusterConfig) -> None:
         self._credentials = config.credentials
         self._tls = TLSSettings(config)
+        self._latest: Mapping[str, str] = {}
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers that authenticate a request.
@@ -43,7 +44,8 @@ class Identity:
         Cancellation:
             Safe.
         """
-        return await self._credentials.headers()
+        self._latest = await self._credentials.headers()
+        return self._latest
 
     def context(self, now: float) -> ssl.SSLContext | None:
         """Return the TLS settings for a request; None for plain HTTP.
@@ -63,7 +65,7 @@ class Identity:
         self._tls.look_again()
         if isinstance(self._credentials, LoginCredentials | TokenFileCredentials):
             self._credentials.refused(headers)
-        else:
+        elif headers == self._latest:  # else others were asked for since, by another request
             self._credentials.invalidate()
 
     def look_again(self) -> None:

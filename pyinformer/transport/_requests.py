@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pyinformer.transport._failures import words_of
 
 if TYPE_CHECKING:
+    import socket
+
     import aiohttp
+    from aiohappyeyeballs import AddrInfoType
+
+    from pyinformer.transport._names import Names
 
 
 async def once(
@@ -33,6 +39,42 @@ async def once(
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise aiohttp.ClientConnectionError(words_of(error)) from error
+
+
+def new_session(
+    *,
+    limit: int,
+    buffer_bytes: int,
+    connect_timeout_seconds: float,
+    headers: Iterable[tuple[str, str]],
+    socket_factory: Callable[[AddrInfoType], socket.socket],
+    names: Names,
+) -> aiohttp.ClientSession:
+    """Return a pool of connections; TLS settings come with each request, since they change.
+
+    Args:
+        limit: how many; 0 for as many as are asked for.
+        buffer_bytes: how much of an answer is read ahead.
+        connect_timeout_seconds: how long names, TCP and TLS may take together.
+        headers: what every request has; several may have one name.
+        socket_factory: makes the sockets.
+        names: looks up the hosts.
+    """
+    import aiohttp
+
+    connector = aiohttp.TCPConnector(
+        limit=limit, socket_factory=socket_factory, resolver=names.for_aiohttp()
+    )
+    timeout = aiohttp.ClientTimeout(
+        total=None, connect=connect_timeout_seconds, sock_connect=connect_timeout_seconds
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=timeout,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=buffer_bytes,
+        headers=tuple(headers),
+    )
 
 
 def common_headers() -> dict[str, str]:
