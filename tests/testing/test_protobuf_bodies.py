@@ -92,6 +92,28 @@ def test_quantities_inlined_structs_and_negative_numbers() -> None:
     assert pod["spec"]["tolerations"] == [{"key": "k", "tolerationSeconds": -1}]
 
 
+def test_times_to_the_microsecond_and_managed_fields() -> None:
+    stamp = number(1, 1_767_323_045) + number(2, 7_000)
+    lease = decoded("coordination.k8s.io/v1", "Lease", text(2, text(4, stamp)))
+    assert lease["spec"] == {"renewTime": "2026-01-02T03:04:05.000007Z"}
+    entries = text(17, text(1, "m") + text(7, text(1, '{"f:a":{}}')))
+    metadata = decoded("v1", "ConfigMap", text(1, entries + text(17, text(7, ""))))["metadata"]
+    assert metadata["managedFields"] == [
+        {"manager": "m", "fieldsV1": {"f:a": {}}},
+        {"fieldsV1": None},
+    ]
+
+
+def test_lists_of_strings_that_are_messages() -> None:
+    extra = text(5, text(1, "scopes") + text(2, text(1, "a") + text(1, "b")))
+    review = decoded("authorization.k8s.io/v1", "SubjectAccessReview", text(2, extra))
+    assert review["spec"] == {"extra": {"scopes": ["a", "b"]}}
+
+
+def test_no_body_is_no_body() -> None:
+    assert json_of(b"") == b""
+
+
 def test_a_field_of_a_newer_client_is_passed_over() -> None:
     newer = number(900, 7) + text(901, "x") + varint(902 << 3 | 1) + b"8bytes.." + b""
     assert decoded("v1", "Namespace", newer + text(1, METADATA))["metadata"]["name"] == "a"

@@ -114,3 +114,60 @@ def test_a_custom_resource_has_the_columns_of_its_definition() -> None:
 
 def test_a_resource_without_columns_of_its_own_shows_name_and_age() -> None:
     assert [column.name for column in columns_of(_built_in("networkpolicies"))] == ["Name", "Age"]
+
+
+def test_a_node_says_its_roles_and_that_it_takes_no_pods() -> None:
+    labels = {"node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": "", "x": "y"}
+    ready = {"type": "Ready", "status": "False"}
+    node: JSONObject = {
+        "metadata": {"name": "n", "labels": labels},
+        "spec": {"unschedulable": True},
+        "status": {"conditions": [ready]},
+    }
+    cells = _cells(_built_in("nodes"), node)
+    assert cells["Roles"] == "a,b"
+    assert cells["Status"] == "NotReady,SchedulingDisabled"
+    assert _cells(_built_in("nodes"), {"metadata": {"name": "n"}})["Status"] == "Unknown"
+
+
+def test_a_deployment_names_images_and_selector() -> None:
+    containers = [{"name": "c", "image": "i:1"}, {"name": "d", "image": "j:1"}]
+    deployment: JSONObject = {
+        "metadata": {"name": "a"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"b": "2", "a": "1"}},
+            "template": {"spec": {"containers": containers}},
+        },
+        "status": {"readyReplicas": 1},
+    }
+    cells = _cells(_built_in("deployments"), deployment)
+    assert (cells["Ready"], cells["Images"], cells["Selector"]) == ("1/3", "i:1,j:1", "a=1,b=2")
+    bare = _cells(_built_in("daemonsets"), {"metadata": {"name": "a"}, "spec": {}})
+    assert (bare["Node Selector"], bare["Containers"]) == ("<none>", "<none>")
+
+
+def test_a_definition_names_its_versions_and_an_event_its_object() -> None:
+    versions = [{"name": "v1", "storage": True}, {"name": "v1beta1"}]
+    definition: JSONObject = {"metadata": {"name": "a"}, "spec": {"versions": versions}}
+    cells = _cells(_built_in("customresourcedefinitions"), definition)
+    assert cells["Versions"] == "v1(storage),v1beta1"
+    about = {"kind": "Pod", "name": "p"}
+    event: JSONObject = {"metadata": {"name": "e"}, "involvedObject": about, "message": " m "}
+    cells = _cells(_built_in("events"), event)
+    assert (cells["Object"], cells["Message"]) == ("pod/p", "m")
+
+
+def test_a_container_that_ended_without_a_reason_shows_its_exit_code() -> None:
+    state = {"state": {"terminated": {"exitCode": 3}}}
+    status = {"phase": "Running", "containerStatuses": [state]}
+    cells = _cells(_built_in("pods"), {"metadata": {"name": "a"}, "status": status})
+    assert cells["Status"] == "ExitCode:3"
+
+
+def test_a_column_of_text_shows_what_is_no_text() -> None:
+    column: JSONObject = {"name": "Size", "type": "string", "jsonPath": ".spec.size"}
+    widgets = ResourceType(
+        "example.com", "v1", "Widget", "widgets", list_shape="custom", printer_columns=(column,)
+    )
+    assert _cells(widgets, {"metadata": {"name": "w"}, "spec": {"size": 3}})["Size"] == "3"
