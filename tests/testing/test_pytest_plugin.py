@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyinformer import ForbiddenError
-from pyinformer.testing import APIServer, Connector
+from pyinformer.testing import APIServer, Connector, KubeAPIServer
 
 _TESTS = """
 import sys
@@ -162,3 +162,13 @@ async def test_cluster_connects_to_the_server_and_as_the_user_that_is_asked_for(
             assert await admin.get("v1", "namespaces", "default")
             with pytest.raises(ForbiddenError, match='User "x" cannot get'):
                 await user.get("v1", "namespaces", "default")
+
+
+@pytest.mark.real
+async def test_cluster_connects_to_the_real_server(
+    cluster: Connector, kube_apiserver: KubeAPIServer
+) -> None:
+    async with cluster(kube_apiserver) as connected:
+        namespace = await connected.get("v1", "namespaces", "default")
+
+    assert namespace.metadata.name == "default"
