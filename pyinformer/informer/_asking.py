@@ -1,0 +1,174 @@
+"""What can be waited for and asked of an informer: writes, the state of a key, a comparison.
+
+Versions, keys and predicates enter; nothing, an object, a report or an error leaves, within a time
+that the caller says. Of several namespaces only those are asked that the question concerns.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import anyio
+
+from pyinformer.apimachinery import V, check_seconds
+from pyinformer.informer._barrier import Wanted
+from pyinformer.informer._insight import Insight
+from pyinformer.informer._joint_audit import audit_all, joint_report
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import KubeObject
+    from pyinformer.audit import AuditReport
+    from pyinformer.informer._member import Member
+    from pyinformer.informer._own_writes import OwnWrites
+    from pyinformer.informer._sharing import Sharing
+    from pyinformer.informer._wait_for import KeyWaits, Predicate
+
+
+class Asking(Insight[V]):
+    """What an informer answers in its own time; the stations are made by Following."""
+
+    _own_writes: OwnWrites[V]
+    _sharing: Sharing[V]
+    _key_waits: KeyWaits[V]
+
+    @abstractmethod
+    def _check_running(self) -> None:
+        """Raise if nothing is followed."""
+
+    async def wait_until(
+        self,
+        resource_version: str | None,
+        *,
+        key: str | None = None,
+        uid: str | None = None,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """Wait until the cache itself, and so every handler's source, has reached a write.
+
+        The lister shows own writes at once; this is for what goes by events, and for writes of
+        others. It ends when the cache's position has reached the version, when the object under
+        `key` has, or after a second when a list of that key in this informer's scope shows what
+        the cache holds, so that a write that the selector keeps out does not time out. A write of
+        this process needs no key, the informer remembers it; anything else is proven only by the
+        position, which a quiet resource moves once a minute. A key of a namespace that the
+        informer does not follow returns at once, and so does a write that changed nothing.
+
+        Args:
+            resource_version: what a write's response says; None for a deletion, which ends when
+                the object with this `uid` is no longer cached under this `key`.
+            key: `namespace/name`, or `name` if cluster-scoped.
+            uid: which object of that name was deleted.
+            timeout_seconds: how long to wait.
+
+        Raises:
+            StaleCacheError: the cache did not get there in time, or a new epoch of the server's
+                history has begun, in which the write may not exist.
+            LifecycleError: it was not started, or was closed.
+            InternalError: something inside crashed.
+            InvalidArgumentError: there is nothing to wait for, or the timeout is no duration.
+            InvalidTypeError: the version, the key or the uid is no text.
+            CacheMutatedError: the mutation detector is in `debug` mode, and found one.
+
+        Cancellation:
+            Safe.
+        """
+        self._sharing.check_nowait()
+        wanted = Wanted.of(resource_version, key, uid)
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._check_running()
+        until = anyio.current_time() + timeout_seconds
+        for member in self._concerned(wanted):
+            left = max(0.0, until - anyio.current_time())
+            await member.freshness.wait_until(wanted, timeout_seconds=left)
+
+    async def wait_for(
+        self,
+        key: str,
+        predicate: Predicate[V],
+        *,
+        timeout_seconds: float = 30.0,
+    ) -> KubeObject[V] | None:
+        """Wait until an object is as wanted: `await pods.wait_for(key, lambda pod: pod is None)`.
+
+        The predicate is asked at once, and then at each change of what the lister shows of the key:
+        events of the cache, and own writes before their events come. It runs on the loop, in the
+        step of the change, and must not block; what it raises comes out of here as it is. Before
+        the first sync nobody is asked: that is waited for, too. A list that is taken over as a
+        whole is one change, whatever happened before it.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+            predicate: a plain function of the object, or of None where there is none; so a
+                deletion can be waited for.
+            timeout_seconds: how long to wait, the first sync included.
+
+        Returns:
+            The object that the predicate accepted; None if it accepted that there is none.
+
+        Raises:
+            WaitTimeoutError: it accepted nothing in time; says what is cached under the key.
+            NotCachedError: the namespace is not followed.
+            LifecycleError: it was not started, or was closed meanwhile.
+            InternalError: something inside crashed.
+            InvalidArgumentError: the timeout is negative or no number.
+            InvalidTypeError: the key is no text.
+            InvalidHandlerError: the predicate cannot be called with one object, or is a coroutine
+                function.
+            CacheMutatedError: the mutation detector is in `debug` mode, and found one.
+
+        Cancellation:
+            Safe.
+        """
+        self._sharing.check_nowait()
+        self._check_running()
+        return await self._key_waits.wait(key, predicate, timeout_seconds=timeout_seconds)
+
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Tell whether `wait_until` would return at once.
+
+        Raises:
+            InvalidArgumentError: there is nothing to wait for.
+        """
+        wanted = Wanted.of(resource_version, key, uid)
+        return all(member.freshness.has_seen(wanted) for member in self._concerned(wanted))
+
+    def _concerned(self, wanted: Wanted) -> tuple[Member[V], ...]:
+        """Return whose caches a write may change: one if its key is known, else all of them."""
+        key = wanted.key or self._own_writes.key_of(wanted.version)
+        if key is None:
+            return self._members.all
+        member = self._members.of(key)
+        return () if member is None else (member,)
+
+    @property
+    def last_audit(self) -> AuditReport | None:
+        """What the newest comparison with the server has found; None before the first."""
+        reports = [member.auditor.last_report for member in self._members.all]
+        return joint_report(self.name, [one for one in reports if one is not None])
+
+    async def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
+        """Compare the cache with what the server had at the cache's own resource version.
+
+        Only identities are listed, in pages, and nothing is held up by it. What differs is logged
+        and repaired by a complete list, of which handlers hear as of every other. An audit waits
+        until the watch runs; one that cannot be concluded says so in its report, and why: at once
+        where the resource is absent or forbidden, or its versions cannot be compared.
+
+        Args:
+            timeout_seconds: how long it may take; longer ones are inconclusive.
+
+        Raises:
+            LifecycleError: it was not started, or was closed.
+            InternalError: something inside crashed.
+            InvalidArgumentError: the timeout is no duration.
+
+        Cancellation:
+            Safe; the request is dropped, and nothing is repaired.
+        """
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._check_running()
+        auditors = [member.auditor for member in self._members.all]
+        return await audit_all(self.name, auditors, timeout_seconds=timeout_seconds)
