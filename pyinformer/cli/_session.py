@@ -7,6 +7,7 @@ that says why not. While a server cannot be reached it is tried again, and said 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -56,6 +57,9 @@ _CLUSTER_SCOPED: Final = frozenset(
     }
 )
 """What is in no namespace, though nobody is asked: for resources that are named in full."""
+
+
+_VERSION: Final = re.compile(r"(?:[^/]+/)?v\d+(?:(?:alpha|beta)\d+)?")
 
 
 class CommandError(Exception):
@@ -243,6 +247,9 @@ async def _resource(
     """Return the resource of a name, and whether it is in namespaces."""
     if "/" in name:  # in full: a user without the right to discover can do no better
         api_version, _, plural = name.rpartition("/")
+        if not _VERSION.fullmatch(api_version):
+            hint = "v1/pods or apps/v1/deployments; names of objects stand by themselves, after it"
+            raise CommandError(f"{name!r} is no resource in full, such as {hint}")
         return GroupVersionResource.of(api_version, plural), plural not in _CLUSTER_SCOPED
     found, *others = await _patiently(lambda: cluster.discovery.find(name), cluster, errors)
     if others:

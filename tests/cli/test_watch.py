@@ -293,6 +293,7 @@ def test_get_reads_by_name_and_by_index(server: APIServer) -> None:
     [
         pytest.param(["get", "podz"], 1, "no resource 'podz'; it serves pods", id="near-name"),
         pytest.param(["watch", "v1/podz"], 1, "does not serve podz.v1", id="in-full"),
+        pytest.param(["get", "pod/web"], 1, "is no resource in full, such as", id="kubectls-form"),
         pytest.param(["get", "pods", "-l", "!!"], 1, "cannot parse '!!'", id="selector"),
         pytest.param(["get", "pods", "-n", "A_B"], 1, "'A_B' is no namespace", id="namespace"),
         pytest.param(["get", "pods", "--index", "x"], 2, "no PATH=VALUE", id="index"),
@@ -363,6 +364,24 @@ def test_one_forbidden_namespace_keeps_nobody_from_the_others(
     assert refused.stdout == ""
     assert "pods.v1 in b: forbidden" in done.stderr
     assert "pods.v1 in b: forbidden" in refused.stderr
+
+
+def test_a_forbidden_namespace_is_said_while_the_others_are_followed(
+    server: APIServer, tmp_path: Path
+) -> None:
+    server.add_token(
+        Token(value="t", verbs=("list", "watch"), resources=("pods",), namespaces=("a",))
+    )
+    kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig", token="t")
+    with program("watch", "v1/pods", "-n", "a,b", "--kubeconfig", str(kubeconfig)) as watching:
+        assert watching.line().startswith("NAMESPACE")
+        assert watching.line().startswith("a           web-a")
+        server.create(_pod("new", "a"))
+        assert "ADDED     a/new" in watching.line()
+        status, _, errors = watching.end(signal.SIGINT)
+
+    assert status == 130
+    assert errors[0].startswith("waiting for pods.v1 in b: forbidden")
 
 
 def test_the_shell_completes_contexts_and_resources(tmp_path: Path) -> None:

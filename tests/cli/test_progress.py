@@ -1,0 +1,87 @@
+"""What stderr says meanwhile: each thing once, and only what somebody would want to know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyinformer.cli._progress import Progress, is_refused
+from pyinformer.informer._status import ScopeStatus
+from pyinformer.reflector import ReflectorState
+
+_LOADING = ScopeStatus(
+    follows="pods.v1 in shop",
+    namespace="shop",
+    has_synced=False,
+    objects=0,
+    position="",
+    state=ReflectorState.LOADING,
+    age_seconds=None,
+    reason="watch-list",
+    attempts=0,
+    last_error=None,
+)
+_FAILING = replace(
+    _LOADING, state=ReflectorState.WAITING, attempts=2, last_error="refused\x1b[2J", reason=""
+)
+_FOLLOWED = replace(_LOADING, has_synced=True, state=ReflectorState.WATCHING)
+_BEHIND = replace(_FOLLOWED, state=ReflectorState.WAITING, attempts=1, last_error="gone", reason="")
+
+
+def _status(*scopes: ScopeStatus, coalesced: int = 0) -> Any:
+    return SimpleNamespace(scopes=scopes, handlers=[SimpleNamespace(coalesced=coalesced)])
+
+
+def test_what_is_quick_needs_no_words() -> None:
+    assert Progress().lines(_status(_LOADING), 0.5) == []
+
+
+def test_what_takes_long_is_said_once() -> None:
+    progress = Progress()
+
+    assert progress.lines(_status(_LOADING), 2.5) == [
+        "waiting for pods.v1 in shop: the list has not come yet"
+    ]
+    assert progress.lines(_status(_LOADING), 9.5) == []
+
+
+def test_each_attempt_that_fails_is_said_at_once_and_safely() -> None:
+    progress = Progress()
+
+    assert progress.lines(_status(_FAILING), 0.0) == [
+        "waiting for pods.v1 in shop: waiting: refused\\x1b[2J, attempt 2"
+    ]
+    assert progress.lines(_status(_FAILING), 1.0) == []
+    assert len(progress.lines(_status(replace(_FAILING, attempts=3)), 1.0)) == 1
+
+
+def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:
+    progress = Progress()
+
+    assert progress.lines(_status(_FOLLOWED), 1.0) == []
+    (behind,) = progress.lines(_status(_BEHIND), 2.0)
+    assert behind.startswith("pods.v1 in shop: what is shown may be old: waiting: gone")
+    assert progress.lines(_status(_BEHIND), 3.0) == []
+    assert progress.lines(_status(_FOLLOWED), 4.0) == ["pods.v1 in shop: followed again"]
+
+
+def test_a_reader_that_is_too_slow_is_told_once() -> None:
+    progress = Progress()
+
+    assert "merged" in progress.lines(_status(_FOLLOWED, coalesced=3), 1.0)[0]
+    assert progress.lines(_status(_FOLLOWED, coalesced=9), 2.0) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "refused"),
+    [
+        pytest.param(_LOADING, False, id="loading"),
+        pytest.param(replace(_LOADING, state=ReflectorState.FORBIDDEN), True, id="forbidden"),
+        pytest.param(replace(_FOLLOWED, state=ReflectorState.FORBIDDEN), False, id="synced"),
+    ],
+)
+def test_only_what_never_synced_is_refused(scope: ScopeStatus, *, refused: bool) -> None:
+    assert is_refused(scope) is refused
