@@ -43,10 +43,11 @@ async def time_audits(pods: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
     assert report.is_consistent, str(report)
 
-    witnesses, proof_block, proof_step = await _timed(pods._members.all[0].reflector.witnesses)
+    member = pods._members.all[0]
+    witnesses, proof_block, proof_step = await _timed(member.reflector.witnesses)
     assert witnesses
 
-    items = pods._members.cache._state.items
+    items = member.indexer._state.items
     for key, obj in items.items():
         items[key] = structs.replace(obj, metadata=structs.replace(obj.metadata, uid="another"))
     found, wrong_block, wrong_step = await _timed(

@@ -42,6 +42,7 @@ async def audit_all(
     found: list[AuditReport] = []
 
     async def audit(auditor: Auditor) -> None:
+        """Audit one namespace, and keep what is found."""
         found.append(await auditor.audit(timeout_seconds=timeout_seconds))
 
     async with anyio.create_task_group() as group:
