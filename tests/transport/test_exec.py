@@ -204,6 +204,18 @@ async def test_a_cancelled_login_kills_the_plugin_and_the_next_call_begins_again
     await _all_gone(pids)
 
 
+async def test_connecting_that_is_cancelled_kills_the_plugin(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    args = ["-c", f"echo $$ > {pids}; sleep 100"]
+    path = kubeconfig(tmp_path / "config", {"apiVersion": V1, "command": "sh", "args": args})
+    connecting = asyncio.create_task(find_config(path))
+    await until(lambda: pids.exists() and pids.read_text())
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    await _all_gone(pids)
+
+
 async def _all_gone(pids: Path) -> None:
     def is_gone(pid: int) -> bool:
         try:
