@@ -175,14 +175,13 @@ def test_it_ends_soon_while_a_plug_in_for_credentials_runs(tmp_path: Path, silen
     assert seconds < SOON_SECONDS
 
 
-@pytest.mark.parametrize("arguments", [("watch", "pods"), ("get", "pods")])
-def test_it_ends_soon_at_once(silence: str, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("seconds", [0.02, 0.2, 0.6])
+def test_it_ends_without_a_word_while_it_loads_itself(silence: str, seconds: float) -> None:
     code = (
-        "import os, signal, sys, pyinformer\n"
-        f"sys.argv = ['pyinformer', *{arguments!r}, '--server', {silence!r}]\n"
-        "from pyinformer.cli import main\n"
-        "import threading\n"
-        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "import os, signal, sys, threading\n"
+        "from pyinformer_command import main\n"
+        f"sys.argv = ['pyinformer', 'watch', 'pods', '--server', {silence!r}]\n"
+        f"threading.Timer({seconds}, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "sys.exit(main())"
     )
     command = [COMMAND[0], "-c", code]
