@@ -233,7 +233,9 @@ class Members(Generic[V]):
         return self.by_namespace.keys() != self._wanted
 
     def _settle_soon(self) -> None:
-        if self._group is not None and not self._is_settling and self.is_outdated:
+        if self._group is None or self._is_settling or self._is_closed:
+            return
+        if self.is_outdated:
             self._is_settling = True
             self._group.start_soon(self._settle)
 

@@ -179,6 +179,7 @@ class SharedInformer(Startable, Following[V]):
                 "namespaces",
                 label_selector=scope.namespace_selector,
                 memory="metadata",
+                audit_period_seconds=audit_period_seconds,
                 options=options,
                 metrics=metrics,
                 grace_seconds=grace_seconds,
