@@ -109,6 +109,7 @@ class LoopThread:
         """Enter an asynchronous lifetime; closing the thread leaves it, if nobody else has."""
 
         async def open_() -> R:
+            """Open it, on the loop."""
             value = await lifetime.__aenter__()
             self.adopt(lifetime, partial(lifetime.__aexit__, None, None, None))
             return value
@@ -141,6 +142,7 @@ class LoopThread:
         """
 
         async def forget() -> None:
+            """Close it, on the loop, and not a second time."""
             self._open.pop(lifetime, None)
             await close()
 

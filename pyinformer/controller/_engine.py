@@ -180,7 +180,7 @@ class Engine(Generic[V]):
             group.start_soon(_early, prepare)
         await wait_for_cache_sync(*self.informers, timeout_seconds=timeout_seconds)
         deadline = began_at + timeout_seconds
-        with anyio.move_on_at(deadline) as scope:
+        with anyio.CancelScope(deadline=deadline) as scope:  # move_on_at is of anyio 4.15
             for prepare in self.before_attach:
                 await prepare()
             for source in self.sources:
