@@ -315,7 +315,7 @@ async def test_what_is_forbidden_says_whose_right_is_missing(apiserver: APIServe
         explanation = informer.explain("default/a")
         live = await informer.explain_live("default/a")
 
-    refusal = r"list pods\.v1: 403 Forbidden: u may not list"
+    refusal = r"list pods\.v1: 403 Forbidden: u may not list; .*verbs: .*"
     assert has(
         explanation, rf"The cache has never held everything: forbidden, never synced: {refusal}\."
     )

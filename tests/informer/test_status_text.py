@@ -68,7 +68,8 @@ async def test_each_informer_is_one_line_with_its_troubles(apiserver: APIServer)
     assert failed.startswith("handler copy failed 2 times, last: ValueError ")
     assert second.startswith("secrets.v1: forbidden, not synced, nothing cached, never proven, ")
     second = second.replace("attempt:", "attempts:")  # one, or some by now
-    assert second.endswith("failed attempts: list secrets.v1: 403 Forbidden: u may not")
+    assert "failed attempts: list secrets.v1: 403 Forbidden: u may not; " in second
+    assert second.endswith('verbs: ["list", "watch"] in a ClusterRole')
     assert third == "the event loop was never blocked"
 
 

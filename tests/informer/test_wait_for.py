@@ -138,7 +138,7 @@ async def test_the_first_sync_is_waited_for_within_the_same_time(apiserver: APIS
         assert asked == []  # what is not there yet is not taken for absent
         waiting = asyncio.create_task(informer.wait_for("default/a", bool, timeout_seconds=10))
         gone = asyncio.create_task(informer.wait_for("default/b", is_gone, timeout_seconds=10))
-        await settle()
+        await until(lambda: any(one.verb == "watch" for one in apiserver.requests))
         assert not waiting.done()
         apiserver.faults.release()
         assert await waiting is not None
