@@ -11,11 +11,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "packaging"
 DIST = BUILD / "dist"
+
+PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "hatch"
+]["build"]["targets"]["wheel"]["packages"]
+"""What the wheel consists of."""
 
 OLDEST, NEWEST = 11, 15
 """The minor versions of Python 3 that are looked for; what is missing is named."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.packaging.environments import (
     BUILD,
+    PACKAGES,
     ROOT,
     Environment,
     build,
@@ -91,7 +92,7 @@ def unpacked(sdist: Path) -> Path:
     with tarfile.open(sdist) as archive:
         archive.extractall(BUILD, filter="data")
     (BUILD / sdist.name.removesuffix(".tar.gz")).rename(folder)
-    for package in ("pyinformer", "pyinformer_pytest"):
+    for package in PACKAGES:
         shutil.rmtree(folder / package, ignore_errors=True)
     return folder
 

@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 from pyinformer.testing import APIServer
-from tests.packaging.environments import ROOT, Environment, build, run, say
+from tests.packaging.environments import PACKAGES, ROOT, Environment, build, run, say
 
 _IN_WHEEL = {
     "pyinformer/py.typed",
@@ -34,7 +34,7 @@ _IN_SDIST = {
     "pyproject.toml",
     "tests/conftest.py",
 }
-_TOP = re.compile(r"pyinformer|pyinformer_pytest|pyinformer-[^/]+\.dist-info")
+_TOP = re.compile("|".join([*PACKAGES, r"pyinformer-[^/]+\.dist-info"]))
 
 _PROGRAM = """\
 import asyncio, sys
@@ -83,7 +83,7 @@ def expect(claim: bool, otherwise: str) -> None:
 
 def look_through(sdist: Path, wheel: Path) -> None:
     """Compare the contents with what git has of the packages."""
-    tracked = run("git", "ls-files", "pyinformer", "pyinformer_pytest", cwd=ROOT).split()
+    tracked = run("git", "ls-files", *PACKAGES, cwd=ROOT).split()
     names = set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(sdist) as archive:
         sources = {name.partition("/")[2] for name in archive.getnames()}
