@@ -14,7 +14,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from pyinformer.cli import _options
-from pyinformer.cli._ending import Terminated, interruptible, let_go_of_pipes
+from pyinformer.cli._ending import (
+    Terminated,
+    ended_by_its_reader,
+    interruptible,
+    let_go_of_pipes,
+    reader_has_gone,
+)
 from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
 
 _HELP = {"help_option_names": ["-h", "--help"]}
@@ -56,12 +62,15 @@ def run() -> NoReturn:
 def _ending_well() -> Iterator[None]:
     """Turn a signal, and a reader who has gone, into an exit status."""
     try:
-        with interruptible():
+        with interruptible(), ended_by_its_reader(sys.stdout):
             yield
     except BrokenPipeError:
         let_go_of_pipes()
         raise typer.Exit(CLOSED_PIPE) from None
     except KeyboardInterrupt as interruption:
+        if reader_has_gone(sys.stdout):
+            let_go_of_pipes()
+            raise typer.Exit(CLOSED_PIPE) from None
         number = interruption.number if isinstance(interruption, Terminated) else signal.SIGINT
         raise typer.Exit(SIGNALLED + number) from None
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn, TextIO, final
+from typing import TextIO, final
 
 import anyio
 
@@ -151,16 +151,25 @@ def interruptible() -> Iterator[None]:
         yield
 
 
-def wait_for_the_end(output: TextIO) -> NoReturn:
-    """Wait, in the main thread, until a signal or a closed pipe ends it.
+@contextmanager
+def ended_by_its_reader(output: TextIO) -> Iterator[None]:
+    """Send this process SIGTERM when nobody reads its output any more, though it writes nothing."""
+    is_over = threading.Event()
 
-    Raises:
-        BrokenPipeError: nobody reads the output any more.
-    """
-    never = threading.Event()
-    while not reader_has_gone(output):
-        never.wait(_LOOK_SECONDS)
-    raise BrokenPipeError
+    def look() -> None:
+        """Look until it is over."""
+        while not is_over.wait(_LOOK_SECONDS):
+            if reader_has_gone(output):
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    thread = threading.Thread(target=look, name="pyinformer reader", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def reader_has_gone(output: TextIO) -> bool:

@@ -10,12 +10,12 @@ import contextlib
 import shlex
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from pyinformer.apimachinery._errors import InformerError
-from pyinformer.cli._ending import wait_for_the_end
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -51,7 +51,7 @@ def serve(
         with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pyinformer-serve-") as folder:
             path = kubeconfig_path or Path(folder) / "kubeconfig"
             server = _server(real=real, build=build, port=port, say=say)
-            _serve_until_interrupted(server, path, say, output)
+            _serve_until_interrupted(server, path, say)
     except KeyboardInterrupt:
         say("stopped")
     except BrokenPipeError:
@@ -63,10 +63,7 @@ def serve(
 
 
 def _serve_until_interrupted(
-    server: APIServer | KubeAPIServer,
-    kubeconfig: Path,
-    say: Callable[[str], None],
-    output: TextIO,
+    server: APIServer | KubeAPIServer, kubeconfig: Path, say: Callable[[str], None]
 ) -> None:
     with server:
         server.write_kubeconfig(kubeconfig)
@@ -74,7 +71,7 @@ def _serve_until_interrupted(
             say(f"serving at {server.url}; the kubeconfig is {kubeconfig}")
             say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}")
             say("  then kubectl, or pyinformer.connect(), finds this server; Ctrl-C stops it")
-            wait_for_the_end(output)
+            threading.Event().wait()
         finally:
             kubeconfig.unlink(missing_ok=True)
 

@@ -35,7 +35,7 @@ def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
 
 
 def test_importing_the_command_line_loads_nothing_of_it() -> None:
-    code = "import sys, pyinformer.cli, pyinformer_command; print({'typer', 'rich', 'aiohttp'} & set(sys.modules))"
+    code = "import sys, pyinformer.cli; print({'typer', 'rich', 'aiohttp'} & set(sys.modules))"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
