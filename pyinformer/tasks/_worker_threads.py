@@ -13,6 +13,7 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeAlias, TypeVar, cast, final
 
@@ -58,14 +59,15 @@ class WorkerThreads:
             return partial(loop.call_soon_threadsafe, settle)
 
         self._submit(job)
-        try:
-            await asyncio.wait((future,))
-        except asyncio.CancelledError:
-            if not future.done():
+        with _time_standing(loop):
+            try:
                 await asyncio.wait((future,))
-            if future.done() and not future.cancelled():
-                future.exception()  # taken note of, so that nobody logs it as never retrieved
-            raise
+            except asyncio.CancelledError:
+                if not future.done():
+                    await asyncio.wait((future,))
+                if future.done() and not future.cancelled():
+                    future.exception()  # taken note of, so that nobody logs it as never retrieved
+                raise
         return cast("_R", future.result())
 
     def _submit(self, job: _Job) -> None:
@@ -93,6 +95,13 @@ class WorkerThreads:
                 self._idle.append(inbox)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 hand_over()
+
+
+def _time_standing(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
+    """Ask a loop of virtual time not to jump over the deadlines of what a thread does."""
+    hold: Callable[[], AbstractContextManager[None]]
+    hold = getattr(loop, "hold_time", contextlib.nullcontext)
+    return hold()
 
 
 def _settle(future: asyncio.Future[object], result: object, error: BaseException | None) -> None:

@@ -11,11 +11,14 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, NotFoundError
 from pyinformer.informer import wait_for_cache_sync
+from pyinformer.testing._virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,13 +34,20 @@ _SYNC_SECONDS: Final = 5.0  # nothing is far away: what takes longer will never 
 _REST_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 10.0
 _CALM_TURNS: Final = 10  # of the loop; from a write to its reader's next wait it takes four
+_PATIENT_TURNS: Final = 1000
+_TURN_SECONDS: Final = 0.001
 
 
 @final
 class Stage:
-    """One loop for one World or for several; nothing runs before the first call."""
+    """One loop for one World or for several; nothing runs before the first call.
 
-    def __init__(self) -> None:
+    Args:
+        virtual_time: whether its clock jumps to the next timer while a call waits, and else stands.
+    """
+
+    def __init__(self, *, virtual_time: bool = False) -> None:
+        self.virtual_time: bool = virtual_time
         self.wires: list[MemoryWire] = []
         """The wires of its worlds."""
         self.clusters: list[Cluster] = []
@@ -82,8 +92,9 @@ class Stage:
             loop = self._loop or self._begin()
 
         async def run() -> _T:
-            """Make a coroutine of whatever can be awaited."""
-            return await function()
+            """Make a coroutine of whatever can be awaited, and let time pass for it."""
+            with _passing_time():
+                return await function()
 
         future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
@@ -95,6 +106,23 @@ class Stage:
         except BaseException:  # Ctrl-C, say: what it interrupts shall not go on
             future.cancel()
             raise
+
+    @property
+    def now(self) -> float:
+        """The time of the loop; 0 before it begins."""
+        return 0.0 if self._loop is None else self._loop.time()
+
+    async def elapse(self, duration_seconds: float) -> None:
+        """Let virtual time pass, and wait until what was due has come to rest.
+
+        Raises:
+            TimeoutError: that does not come.
+
+        Cancellation:
+            Safe; the time that has passed has passed.
+        """
+        await asyncio.sleep(duration_seconds)
+        await self.rest()
 
     async def prepare(self, informers: Iterable[SharedInformer[Any]]) -> None:
         """Start informers that nobody has started, and wait until their caches are filled.
@@ -127,13 +155,14 @@ class Stage:
         Cancellation:
             Safe.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _REST_SECONDS
-        calm = 0
+        deadline = monotonic() + _REST_SECONDS  # real ones: virtual time stands while others run
+        calm = turns = 0
         while calm < _CALM_TURNS:
             calm = calm + 1 if self._is_calm() else 0
-            await asyncio.sleep(0)
-            if loop.time() > deadline:
+            turns += 1
+            # What does not come to rest by itself may wait for a timer.
+            await asyncio.sleep(0 if turns % _PATIENT_TURNS else _TURN_SECONDS)
+            if monotonic() > deadline:
                 message = f"after {_REST_SECONDS:g} s something still writes or watches anew"
                 raise TimeoutError(message)
 
@@ -157,10 +186,11 @@ class Stage:
         async def run() -> None:
             """End what runs in the loop, then the loop."""
             try:
-                for informer in self._informers:
-                    await informer.aclose()
-                for one in self._lasts:
-                    await one()
+                with _passing_time():
+                    for informer in self._informers:
+                        await informer.aclose()
+                    for one in self._lasts:
+                        await one()
             finally:
                 stopping.set()
 
@@ -186,7 +216,7 @@ class Stage:
         return self._loop
 
     def _live(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=VirtualLoop if self.virtual_time else None) as runner:
             try:
                 runner.run(self._main(begun))
             except BaseException as error:  # noqa: BLE001 - raised where somebody waits, in call()
@@ -204,8 +234,18 @@ class Stage:
 
     async def _main(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
         self._stopping = asyncio.Event()
-        begun.set_result(asyncio.get_running_loop())
-        await self._stopping.wait()
+        loop = asyncio.get_running_loop()
+        begun.set_result(loop)
+        try:
+            await self._stopping.wait()
+        finally:
+            if isinstance(loop, VirtualLoop):
+                loop.let_pass()  # what is cancelled now may wait for a while
+
+
+def _passing_time() -> AbstractContextManager[None]:
+    loop = asyncio.get_running_loop()
+    return loop.waited_for() if isinstance(loop, VirtualLoop) else nullcontext()
 
 
 async def _check_served(informer: SharedInformer[Any]) -> None:

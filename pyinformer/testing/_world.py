@@ -15,7 +15,13 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
-from pyinformer.apimachinery import InvalidArgumentError, JSONObject, KubeObject
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    JSONObject,
+    KubeObject,
+    LifecycleError,
+    check_seconds,
+)
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.testing._door import Door
@@ -64,11 +70,16 @@ class World(WorldObjects):
         objects: what exists. A kind that is not known is served under a plural that is guessed
             from it, with a status of its own; `register` others before you create them.
         name: the cluster's name, for controllers of several clusters.
-        beside: another World, whose loop this one shares: for controllers of both clusters.
+        beside: another World, whose loop this one shares, and its time: for controllers of both
+            clusters.
+        virtual_time: whether the time of its loop passes in `elapse` and while a method waits, at
+            once, and stands otherwise; it begins at 0. Wall time, as in `creationTimestamp`, is
+            real nevertheless.
         seed: of uids and generated names.
 
     Raises:
         APIStatusError: an object that no API server would take.
+        InvalidArgumentError: virtual time `beside` a World whose time is real.
     """
 
     def __init__(
@@ -77,12 +88,17 @@ class World(WorldObjects):
         *,
         name: str = "",
         beside: World | None = None,
+        virtual_time: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__(objects, seed=seed)
         self._log = WriteLog()
         # The one place that looks into another World.
-        self._stage: Stage = Stage() if beside is None else beside._stage  # noqa: SLF001
+        stage = Stage(virtual_time=virtual_time) if beside is None else beside._stage  # noqa: SLF001
+        self._stage: Stage = stage
+        if virtual_time and not stage.virtual_time:
+            reason = "the World that this one is beside has real time: give it virtual time"
+            raise InvalidArgumentError("virtual_time", reason)
         self._wire = MemoryWire(Door(self._backend), self._log.note)
         self._asked: weakref.WeakKeyDictionary[Controller[Any], int] = weakref.WeakKeyDictionary()
         self.cluster: Cluster = Cluster(
@@ -198,6 +214,36 @@ class World(WorldObjects):
             return result
 
         return self._stage.call(run)
+
+    @property
+    def now_seconds(self) -> float:
+        """The time of the World's loop, as `asyncio.get_running_loop().time()` in it."""
+        return self._stage.now
+
+    def elapse(self, duration_seconds: float) -> None:
+        """Let so much virtual time pass, at once, and wait for what follows.
+
+            world.run(controller.start)
+            world.elapse(3600)  # requeues, backoff, resyncs and deadlines come in their order
+
+        A timer fires at exactly its second. While a thread works for the loop (`in_thread`,
+        `asyncio.to_thread`), time stands.
+
+        Raises:
+            LifecycleError: the World has real time.
+            InvalidArgumentError: a negative or no number.
+            TimeoutError: something never comes to rest.
+        """
+        check_seconds("duration_seconds", duration_seconds)
+        if not self._stage.virtual_time:
+            raise LifecycleError("time passes by itself here: make a World(..., virtual_time=True)")
+
+        async def elapse() -> None:
+            """Let time pass for full caches."""
+            await self._prepare()
+            await self._stage.elapse(duration_seconds)
+
+        self._stage.call(elapse)
 
     @contextmanager
     def stale_caches(self) -> Iterator[None]:

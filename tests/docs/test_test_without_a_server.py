@@ -29,4 +29,4 @@ def test_a_test_of_the_page_passes(name: str) -> None:
 
 
 def test_the_page_shows_tests() -> None:
-    assert len(_TESTS) == 4
+    assert len(_TESTS) == 5

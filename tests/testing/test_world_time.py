@@ -1,0 +1,195 @@
+"""A World of virtual time: timers of the real library fire at their second, and nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pyinformer.apimachinery import InvalidArgumentError, JSONObject, KubeObject, LifecycleError
+from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.informer import in_thread
+from pyinformer.sources import Request
+from pyinformer.testing import World
+
+MAP: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+async def _wait_for_a_timer(seconds: float) -> None:
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, passed.set)
+    await passed.wait()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World with one config map, `default/a`."""
+    with World([MAP], virtual_time=True) as world:
+        yield world
+
+
+class _Program:
+    """A controller that notes when it was called."""
+
+    def __init__(self, world: World, options: ControllerOptions | None = None) -> None:
+        self.called_at: list[float] = []
+        self.answers: Iterator[Result | Exception | None] = iter(())
+        self.maps = world.factory.informer("v1", "configmaps", namespaces="default")
+        self.controller = Controller("maps", self.reconcile, self.maps, options=options)
+
+    async def reconcile(self, _request: Request, _obj: KubeObject | None) -> Result | None:
+        """Note the time, and give the next answer."""
+        self.called_at.append(asyncio.get_running_loop().time())
+        answer = next(self.answers, None)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_requeue_comes_at_its_second(world: World) -> None:
+    program = _Program(world)
+    program.answers = iter([Result(requeue_after_seconds=3600.0)] * 3)
+    world.run(program.controller.start)
+    began_at = world.now_seconds
+    world.elapse(0)
+
+    world.elapse(3599)
+    assert program.called_at == [began_at]
+    world.elapse(1)
+    assert program.called_at == [began_at, began_at + 3600]
+
+    world.elapse(24 * 3600)
+    assert program.called_at == [began_at + n * 3600 for n in range(4)]
+
+
+def test_backoff_grows_to_its_maximum(world: World) -> None:
+    options = ControllerOptions(
+        initial_backoff_seconds=1.0, max_backoff_seconds=8.0, backoff_jitter_ratio=0.0
+    )
+    program = _Program(world, options)
+    program.answers = iter([RuntimeError("again")] * 6)
+    world.run(program.controller.start)
+
+    world.elapse(600)
+
+    first = program.called_at[0]
+    waits = [0, 1, 3, 7, 15, 23, 31]
+    assert [at - first for at in program.called_at] == pytest.approx(waits)
+
+
+def test_a_resync_tells_handlers_of_everything_again(world: World) -> None:
+    maps = world.factory.informer("v1", "configmaps", namespaces="default")
+    heard_at: list[float] = []
+    maps.add_event_handler(
+        on_update=lambda _old, _new: heard_at.append(world.now_seconds),
+        resync_period_seconds=600.0,
+    )
+    world.run(maps.start)
+
+    world.elapse(2000)
+
+    assert len(heard_at) == 3
+    assert heard_at[1] - heard_at[0] == pytest.approx(600, rel=0.2)
+
+
+def test_a_reconcile_that_hangs_meets_its_deadline(world: World) -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        await asyncio.Event().wait()
+
+    options = ControllerOptions(reconcile_timeout_seconds=300.0)
+    maps = world.factory.informer("v1", "configmaps")
+    controller = Controller("maps", reconcile, maps, options=options)
+    before = time.perf_counter()
+
+    outcome = world.reconcile(controller, "default/a")
+
+    assert isinstance(outcome.error, TimeoutError)
+    assert world.now_seconds == 300.0
+    assert time.perf_counter() - before < 5
+
+
+def test_time_stands_between_calls_and_while_others_only_write(world: World) -> None:
+    program = _Program(world)
+    program.answers = iter([Result(requeue_after_seconds=1.0)])
+    world.run(program.controller.start)
+    world.elapse(0.5)
+    now = world.now_seconds
+
+    world.create({**MAP, "metadata": {"name": "b"}})
+    world.patch("v1", "configmaps", "a", {"data": {"n": "1"}})
+
+    assert world.now_seconds == now
+    world.elapse(0.5)
+
+
+def test_watches_come_and_go_for_days_and_nothing_is_lost(world: World) -> None:
+    program = _Program(world)
+    world.run(program.controller.start)
+    world.elapse(3 * 24 * 3600)
+
+    world.create({**MAP, "metadata": {"name": "b"}})
+    world.elapse(0)
+
+    assert sorted(program.maps.lister.keys()) == ["default/a", "default/b"]
+    assert len(program.called_at) == 2
+    assert program.called_at[-1] == pytest.approx(3 * 24 * 3600, abs=10)
+
+
+@pytest.mark.parametrize("by", ["in_thread", "to_thread"])
+def test_time_stands_while_a_thread_works(world: World, by: str) -> None:
+    release = threading.Event()
+
+    def work(*_: object) -> None:
+        threading.Timer(0.05, release.set).start()
+        assert release.wait(5)
+
+    async def to_thread(_request: Request, _obj: KubeObject | None) -> None:
+        await asyncio.to_thread(work)
+
+    function = in_thread(work) if by == "in_thread" else to_thread
+    maps = world.factory.informer("v1", "configmaps")
+    options = ControllerOptions(reconcile_timeout_seconds=1.0)
+    controller = Controller("maps", function, maps, options=options)
+
+    outcome = world.reconcile(controller, "default/a")
+
+    assert outcome.error is None
+    assert world.now_seconds < 1.0
+
+
+def test_closing_does_not_wait_for_what_waits() -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await _wait_for_a_timer(2.0)
+
+    before = time.perf_counter()
+    with World([MAP], virtual_time=True) as world:
+        maps = world.factory.informer("v1", "configmaps")
+        world.run(Controller("maps", reconcile, maps).start)
+        world.elapse(10)
+    assert time.perf_counter() - before < 2
+
+
+def test_worlds_beside_each_other_share_their_time(world: World) -> None:
+    other = World(name="other", beside=world)
+    world.elapse(5)
+    assert other.now_seconds == world.now_seconds == 5.0
+    other.close()
+
+
+def test_real_time_cannot_be_told_to_pass() -> None:
+    with World() as world:
+        with pytest.raises(LifecycleError, match="virtual_time=True"):
+            world.elapse(1)
+        with pytest.raises(InvalidArgumentError, match="real time"):
+            World(beside=world, virtual_time=True)
+
+
+def test_no_time_can_be_taken_back(world: World) -> None:
+    with pytest.raises(InvalidArgumentError):
+        world.elapse(-1)
