@@ -190,7 +190,9 @@ class Members(Generic[V]):
         Cancellation:
             Safe; the change is made all the same.
         """
-        while self.is_outdated and not self._is_closed:
+        # One that is being stopped is among the followed, and comes back as another if it is wanted
+        # again: only a change that is over says who is followed.
+        while (self.is_outdated or self._is_settling) and not self._is_closed:
             await self._applied.wait()
 
     def close_nowait(self) -> None:

@@ -308,6 +308,26 @@ async def test_the_last_of_several_wishes_decides(apiserver: APIServer) -> None:
         assert notes.faults == []
 
 
+@pytest.mark.parametrize("turns", range(1, 5))
+async def test_a_namespace_that_is_wanted_again_while_it_is_left_is_waited_for(
+    apiserver: APIServer, turns: int
+) -> None:
+    put(apiserver, "a/x", "b/x")
+
+    async with following(apiserver, "a", "b") as pods:
+        leaving = asyncio.create_task(pods.set_namespaces(["a"]))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await pods.set_namespaces(["a", "b"])
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        followed = pods.status().scopes
+        await leaving
+        await settle()
+
+        assert all(one.has_synced for one in followed)
+        assert keys(pods) == ["a/x", "b/x"]
+
+
 async def test_a_wish_whose_wait_is_cancelled_comes_true_all_the_same(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x")
 
