@@ -8,6 +8,7 @@ are what it adds to an interpreter that has only started, medians over repeats.
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,8 @@ _MODULES = {
     "kubernetes": "kubernetes",
 }
 _REPEATS = {Size.SMOKE: 1, Size.BENCH: 5, Size.FULL: 9}
+
+_UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
 
 # Without the harness, whose own imports would come for nothing. VmRSS is in KiB.
 _PROBE = """\
@@ -61,9 +64,12 @@ class _ImportBench:
             return Measurement(peer=peer, error=python)
         pin = "" if self.cpu is None else str(self.cpu)
         command = [str(python), "-c", _PROBE, _MODULES[peer], pin]
+        # Where this is set, a checkout would be compiled at each import, and installed peers not.
+        environ = {name: of for name, of in os.environ.items() if name != _UNCOMPILED}
         try:
-            run_child(command)  # reads the files, and compiles them where nobody has yet
-            found = [run_child(command) for _ in range(self.repeats)]
+            # Reads the files, and compiles them where nobody has yet.
+            run_child(command, environ=environ)
+            found = [run_child(command, environ=environ) for _ in range(self.repeats)]
         except (subprocess.SubprocessError, msgspec.DecodeError) as error:
             return Measurement(peer=peer, error=f"{type(error).__name__}: {error}")
         medians = {name: statistics.median(one[name] for one in found) for name in found[0]}

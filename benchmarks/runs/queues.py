@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,15 +140,19 @@ QUEUE = Run(
 )
 
 
-def run_child(command: Sequence[str], timeout_seconds: float = 600.0) -> dict[str, float]:
-    """Run a program and read the figures that it prints.
+def run_child(
+    command: Sequence[str],
+    timeout_seconds: float = 600.0,
+    environ: Mapping[str, str] | None = None,
+) -> dict[str, float]:
+    """Run a program, perhaps in another environment, and read the figures that it prints.
 
     Raises:
         SubprocessError: it failed, or took too long.
         DecodeError: what it printed are no figures.
     """
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout_seconds, check=False
+        command, capture_output=True, text=True, timeout=timeout_seconds, check=False, env=environ
     )
     sys.stderr.write(done.stderr)
     done.check_returncode()
