@@ -108,6 +108,8 @@ class Asking(Insight[V]):
 
         Raises:
             WaitTimeoutError: it accepted nothing in time; says what is cached under the key.
+            CacheSyncTimeoutError: the first sync will not come by itself, which ends the wait at
+                once; it says why.
             NotCachedError: the namespace is not followed.
             LifecycleError: it was not started, or was closed meanwhile.
             InternalError: something inside crashed.

@@ -160,6 +160,7 @@ class Following(Asking[V]):
             self,
             attach=lambda waits: self._members.attach(waits, preload=False),
             detach=self._members.detach,
+            why_never=self._why_never_synced,
         )
 
     def _journal_of(self, namespace: str | None) -> Journal:

@@ -259,6 +259,12 @@ class Insight(Generic[V]):
         status = worst.reflector.status()
         return status.state.value, status.last_error
 
+    def _why_never_synced(self, key: str) -> str:
+        """Return why the first sync of what holds a key will not come by itself; or nothing."""
+        member = self._members.of(key)
+        is_hopeless = member is not None and member.has_failed and not member.has_synced
+        return str(member.status()) if member is not None and is_hopeless else ""
+
 
 def _latest(instants: Iterable[float | None]) -> float | None:
     return max((at for at in instants if at is not None), default=None)

@@ -16,6 +16,7 @@ import anyio
 
 from pyinformer.apimachinery import (
     CacheNotSyncedError,
+    CacheSyncTimeoutError,
     InformerError,
     InvalidHandlerError,
     InvalidTypeError,
@@ -55,19 +56,27 @@ class _Waiter(Generic[V]):
 
     def __init__(self, key: str, predicate: Predicate[V]) -> None:
         self.key = key
+        self.began_at = anyio.current_time()
         self._predicate = predicate
         self.done = anyio.Event()
         self.found: KubeObject[V] | None = None
         self.error: Exception | None = None
 
-    def look(self, lister: Lister[V]) -> None:
+    @property
+    def waited_seconds(self) -> float:
+        """How long it has taken."""
+        return anyio.current_time() - self.began_at
+
+    def look(self, lister: Lister[V], why_never: Callable[[str], str]) -> None:
         """Ask the predicate about what readers see now."""
         if self.done.is_set():
             return
         try:
             found = lister.get(self.key)
-        except CacheNotSyncedError:
-            return  # what is missing by now may exist
+        except CacheNotSyncedError:  # what is missing by now may exist
+            if why := why_never(self.key):
+                self.end(CacheSyncTimeoutError(waited_seconds=self.waited_seconds, pending=(why,)))
+            return
         except InformerError as error:
             self.end(error)
             return
@@ -95,6 +104,8 @@ class KeyWaits(Generic[V]):
         informer: whose cache it is.
         attach: lets the informer tell this of every change.
         detach: ends that.
+        why_never: returns why the first sync of what holds a key will not come by itself; nothing
+            if there is hope.
     """
 
     def __init__(
@@ -103,10 +114,12 @@ class KeyWaits(Generic[V]):
         *,
         attach: Callable[[KeyWaits[V]], None],
         detach: Callable[[KeyWaits[V]], None],
+        why_never: Callable[[str], str],
     ) -> None:
         self._informer = informer
         self._attach = attach
         self._detach = detach
+        self._why_never = why_never
         self._waiters: dict[str, list[_Waiter[V]]] = {}
 
     async def wait(
@@ -116,6 +129,7 @@ class KeyWaits(Generic[V]):
 
         Raises:
             WaitTimeoutError: it did not in time.
+            CacheSyncTimeoutError: the first sync will not come by itself.
             NotCachedError: the namespace is not followed.
             LifecycleError: the informer was closed.
             InternalError: something inside crashed.
@@ -127,9 +141,8 @@ class KeyWaits(Generic[V]):
         """
         _check(key, predicate)
         check_seconds("timeout_seconds", timeout_seconds)
-        began_at = anyio.current_time()
         waiter = _Waiter(key, predicate)
-        waiter.look(self._informer.lister)
+        waiter.look(self._informer.lister, self._why_never)
         if not waiter.done.is_set():
             self._enter(waiter)
             try:
@@ -140,7 +153,7 @@ class KeyWaits(Generic[V]):
         if waiter.error is not None:
             raise waiter.error
         if not waiter.done.is_set():
-            raise self._timeout(key, anyio.current_time() - began_at)
+            raise self._timeout(key, waiter.waited_seconds)
         return waiter.found
 
     def _timeout(self, key: str, waited_seconds: float) -> WaitTimeoutError:
@@ -178,7 +191,7 @@ class KeyWaits(Generic[V]):
     def look_nowait(self, key: str) -> None:
         """Look at a key again: readers may see something else by now."""
         for waiter in tuple(self._waiters.get(key, ())):
-            waiter.look(self._informer.lister)
+            waiter.look(self._informer.lister, self._why_never)
 
     def end_nowait(self, error: InformerError | None = None) -> None:
         """Let go of everybody.

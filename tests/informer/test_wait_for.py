@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import (
+    CacheSyncTimeoutError,
     InternalError,
     InvalidArgumentError,
     InvalidHandlerError,
@@ -20,7 +21,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer import SharedInformer
 from pyinformer.testing import Fault
-from tests.informer.clusters import cluster_of, informer_of, pod
+from tests.informer.clusters import HURRIED, cluster_of, informer_of, pod
 from tests.waiting import settle, until
 
 if TYPE_CHECKING:
@@ -143,6 +144,44 @@ async def test_the_first_sync_is_waited_for_within_the_same_time(apiserver: APIS
         apiserver.faults.release()
         assert await waiting is not None
         assert await gone is None
+
+
+async def test_a_first_sync_that_will_not_come_ends_the_wait_at_once(apiserver: APIServer) -> None:
+    """Be it known when the wait begins, or found out meanwhile."""
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "acme.io/v1", "gadgets", absent="require") as informer,
+        asyncio.timeout(20),
+    ):
+        for _ in range(2):
+            with pytest.raises(CacheSyncTimeoutError, match="install its definition"):
+                await informer.wait_for("default/a", is_gone, timeout_seconds=3600)
+            assert informer.reflector_state()[0] == "absent"
+
+
+NO_VERSIONS = (
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"abc"},"items":['
+    b'{"metadata":{"name":"a","namespace":"bad","uid":"u","resourceVersion":"abc"}}]}'
+)
+
+
+async def test_a_wait_outlives_a_namespace_that_will_not_sync(apiserver: APIServer) -> None:
+    apiserver.watch_list = False
+    apiserver.faults.add(
+        Fault(resource="pods", namespace="bad", verb="list", body=NO_VERSIONS, times=None)
+    )
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(
+            cluster, "v1", "pods", namespaces=["good", "bad"], options=HURRIED
+        ) as informer,
+        asyncio.timeout(20),
+    ):
+        good = asyncio.create_task(informer.wait_for("good/a", bool, timeout_seconds=3600))
+        with pytest.raises(CacheSyncTimeoutError, match=r"pods.v1 in bad: failed"):
+            await informer.wait_for("bad/a", bool, timeout_seconds=3600)
+        apiserver.create(pod("a", namespace="good"))
+        assert await good is not None
 
 
 async def test_closing_lets_go_of_whoever_waits(apiserver: APIServer) -> None:
