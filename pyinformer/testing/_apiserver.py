@@ -1,8 +1,8 @@
 """The embedded Kubernetes API server: real HTTP on loopback, a real log of changes, no etcd.
 
 What enters are its settings and the calls of a test, from any thread; what leaves is a URL that
-behaves as a kube-apiserver does, faults included. It runs no controllers: nothing schedules pods or
-empties namespaces, and garbage is collected only for those who ask for it.
+behaves as a kube-apiserver does, faults included. It runs no controllers: nothing schedules pods,
+and garbage is collected and namespaces are emptied only for those who ask for it.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class APIServer(ObjectControl, TokenControl):
             verbs of a `Token` allow is allowed besides; without any, there is an administrator's.
         replicas: how many servers there are of the same data, this one included; see
             `ServerReplica` for those beside it, which can be made to lag.
-        garbage_collection: collect the objects whose owners are gone, soon after each write that
-            may leave some; `collect_garbage()` does it at once, and in any case.
+        garbage_collection: collect the objects whose owners are gone, and empty the namespaces that
+            are deleted, soon after each write that may leave some; `collect_garbage()` does it at
+            once, and in any case.
         seed: of uids, generated names, and the fault script.
         port: 0 takes any free one.
 

@@ -188,6 +188,8 @@ class ObjectControl:
     ) -> JSONObject:
         """Delete an object; with finalizers it is only marked.
 
+        What is in a namespace stays, unless a server collects garbage by itself.
+
         Args:
             api_version: `v1` or `apps/v1`.
             plural: `pods`.
@@ -206,8 +208,10 @@ class ObjectControl:
         resource, namespace = self._resource(api_version, plural, namespace)
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: JSONObject = {"preconditions": preconditions}
+        # A namespace is emptied by those who collect garbage; nobody else would let it go.
+        at_once = resource.qualified_name != "namespaces" or self._storage.on_write is None
         with _typed(f"delete {plural}"):
-            record, _ = self._writes.delete(resource, namespace, name, options, at_once=True)
+            record, _ = self._writes.delete(resource, namespace, name, options, at_once=at_once)
             return record.to_dict()
 
     def list(
@@ -270,7 +274,9 @@ class ObjectControl:
         Objects whose owners are all gone are deleted, and so are their dependents. Who waits for
         its dependents (`propagationPolicy` Foreground) goes when those that block it are gone; who
         leaves them behind (Orphan) is taken out of their references, and goes. An owner is found
-        by kind, namespace, name and uid; one of a kind that is not served is taken to exist.
+        by kind, namespace, name and uid; dependents of a kind that is not served are let alone, and
+        so are cluster-scoped ones of an owner in a namespace. Namespaces that clients have deleted
+        are emptied, and go.
 
         Returns:
             How many objects were deleted, or told to go.

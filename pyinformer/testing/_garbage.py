@@ -1,11 +1,12 @@
-"""What the garbage collector of a cluster does with objects whose owners are gone.
+"""What a cluster's controllers do with objects whose owners are gone, or whose namespace goes.
 
 What enters is the storage as it is at this moment; what leaves are deletions, references that are
 removed, and finalizers that have waited long enough. It runs until there is nothing more to do,
 under the storage's lock, so that nobody sees it half done.
 
 Source:
-    k8s.io/kubernetes/pkg/controller/garbagecollector/garbagecollector.go, attemptToDeleteItem.
+    k8s.io/kubernetes/pkg/controller/garbagecollector/garbagecollector.go, attemptToDeleteItem;
+    k8s.io/kubernetes/pkg/controller/namespace/deletion/namespaced_resources_deleter.go, Delete.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import Final
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing._objects import Record, key_of
-from pyinformer.testing._resources import Registry
+from pyinformer.testing._resources import Registry, ResourceType
 from pyinformer.testing._storage import Storage
 from pyinformer.testing._write_options import WriteOptions
 from pyinformer.testing._writes import Writes
 
 _FOREGROUND: Final = "foregroundDeletion"
 _ORPHAN: Final = "orphan"
+_NAMESPACES: Final = "namespaces"
 _POLICIES: Final = {_ORPHAN: "Orphan", _FOREGROUND: "Foreground"}
 _AS_COLLECTOR: Final = WriteOptions(manager="kube-controller-manager", whole=True)
 
@@ -61,7 +63,7 @@ class _Item:
 
 
 class GarbageCollector:
-    """Collects what nobody owns any more.
+    """Collects what nobody owns any more, and empties the namespaces that are to go.
 
     Args:
         storage: where objects live.
@@ -109,10 +111,34 @@ class GarbageCollector:
             if not any(self._blocks(dependent, item) for dependent in self._dependents(item)):
                 self._release(item, _FOREGROUND)
             return 0
+        if item.is_doomed and record.resource.qualified_name == _NAMESPACES:
+            return self._empty(item)
         return 0 if item.is_doomed or not item.owners else self._judge(item)
+
+    def _empty(self, namespace: _Item) -> int:
+        """Delete what is in a namespace, and then the namespace, unless finalizers hold either."""
+        name, deleted, is_empty = namespace.record.name, 0, True
+        for resource in self._registry.all():
+            for record in self._storage.state(resource)[0] if resource.namespaced else ():
+                if record.namespace != name:
+                    continue
+                if (
+                    b'"deletionTimestamp"' in record.item
+                    and _Item(record, record.to_dict()).is_doomed
+                ):
+                    is_empty = False
+                    continue
+                _, is_gone = self._writes.delete(resource, name, record.name, {}, at_once=True)
+                is_empty = is_empty and is_gone
+                deleted += 1
+        if is_empty:
+            self._writes.delete(namespace.record.resource, "", name, {}, at_once=True)
+        return deleted
 
     def _judge(self, item: _Item) -> int:
         """Delete an object that has owners, unless one of them is there to stay."""
+        if not all(self._can_be_looked_up(item, reference) for reference in item.owners):
+            return 0  # nobody can tell, so nothing is done
         found = [(reference, self._owner(item, reference)) for reference in item.owners]
         gone = {
             str(reference.get("uid"))
@@ -123,27 +149,37 @@ class GarbageCollector:
             if gone:
                 self._disown(item, gone)
             return 0
-        is_waited_for = any(owner is not None for _, owner in found)
-        blockers = any(self._blocks(one, item) for one in self._dependents(item))
+        # Somebody waits for this one, which in turn waits for its dependents.
+        dependents = self._dependents(item) if any(owner for _, owner in found) else []
+        for dependent in dependents:
+            if dependent.waits_for(_FOREGROUND):  # owners in a circle would wait for each other
+                self._unblock(dependent, item)
         kept = next((_POLICIES[one] for one in item.finalizers if one in _POLICIES), "Background")
         record = item.record
         options: JSONObject = {
-            "propagationPolicy": "Foreground" if is_waited_for and blockers else kept,
+            "propagationPolicy": "Foreground" if dependents else kept,
             "preconditions": {"uid": record.uid},
         }
         place = record.resource, record.namespace, record.name
         self._writes.delete(*place, options, at_once=True)
         return 1
 
-    def _owner(self, item: _Item, reference: JSONObject) -> _Item | None:
-        """Return the owner that a reference means, None if it is gone, a stranger if unknown."""
+    def _resource(self, reference: JSONObject) -> ResourceType | None:
         kind, api_version = str(reference.get("kind")), str(reference.get("apiVersion"))
-        resource = self._registry.find_kind(api_version, kind)
-        namespace = item.record.namespace
-        if resource is None or (resource.namespaced and not namespace):
-            return _Item(item.record, {"metadata": {}})  # nobody can tell, so nothing is deleted
-        key = key_of(namespace if resource.namespaced else "", str(reference.get("name")))
-        owner = self._storage.get(resource, key)
+        return self._registry.find_kind(api_version, kind)
+
+    def _can_be_looked_up(self, item: _Item, reference: JSONObject) -> bool:
+        """Tell whether the owner's kind is served, and has a namespace only if the item has one."""
+        resource = self._resource(reference)
+        return resource is not None and bool(item.record.namespace or not resource.namespaced)
+
+    def _owner(self, item: _Item, reference: JSONObject) -> _Item | None:
+        """Return the owner that a reference means, None if it is gone."""
+        resource = self._resource(reference)
+        if resource is None:
+            return None
+        namespace = item.record.namespace if resource.namespaced else ""
+        owner = self._storage.get(resource, key_of(namespace, str(reference.get("name"))))
         if owner is None or owner.uid != reference.get("uid"):
             return None
         return _Item(owner, owner.to_dict())
@@ -165,6 +201,14 @@ class GarbageCollector:
     def _disown(self, item: _Item, uids: set[str]) -> None:
         kept = [one for one in item.owners if str(one.get("uid")) not in uids]
         self._update(item, {**item.metadata, "ownerReferences": kept})
+
+    def _unblock(self, item: _Item, owner: _Item) -> None:
+        uid = owner.record.uid
+        references = [
+            {**one, "blockOwnerDeletion": False} if one.get("uid") == uid else one
+            for one in item.owners
+        ]
+        self._update(item, {**item.metadata, "ownerReferences": references})
 
     def _release(self, item: _Item, finalizer: str) -> None:
         kept = [one for one in item.finalizers if one != finalizer]

@@ -201,3 +201,98 @@ def test_a_world_collects_when_it_is_told_to() -> None:
 
         assert world.collect_garbage() == 1
         assert _names(world) == []
+
+
+def test_owners_in_a_circle_do_not_wait_for_each_other(server: APIServer) -> None:
+    one = _make(server, "one")
+    two = _make(server, "two", _owned_by(one, blocks=True))
+    changes = {"metadata": {"ownerReferences": [_owned_by(two, blocks=True)]}}
+    server.patch("v1", "configmaps", "one", changes)
+    assert server.collect_garbage() == 0
+
+    _delete(server, "one", "Foreground")
+
+    assert server.collect_garbage() == 1
+    assert _names(server) == []
+
+
+def test_an_object_is_let_alone_while_one_of_its_owners_cannot_be_looked_up(
+    server: APIServer,
+) -> None:
+    gone = _owned_by(_make(server, "gone"))
+    server.delete("v1", "configmaps", "gone")
+    unknown = {**gone, "kind": "Unknown", "uid": "unknown"}
+    node = {"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "gone"}
+    _make(server, "unknown", gone, unknown)
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume"}
+    server.create({**volume, "metadata": {"name": "v", "ownerReferences": [gone, node]}})
+
+    assert server.collect_garbage() == 0
+
+    for plural, name in (("configmaps", "unknown"), ("persistentvolumes", "v")):
+        assert len(server.get("v1", plural, name)["metadata"]["ownerReferences"]) == 2
+
+
+def test_an_owner_of_the_cluster_may_own_what_is_in_a_namespace(server: APIServer) -> None:
+    node = server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+    _make(server, "dependent", _owned_by(node))
+    assert server.collect_garbage() == 0
+    server.delete("v1", "nodes", "n")
+    assert server.collect_garbage() == 1
+
+
+def test_an_owner_in_another_namespace_is_none(server: APIServer) -> None:
+    owner = _make(server, "owner", namespace="elsewhere")
+    _make(server, "dependent", _owned_by(owner))
+    assert server.collect_garbage() == 1
+
+
+def _fill(server: APIServer | World) -> None:
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    _make(server, "plain", namespace="shop")
+    _make(server, "held", namespace="shop", finalizers=["acme.io/hold"])
+    _make(server, "elsewhere")
+
+
+def _terminating(server: APIServer | World) -> bool:
+    names = [one["metadata"]["name"] for one in server.list("v1", "namespaces")]
+    return "shop" in names
+
+
+def test_a_namespace_is_emptied_and_goes_when_nothing_holds_what_is_in_it(
+    server: APIServer,
+) -> None:
+    _fill(server)
+    with Wire(server.url) as wire:
+        assert wire.request("DELETE", "/api/v1/namespaces/shop").status == 200
+    assert _names(server) == ["elsewhere", "held", "plain"]
+
+    assert server.collect_garbage() == 2
+    assert _names(server) == ["elsewhere", "held"]
+    assert _terminating(server)
+
+    server.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}}, "shop")
+    assert server.collect_garbage() == 0
+    assert _names(server) == ["elsewhere"]
+    assert not _terminating(server)
+
+
+def test_a_namespace_goes_by_itself_where_garbage_is_collected() -> None:
+    with APIServer(garbage_collection=True) as server:
+        _fill(server)
+        server.delete("v1", "namespaces", "shop")
+        assert poll(lambda: _names(server) == ["elsewhere", "held"], timeout_seconds=5)
+        server.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}}, "shop")
+        assert poll(lambda: not _terminating(server), timeout_seconds=5)
+
+
+def test_a_world_empties_a_namespace_that_its_program_has_deleted() -> None:
+    with World() as world:
+        _fill(world)
+
+        async def delete() -> None:
+            await world.cluster.delete("v1", "namespaces", "shop")
+
+        world.run(delete)
+        assert world.collect_garbage() == 2
+        assert _names(world) == ["elsewhere", "held"]
