@@ -163,7 +163,7 @@ class Asking(Insight[V]):
             timeout_seconds: how long it may take; longer ones are inconclusive.
 
         Raises:
-            LifecycleError: it was not started, or was closed.
+            LifecycleError: it was not started, or was closed, be it meanwhile.
             InternalError: something inside crashed.
             InvalidArgumentError: the timeout is no duration.
 
@@ -172,5 +172,7 @@ class Asking(Insight[V]):
         """
         check_seconds("timeout_seconds", timeout_seconds)
         self._check_running()
-        auditors = [member.auditor for member in self._members.all]
-        return await audit_all(self.name, auditors, timeout_seconds=timeout_seconds)
+        members = self._members.all
+        report = await audit_all(self.name, members, timeout_seconds=timeout_seconds)
+        self._check_running()
+        return report

@@ -1,7 +1,8 @@
 """Audits of several namespaces, told as one.
 
-The auditors of an informer's namespaces enter; one report leaves. It is as bad as the worst of
-them: what differs anywhere differs, and what could not be found out somewhere is not proven.
+The members of an informer, one for each namespace, enter; one report leaves. It is as bad as the
+worst of them: what differs anywhere differs, and what could not be found out somewhere is not
+proven.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -17,7 +18,7 @@ from pyinformer.audit import AuditReport
 from pyinformer.audit._consistency import Mismatches
 
 if TYPE_CHECKING:
-    from pyinformer.informer._auditing import Auditor
+    from pyinformer.informer._member import Member
 
 _KEPT: Final = 100  # keys of each kind, as in the report of one
 _WORST_FIRST: Final = ("inconsistent", "inconclusive", "consistent")
@@ -25,33 +26,43 @@ _REPAIRS: Final = ("demanded", "withheld", "none")
 
 
 async def audit_all(
-    informer: str, auditors: Sequence[Auditor], *, timeout_seconds: float
+    informer: str, members: Sequence[Member[Any]], *, timeout_seconds: float
 ) -> AuditReport:
     """Audit all namespaces at the same time; the cluster's budget spreads their lists.
 
     Args:
         informer: names it in the report.
-        auditors: one for each namespace.
+        members: one for each namespace; one that ends meanwhile has no part in the report.
         timeout_seconds: how long each may take.
 
     Cancellation:
         Safe; nothing is repaired after that.
     """
-    if len(auditors) == 1:
-        return await auditors[0].audit(timeout_seconds=timeout_seconds)
     found: list[AuditReport] = []
 
-    async def audit(auditor: Auditor) -> None:
+    async def audit(member: Member[Any]) -> None:
         """Audit one namespace, and keep what is found."""
-        found.append(await auditor.audit(timeout_seconds=timeout_seconds))
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_at_end, member, group.cancel_scope)
+            found.append(await member.auditor.audit(timeout_seconds=timeout_seconds))
+            group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
-        for auditor in auditors:
-            group.start_soon(audit, auditor)
-    empty = AuditReport(
-        informer=informer, cause="asked for", verdict="consistent", position="", checked=0
+        for member in members:
+            group.start_soon(audit, member)
+    return joint_report(informer, found) or AuditReport(
+        informer=informer,
+        cause="asked for",
+        verdict="inconclusive" if members else "consistent",
+        position="",
+        checked=0,
+        reason="none of its namespaces is followed any more" if members else "",
     )
-    return joint_report(informer, found) or empty
+
+
+async def _cancel_at_end(member: Member[Any], scope: anyio.CancelScope) -> None:
+    await member.ended.wait()
+    scope.cancel()
 
 
 def joint_report(informer: str, reports: Sequence[AuditReport]) -> AuditReport | None:

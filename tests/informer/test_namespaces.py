@@ -531,6 +531,38 @@ async def test_an_audit_covers_every_namespace(apiserver: APIServer) -> None:
         assert "pods.v1 in a: " in report.reason
 
 
+@pytest.mark.parametrize("hang", [Fault(namespace="b", hang=True), None])
+async def test_an_audit_does_not_wait_for_what_is_followed_no_more(
+    apiserver: APIServer, hang: Fault | None
+) -> None:
+    """Neither for a namespace that never synced, nor for one whose list of the audit hangs."""
+    put(apiserver, "a/x", "b/x")
+    async with following(apiserver, *("a", "b")[: 1 if hang else 2]) as pods:
+        apiserver.faults.add(hang or Fault(verb="list", namespace="b", hang=True))
+        await pods.set_namespaces(["a", "b"])
+        audit = asyncio.create_task(pods.audit(timeout_seconds=3600))
+        await until(lambda: apiserver.faults.held)
+        await pods.set_namespaces(["a"])
+        async with asyncio.timeout(20):
+            report = await audit
+
+        assert report.is_consistent
+        assert report.checked == 1
+        apiserver.faults.release()
+
+
+async def test_an_audit_of_an_informer_that_is_closed_ends(apiserver: APIServer) -> None:
+    async with following(apiserver, "a", "b") as pods:
+        apiserver.faults.add(Fault(verb="list", namespace="b", hang=True))
+        audit = asyncio.create_task(pods.audit(timeout_seconds=3600))
+        await until(lambda: apiserver.faults.held)
+        await pods.aclose()
+        async with asyncio.timeout(20):
+            with pytest.raises(LifecycleError):
+                await audit
+        apiserver.faults.release()
+
+
 async def test_a_key_is_explained_by_its_own_namespace(apiserver: APIServer) -> None:
     put(apiserver, "a/x")
     forbid(apiserver, "b")
