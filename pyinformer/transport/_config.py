@@ -97,7 +97,7 @@ class ClusterConfig:
         if not self.server.lower().startswith("https:"):
             return None
         try:
-            context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_data)
+            context = ssl.create_default_context(cafile=self.ca_file, cadata=self._authorities())
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             where = "certificate authority data" if self.ca_data else f"{self.ca_file}"
             raise ConfigurationError(self.source, f"{where}: {_words(error)}") from error
@@ -112,6 +112,11 @@ class ClusterConfig:
         elif self.client_certificate_file is not None:
             self._load_client_certificate(context, self.client_certificate_file)
         return context
+
+    def _authorities(self) -> str | None:
+        if self.ca_data is None:
+            return None
+        return self.ca_data.encode("ascii", "replace").decode()  # remarks beside PEM may be more
 
     def _show(self, certificate: ClientCertificate, context: ssl.SSLContext) -> None:
         try:

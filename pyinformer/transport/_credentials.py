@@ -12,9 +12,12 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from pyinformer.apimachinery import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyinformer.transport._client_certificate import ClientCertificate
 
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as client-go, kubelet rotates in time."""
@@ -103,11 +106,21 @@ class TokenFileCredentials:
 
     The file is read again when what was read is a minute old, and when the server refused it.
     While the file cannot be read, the last token stays in use.
+
+    Args:
+        path: the file.
+        max_age_seconds: after so long it is read again.
+        certificate: a client certificate that is shown beside the token.
     """
 
     def __init__(
-        self, path: str | Path, *, max_age_seconds: float = TOKEN_FILE_MAX_AGE_SECONDS
+        self,
+        path: str | Path,
+        *,
+        max_age_seconds: float = TOKEN_FILE_MAX_AGE_SECONDS,
+        certificate: ClientCertificate | None = None,
     ) -> None:
+        self.certificate: ClientCertificate | None = certificate
         self._path = Path(path)
         self._max_age_seconds = max_age_seconds
         self._headers: Mapping[str, str] = {}

@@ -37,10 +37,10 @@ _LABELLED: Final = re.compile(
 
 
 class _Status(msgspec.Struct, rename="camel"):
-    token: str = ""
-    client_certificate_data: str = ""
-    client_key_data: str = ""
-    expiration_timestamp: str = ""
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
 
 
 class _Answer(msgspec.Struct, rename="camel"):
@@ -108,7 +108,7 @@ class ExecPlugin:
         if self.cluster is not None:
             spec["cluster"] = self.cluster
         info = {"apiVersion": self.api_version, "kind": _KIND, "spec": spec}
-        return {**environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+        return {**environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info, default=str)}
 
     def secrets(self, printed: bytes) -> Iterator[str]:
         """Yield what must not be repeated of what the command was given, and of what it printed."""
@@ -124,8 +124,8 @@ class ExecPlugin:
             ConfigurationError: it is no ExecCredential with a token or a certificate.
         """
         status = self._status(printed)
-        token = status.token.strip()
-        pair = (status.client_certificate_data, status.client_key_data)
+        token = (status.token or "").strip()
+        pair = (status.client_certificate_data or "", status.client_key_data or "")
         if any(pair) and not all(pair):
             raise self.problem("it gave one of clientCertificateData and clientKeyData, not both")
         if not (token or any(pair)):
@@ -153,13 +153,15 @@ class ExecPlugin:
             raise self.problem(f"its {_KIND} has no status")
         return answer.status
 
-    def _expiry(self, text: str) -> float | None:
+    def _expiry(self, text: str | None) -> float | None:
         if not text:
             return None
         try:
             expiry = datetime.fromisoformat(text)
         except ValueError:
             raise self.problem("its expirationTimestamp is no time as of RFC 3339") from None
+        if expiry.year == 1:
+            return None  # the zero time of Go, which says that there is none
         return (expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)).timestamp()
 
 

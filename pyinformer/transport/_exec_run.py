@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -108,6 +109,7 @@ def _start(
     try:
         return subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
             [plugin.command, *plugin.args],
+            executable=shutil.which(plugin.command),  # by our PATH, whatever the plug-in's is
             env=plugin.environment(os.environ, interactive=interactive),
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -120,7 +122,8 @@ def _start(
 
 
 def _not_started(plugin: ExecPlugin, error: Exception) -> ConfigurationError:
-    hint = f". {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
+    words = " ".join(plugin.install_hint.split())
+    hint = f". {''.join(filter(str.isprintable, words))}" if words else ""  # no terminal's codes
     if isinstance(error, FileNotFoundError):
         return plugin.problem(f"the command is not installed, or not in PATH{hint}")
     reason = getattr(error, "strerror", None) or str(error)

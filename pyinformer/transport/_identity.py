@@ -57,8 +57,9 @@ class Identity:
             ConfigurationError: the credentials' client certificate cannot be used.
         """
         found = self._credentials
-        certificate = found.certificate if isinstance(found, LoginCredentials) else None
-        return self._tls.context(certificate, now)
+        if isinstance(found, LoginCredentials | TokenFileCredentials):
+            return self._tls.context(found.certificate, now)
+        return self._tls.context(None, now)
 
     def refused(self, headers: Mapping[str, str]) -> None:
         """Take note that the server refused a request with these headers."""

@@ -70,8 +70,19 @@ async def kubeconfig_config(
 
 
 def _present_files(paths: str) -> list[str]:
-    files = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
-    return [str(file) for file in files if file.exists()]
+    # Absolute, since they are read again when this process may be in another folder.
+    files = [Path(path).expanduser().absolute() for path in paths.split(os.pathsep) if path]
+    return [str(file) for file in files if _is_there(file)]
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        pass  # who reads it says what is wrong
+    return True
 
 
 def _cluster_config(cluster: Section, source: str, *, namespace: str) -> ClusterConfig:
@@ -79,12 +90,17 @@ def _cluster_config(cluster: Section, source: str, *, namespace: str) -> Cluster
     if not server:
         raise cluster.problem("has no server")
     ca_data = cluster.data("certificate-authority-data")
+    insecure = cluster.flag("insecure-skip-tls-verify")
+    if insecure and (ca_data or cluster.text("certificate-authority")):
+        # kubectl refuses it, too: whoever names an authority does not mean to trust anybody.
+        reason = "insecure-skip-tls-verify: is true, and there is a certificate authority to trust"
+        raise cluster.problem(reason)
     try:
         return ClusterConfig(
             server=server,
             ca_file=None if ca_data else cluster.path("certificate-authority") or None,
             ca_data=ca_data or None,
-            verify_tls=not cluster.flag("insecure-skip-tls-verify"),
+            verify_tls=not insecure,
             tls_server_name=cluster.text("tls-server-name") or None,
             proxy_url=cluster.text("proxy-url") or None,
             namespace=namespace,
@@ -110,7 +126,7 @@ def _cluster_info(cluster: Section) -> JSONObject:
     if "certificate-authority-data" not in info and cluster.text("certificate-authority"):
         import base64
 
-        authority = Path(cluster.path("certificate-authority")).read_bytes()
+        authority = cluster.file_content("certificate-authority")
         info["certificate-authority-data"] = base64.b64encode(authority).decode("ascii")
     if cluster.text("proxy-url"):
         info["proxy-url"] = cluster.text("proxy-url")

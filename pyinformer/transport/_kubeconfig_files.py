@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from pyinformer.apimachinery import ConfigurationError
 _Entry: TypeAlias = Mapping[str, object]
 
 LISTS: Final = ("clusters", "contexts", "users")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LONGEST_STEP = 64  # of a path, before it is taken for a key or a token that must not be shown
 
 
 @final
@@ -94,21 +97,39 @@ class Section:
         if not name:
             return ""
         path = Path(self.file).parent / name
-        if not path.is_file():
-            raise self.problem(f"{key}: no such file: {path}")
-        return str(path)
+        try:
+            if path.is_file():
+                return str(path)
+        except OSError as error:  # no right to look, or longer than a name can be
+            raise self.problem(f"{key}: {error.strerror}") from None
+        if any(len(step) > _LONGEST_STEP for step in Path(name).parts):
+            raise self.problem(f"{key}: names no file; is it what the file should hold?")
+        raise self.problem(f"{key}: no such file: {path}")
+
+    def file_content(self, key: str) -> bytes:
+        """Return what a file that is named here holds; nothing if none is named.
+
+        Raises:
+            ConfigurationError: there is no such file, or it cannot be read.
+        """
+        name = self.path(key)
+        try:
+            return Path(name).read_bytes() if name else b""
+        except OSError as error:
+            raise self.problem(f"{key}: cannot be read: {error.strerror}") from None
 
     def data(self, key: str) -> str:
         """Return what is kept in base64, as text; empty if there is nothing.
 
         Raises:
-            ConfigurationError: it is no base64 of a text.
+            ConfigurationError: it is no base64.
         """
         encoded = self.text(key)
         try:
-            return base64.b64decode("".join(encoded.split()), validate=True).decode("utf-8")
+            content = base64.b64decode("".join(encoded.split()), validate=True)
         except (binascii.Error, ValueError):
             raise self.problem(f"{key}: is no base64 of a text") from None
+        return content.decode("utf-8", "replace")  # remarks beside PEM may be in any encoding
 
 
 @final
@@ -196,7 +217,9 @@ def _read(file: str, *, may_be_empty: bool) -> _Entry:
     import yaml
 
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        raw = Path(file).read_bytes()
+        # PowerShell's `>` writes UTF-16, and kubectl reads it.
+        text = raw.decode("utf-16" if raw[:2] in _UTF_16 else "utf-8-sig")
         # The quick loader, where PyYAML was built with it; both make plain values only.
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
     except yaml.YAMLError as error:

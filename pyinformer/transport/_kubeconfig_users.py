@@ -1,8 +1,8 @@
 """A user of a kubeconfig in, what authenticates requests out.
 
-A token file goes before a token, both before an exec plug-in and an auth provider, those before a
-name with a password; a client certificate goes with each of them. What stands in the kubeconfig
-itself is read from there again when the server refuses it: tools write new tokens into the file.
+A token file goes before a token, both before a name with a password, those before an exec plug-in
+and an auth provider; a client certificate goes with each, but a plug-in is not run beside it. What
+stands in the kubeconfig itself is read again when the server refuses it: tools write new tokens.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ async def _credentials(
 ) -> Credentials:
     token_file = user.path("tokenFile")
     if token_file:
-        credentials = TokenFileCredentials(token_file)
+        certificate = _certificate(user) if _has_data(user) else None
+        credentials = TokenFileCredentials(token_file, certificate=certificate)
         await credentials.headers()  # a file that is no good is named now
         return credentials
     log_in = _log_in(user, cluster, files, context)
@@ -97,15 +98,32 @@ async def _credentials(
 def _log_in(
     user: Section, cluster: JSONObject, files: list[str], context: str
 ) -> Callable[[], Awaitable[Login]] | None:
-    if user.text("token"):
+    if user.text("token") or user.text("username"):
         return None
     if spec := user.mapping("exec"):
-        return _exec(user, spec, cluster)
+        # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask somebody.
+        return None if _has_pair(user) else _exec(user, spec, cluster)
     if provider := user.mapping("auth-provider"):
         from pyinformer.transport._auth_provider import AuthProvider
 
-        return AuthProvider(files, context, user, str(provider.get("name") or "")).log_in
+        found = AuthProvider(files, context, user, str(provider.get("name") or ""))
+        return _beside_certificate(found.log_in, user)
     return None
+
+
+def _beside_certificate(
+    log_in: Callable[[], Awaitable[Login]], user: Section
+) -> Callable[[], Awaitable[Login]]:
+    """Have the certificate that is kept as data shown with each login."""
+    if not _has_data(user):
+        return log_in
+    certificate = _certificate(user)
+
+    async def log_in_with() -> Login:
+        login = await log_in()
+        return Login(login.headers, certificate=certificate, expires_at=login.expires_at)
+
+    return log_in_with
 
 
 def _exec(
@@ -166,15 +184,19 @@ def _has_data(user: Section) -> bool:
     return any(user.text(f"{key}-data") for key in ("client-certificate", "client-key"))
 
 
+def _has_pair(user: Section) -> bool:
+    parts = ("client-certificate", "client-key")
+    return all(user.text(key) or user.text(f"{key}-data") for key in parts)
+
+
 def _certificate(user: Section) -> ClientCertificate:
     parts: list[str] = []
     for key in ("client-certificate", "client-key"):
         text = user.data(f"{key}-data")
         if not text:
-            file = user.path(key)
-            if not file:
-                raise user.problem(f"{key}: is missing; both {key} and its counterpart are needed")
-            text = Path(file).read_text(encoding="utf-8")
+            text = user.file_content(key).decode("utf-8", "replace")
+        if not text:
+            raise user.problem(f"{key}: is missing; both {key} and its counterpart are needed")
         parts.append(text)
     certificate = ClientCertificate(*parts)
     check_certificate(certificate, user.problem)

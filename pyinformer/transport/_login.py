@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, final
+from weakref import WeakKeyDictionary
 
 from pyinformer._clock import wall_time
 from pyinformer.apimachinery import ConfigurationError
@@ -72,7 +73,11 @@ class LoginCredentials:
         self._login: Login | None = None
         self._due_at: float | None = None
         self._is_refused = False
-        self._logging_in = asyncio.Lock()  # one plug-in at a time, however many requests wait
+        # One plug-in at a time, however many requests wait. A lock belongs to one event loop, a
+        # configuration may serve several, at once in threads or one after another.
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
         self._attempts = 0
         self._failure: ConfigurationError | None = None
         if first is not None:
@@ -97,7 +102,7 @@ class LoginCredentials:
         """
         if self._login is None or self._is_due():
             attempts = self._attempts
-            async with self._logging_in:
+            async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 if self._login is None or self._is_due():  # who waited finds it done, or failed
                     self._raise_if_failed_since(attempts)
                     await self._renew()

@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,6 +137,36 @@ async def test_an_answer_that_is_none_is_named_and_not_quoted(printed: str, word
     assert SECRET not in str(e.value)
 
 
+async def test_what_a_plugin_leaves_empty_may_be_null() -> None:
+    status = {"token": "t", "clientKeyData": None, "expirationTimestamp": None}
+    said = {"apiVersion": V1, "kind": "ExecCredential", "spec": {}, "status": status}
+    login = await run_exec_plugin(plugin(printing(json.dumps(said))))
+    assert login.headers == {"Authorization": "Bearer t"}
+    assert login.expires_at is None
+    assert login.certificate is None
+
+
+async def test_the_zero_time_of_go_is_no_expiry() -> None:
+    said = credential(token="t", expirationTimestamp="0001-01-01T00:00:00Z")
+    assert (await run_exec_plugin(plugin(printing(said)))).expires_at is None
+
+
+async def test_a_command_is_looked_for_where_this_process_looks(tmp_path: Path) -> None:
+    login = await run_exec_plugin(plugin(printing(credential(token="t")), env={"PATH": "/none"}))
+    assert login.headers == {"Authorization": "Bearer t"}
+
+
+async def test_what_yaml_takes_for_a_date_is_told_to_a_plugin_as_text(tmp_path: Path) -> None:
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": date(2020, 1, 2)}
+    script = (
+        f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/told; {printing(credential(token="t"))}'
+    )
+    spec = {"apiVersion": V1, "command": "sh", "args": ["-c", script], "provideClusterInfo": True}
+    await find_config(kubeconfig(tmp_path / "config", spec, extensions=[extension]))
+    told = json.loads((tmp_path / "told").read_text())
+    assert told["spec"]["cluster"]["config"] == "2020-01-02"
+
+
 async def test_a_failure_says_what_the_plugin_said_last_but_no_secret() -> None:
     script = (
         f"{printing(credential(token='short1'))}; exec >&2;"
@@ -166,12 +197,16 @@ def test_long_runs_of_letters_are_no_words() -> None:
 
 
 async def test_a_command_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
-    spec = {"apiVersion": V1, "command": "no-such-login", "installHint": "Run:\n  pip install x"}
+    spec = {
+        "apiVersion": V1,
+        "command": "no-such-login",
+        "installHint": "Run:\n  \u001b[1mpip install x",
+    }
     with pytest.raises(ConfigurationError) as raised:
         await find_config(kubeconfig(tmp_path / "config", spec))
     assert str(raised.value) == (
         f"{tmp_path / 'config'}: context 'prod': users 'jane': exec no-such-login: the command is"
-        " not installed, or not in PATH. Run: pip install x"
+        " not installed, or not in PATH. Run: [1mpip install x"
     )
 
 
@@ -387,6 +422,25 @@ async def test_who_waits_for_a_login_that_fails_shares_its_failure() -> None:
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [str(one) for one in outcomes] == ["/a/config: no network"] * 5
     assert runs == 1
+
+
+def test_a_login_is_shared_by_one_event_loop_after_another() -> None:
+    runs = 0
+
+    async def log_in() -> Login:
+        nonlocal runs
+        runs += 1
+        await asyncio.sleep(0)
+        return Login({"Authorization": f"Bearer {runs}"})
+
+    credentials = LoginCredentials(log_in)
+
+    async def ask_together() -> list[Any]:
+        credentials.invalidate()
+        return list(await asyncio.gather(credentials.headers(), credentials.headers()))
+
+    for number in (1, 2):
+        assert asyncio.run(ask_together()) == [{"Authorization": f"Bearer {number}"}] * 2
 
 
 class Certificates:

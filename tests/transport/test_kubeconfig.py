@@ -15,8 +15,9 @@ import trustme
 import yaml
 
 from pyinformer.apimachinery import ConfigurationError
-from pyinformer.transport import NoCredentials, find_config
+from pyinformer.transport import NoCredentials, TokenFileCredentials, find_config
 from pyinformer.transport._auth_provider import _expiry
+from pyinformer.transport._identity import Identity
 from pyinformer.transport._login import LoginCredentials
 from tests.transport.serving import connected, response, serving
 
@@ -383,3 +384,116 @@ async def test_an_auth_provider_logs_in_again_after_a_refusal(tmp_path: Path) ->
 
     assert first == {"Authorization": f"Bearer {id_token('old')}"}
     assert await config.credentials.headers() == {"Authorization": f"Bearer {id_token('new')}"}
+
+
+def pair_of(name: str) -> dict[str, str]:
+    """Return a user's client certificate as data."""
+    one = trustme.CA().issue_cert(f"{name}@example.org")
+    chain = b"".join(part.bytes() for part in one.cert_chain_pems)
+    return {
+        "client-certificate-data": pem(chain),
+        "client-key-data": pem(one.private_key_pem.bytes()),
+    }
+
+
+def plugin_that_says(token: str) -> dict[str, Any]:
+    """Return the `exec` of a user whose plug-in prints a token."""
+    version = "client.authentication.k8s.io/v1"
+    said = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
+    return {"apiVersion": version, "command": "echo", "args": [json.dumps(said)]}
+
+
+async def test_a_certificate_as_data_goes_with_a_token_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    config = await find_config(
+        whole(tmp_path / "config", {"tokenFile": "token", **pair_of("jane")})
+    )
+    identity = Identity(config)
+    assert await identity.headers() == {"Authorization": "Bearer t"}
+    assert isinstance(config.credentials, TokenFileCredentials)
+    assert config.credentials.certificate is not None
+
+
+@pytest.mark.parametrize(
+    ("written", "authorization"),
+    [
+        pytest.param({"token": "t"}, "Bearer t", id="token"),
+        pytest.param({"username": "u", "password": "p"}, "Basic dTpw", id="password"),
+        pytest.param(pair_of("jane"), None, id="certificate"),
+    ],
+)
+async def test_what_is_written_down_goes_before_a_plugin_as_in_kubectl(
+    tmp_path: Path, written: dict[str, str], authorization: str | None
+) -> None:
+    user = {"exec": plugin_that_says("of the plug-in"), **written}
+    config = await find_config(whole(tmp_path / "config", user))
+    assert (await config.credentials.headers()).get("Authorization") == authorization
+    if authorization is None:
+        assert isinstance(config.credentials, LoginCredentials)
+        assert config.credentials.certificate is not None
+
+
+async def test_a_relative_kubeconfig_is_found_again_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole(tmp_path / "config", {"token": "old"})
+    monkeypatch.chdir(tmp_path)
+    config = await find_config("config")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(elsewhere)
+    whole(tmp_path / "config", {"token": "new"})
+    config.credentials.invalidate()
+    assert await config.credentials.headers() == {"Authorization": "Bearer new"}
+
+
+async def test_a_kubeconfig_that_powershell_wrote_is_read_as_by_kubectl(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    whole(path, {"token": "t"})
+    text = path.read_text()
+    for encoding in ("utf-16", "utf-8-sig"):
+        path.write_bytes(text.replace("\n", "\r\n").encode(encoding))
+        config = await find_config(path)
+        assert await config.credentials.headers() == {"Authorization": "Bearer t"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_an_authority_may_have_remarks_in_any_language(tmp_path: Path, encoding: str) -> None:
+    text = "# Jürgen's authority\n".encode(encoding) + trustme.CA().cert_pem.bytes()
+    authority = {"certificate-authority-data": pem(text)}
+    config = await find_config(whole(tmp_path / "config", {"token": "t"}, **authority))
+    context = config.ssl_context()
+    assert context is not None
+    assert len(context.get_ca_certs()) == 1
+
+
+async def test_a_flag_that_trusts_anybody_is_refused_beside_an_authority(tmp_path: Path) -> None:
+    cluster = {
+        "insecure-skip-tls-verify": True,
+        "certificate-authority-data": pem(trustme.CA().cert_pem.bytes()),
+    }
+    with pytest.raises(ConfigurationError, match=r"'one': insecure-skip-tls-verify: .*authority"):
+        await find_config(whole(tmp_path / "config", {}, **cluster))
+
+
+@pytest.mark.parametrize(
+    ("key", "content"),
+    [
+        pytest.param("tokenFile", SECRET * 400, id="longer-than-a-path"),
+        pytest.param("tokenFile", SECRET * 10, id="token"),
+        pytest.param("client-certificate", f"{SECRET * 10}/a", id="base64"),
+    ],
+)
+async def test_content_where_a_path_should_be_is_not_quoted(
+    tmp_path: Path, key: str, content: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"'jane': {key}: ") as raised:
+        await find_config(whole(tmp_path / "config", {key: content}))
+    assert SECRET not in str(raised.value)
+
+
+async def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "key.der").write_bytes(b"\xff\xfe\x00")
+    user = {**pair_of("jane"), "client-key": "key.der"}
+    del user["client-key-data"]
+    with pytest.raises(ConfigurationError, match="'jane': client-"):
+        await find_config(whole(tmp_path / "config", user))
