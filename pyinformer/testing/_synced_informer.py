@@ -7,11 +7,10 @@ handlers are called inside of them: the cache first, then each handler, in order
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import uuid
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 import msgspec
 
@@ -19,6 +18,7 @@ from pyinformer.apimachinery import (
     Added,
     Deleted,
     Event,
+    FieldSelector,
     GroupVersionResource,
     InvalidArgumentError,
     InvalidObjectError,
@@ -26,19 +26,20 @@ from pyinformer.apimachinery import (
     KubeObject,
     LabelSelector,
     LifecycleError,
-    NotCachedError,
     ObjectCodec,
     ObjectNotFoundError,
     Transform,
     Updated,
     V,
     View,
-    check_seconds,
 )
-from pyinformer.informer import Registration, SharedInformer
+from pyinformer.informer import InformerStatus, Registration, SharedInformer
 from pyinformer.informer._handlers import Handler
 from pyinformer.reflector import ReflectorState
-from pyinformer.store import Indexer, IndexFunction, Lister, Readiness
+from pyinformer.store import Indexer, IndexFunction, Lister
+from pyinformer.testing._call_now import call_now
+from pyinformer.testing._completed import completed
+from pyinformer.testing._coverage import Coverage, selecting_fields
 from pyinformer.testing._offline import offline_cluster
 from pyinformer.testing._resources import BUILT_IN, ResourceType
 
@@ -51,12 +52,9 @@ if TYPE_CHECKING:
         ResourceEventHandler,
         UpdateFunction,
     )
-    from pyinformer.informer._scope import Selector
+    from pyinformer.informer._scope import Memory, Selector
 
 VW = TypeVar("VW", bound=View)
-
-_NAMES: Final = uuid.UUID("6f1d6c1e-3a52-4d6e-9a53-0c5c3b7f6a10")  # uids of the same name are equal
-_BORN: Final = "2026-01-01T00:00:00Z"
 
 
 class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for others: this is its double
@@ -75,7 +73,9 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         namespaced: bool | None,
         namespaces: str | Sequence[str] | None,
         label_selector: Selector | LabelSelector,
+        field_selector: Selector | FieldSelector,
         projection: type[View] | None,
+        memory: Memory,
         transform: Transform | None,
     ) -> None:
         super().__init__(
@@ -84,7 +84,9 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             plural,
             namespaces=namespaces,
             label_selector=label_selector,
+            field_selector=field_selector,
             projection=projection,  # type: ignore[arg-type]  # overloaded by it for users
+            memory=memory,
             transform=transform,
         )
         view = cast("type[V] | None", projection)
@@ -94,10 +96,22 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             (one for one in BUILT_IN if (one.api_version, one.plural) == (api_version, plural)),
             None,
         )
-        self._namespaced = _is_namespaced(self._known) if namespaced is None else namespaced
-        self._codec: ObjectCodec[V] = ObjectCodec(resource, view=view, transform=transform)
-        self._label_selector = LabelSelector.parse(label_selector)
-        self._coverage = _Coverage(None if given is None else frozenset(given), str(resource))
+        self._completed = partial(
+            completed,
+            resource=resource,
+            kind="" if self._known is None else self._known.kind,
+            namespaced=_is_namespaced(self._known) if namespaced is None else namespaced,
+        )
+        self._codec: ObjectCodec[V] = ObjectCodec(
+            resource,
+            view=view,
+            strip_managed_fields=memory != "raw",
+            compact=memory == "compact",
+            transform=transform,
+            metadata_only=memory == "metadata",
+        )
+        self._selects_fields = selecting_fields(resource, self._known, self.scope.field_selector)
+        self._coverage = Coverage(None if given is None else frozenset(given), str(resource))
         self._held: Indexer[V] = Indexer(view)
         self._called: list[tuple[Registration[V], Handler[V]]] = []
         self._version = 0
@@ -163,7 +177,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
         )
         for obj in self._held.list():
-            _call(checked, Added(obj, is_in_initial_list=True))
+            call_now(checked, Added(obj, is_in_initial_list=True))
         self._called.append((registration, checked))
         return registration
 
@@ -197,10 +211,12 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             InvalidObjectError: it cannot be read, or does not fit the projection.
             Exception: whatever a handler raises; the handlers behind it are not called.
         """
-        new = self._decoded(obj)
+        self._version += 1
+        body = self._completed(obj, version=str(self._version))
+        new = self._decoded(body)
         key = str(new.key)
         old = self._held.get(key)
-        is_selected = self._selects(new)
+        is_selected = self._selects(new) and self._selects_fields(body)
         if old is not None and (not is_selected or old.metadata.uid != new.metadata.uid):
             self._tell(Deleted(old, may_still_exist=not is_selected))
             old = None
@@ -227,6 +243,25 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         self._tell(Deleted(old))
         return old
 
+    def status(self, *, with_journal: bool = False) -> InformerStatus:
+        """Return how it is doing: it watches, and holds what it holds."""
+        found = super().status(with_journal=with_journal)
+        facts = replace(found.reflector, state=self.state)
+        return replace(found, state=self.state, objects=len(self._held.list()), reflector=facts)
+
+    async def set_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Refuse other namespaces than those that it was made for.
+
+        Raises:
+            LifecycleError: always.
+
+        Cancellation:
+            It never waits.
+        """
+        raise LifecycleError(
+            "the namespaces of a synced_informer() stay: use a World to change them"
+        )
+
     async def start(self) -> None:
         """Do nothing: there is nothing to list and watch.
 
@@ -249,7 +284,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
 
     def _selects(self, obj: KubeObject[V]) -> bool:
         is_there = self._coverage.covers(obj.metadata.namespace)
-        return is_there and self._label_selector.matches(obj.metadata.labels)
+        return is_there and self.scope.label_selector.matches(obj.metadata.labels)
 
     def _tell(self, event: Event[V]) -> None:
         if isinstance(event, Updated):
@@ -257,98 +292,18 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         else:
             self._held.apply_nowait(event)
         for _, handler in self._called:
-            _call(handler, event)
+            call_now(handler, event)
 
-    def _decoded(self, obj: JSONObject) -> KubeObject[V]:
-        raw = msgspec.json.encode(self._complete(obj))
+    def _decoded(self, body: JSONObject) -> KubeObject[V]:
+        raw = msgspec.json.encode(body)
         decoded = self._codec.decode(raw, 0, len(raw))
         if decoded.problem:
             raise InvalidObjectError(f"{self.scope.resource} {decoded.key}", decoded.problem)
         return decoded
 
-    def _complete(self, obj: JSONObject) -> JSONObject:
-        """Return a copy of an object with all that a server would have given it."""
-        given = obj.get("metadata") if isinstance(obj, dict) else None
-        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            raise InvalidArgumentError("obj", "is a dict with metadata and a name in it")
-        metadata: JSONObject = dict(given)
-        if self._namespaced:
-            metadata.setdefault("namespace", "default")
-        identity: JSONObject = {
-            "apiVersion": self.scope.resource.api_version,
-            "kind": self._kind(obj),
-        }
-        for field, expected in identity.items():
-            if obj.get(field, expected) != expected:
-                reason = f"{field} is {obj[field]!r}, and this informer holds {expected!r}"
-                raise InvalidArgumentError("obj", reason)
-        name = f"{metadata.get('namespace', '')}/{metadata['name']}"
-        self._version += 1
-        metadata.setdefault("uid", str(uuid.uuid5(_NAMES, f"{self.scope.resource} {name}")))
-        metadata.setdefault("resourceVersion", str(self._version))
-        metadata.setdefault("creationTimestamp", _BORN)
-        return {**identity, **obj, "metadata": metadata}
-
-    def _kind(self, obj: JSONObject) -> str:
-        known = "" if self._known is None else self._known.kind
-        kind = known or str(obj.get("kind") or "")
-        if not kind:
-            reason = f"has a kind in it: that of {self.scope.resource} is not known here"
-            raise InvalidArgumentError("obj", reason)
-        return kind
-
-
-class _Coverage:
-    """What the cache can answer for; a Readiness of the store."""
-
-    def __init__(self, namespaces: frozenset[str] | None, informer: str) -> None:
-        self._namespaces = namespaces
-        self._informer = informer
-
-    @property
-    def staleness(self) -> str:
-        """Always empty."""
-        return ""
-
-    def covers(self, namespace: str | None) -> bool:
-        """Tell whether a namespace is held."""
-        return self._namespaces is None or namespace in self._namespaces
-
-    def check(self, namespace: str | None) -> None:
-        """Raise if a namespace is not held."""
-        if namespace is not None and not self.covers(namespace):
-            raise NotCachedError(informer=self._informer, namespace=namespace)
-
-    def within(self, max_age_seconds: float) -> Readiness:
-        """Allow every age: what a test holds is never old."""
-        check_seconds("max_age_seconds", max_age_seconds)
-        return self
-
 
 def _is_namespaced(known: ResourceType | None) -> bool:
     return known is None or known.namespaced
-
-
-def _call(handler: Handler[V], event: Event[V]) -> None:
-    found = handler.call(event)
-    if not inspect.isawaitable(found):
-        return
-
-    async def wait(awaitable: Awaitable[object]) -> None:
-        await awaitable
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(wait(found))
-        return
-    if inspect.iscoroutine(found):
-        found.close()  # never begun, and nobody shall be told that it was forgotten
-    message = (
-        f"the handler {handler.name} is asynchronous, and cannot be called while a loop runs in"
-        " this thread: test it in a synchronous test, or with a World"
-    )
-    raise LifecycleError(message)
 
 
 @overload
@@ -360,6 +315,8 @@ def synced_informer(
     projection: None = None,
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
+    field_selector: Selector | FieldSelector = None,
+    memory: Memory = "strip_managed_fields",
     namespaced: bool | None = None,
     transform: Transform | None = None,
 ) -> SyncedInformer[None]: ...
@@ -372,6 +329,8 @@ def synced_informer(
     projection: type[VW],
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
+    field_selector: Selector | FieldSelector = None,
+    memory: Memory = "strip_managed_fields",
     namespaced: bool | None = None,
     transform: Transform | None = None,
 ) -> SyncedInformer[VW]: ...
@@ -383,6 +342,8 @@ def synced_informer(
     projection: type[View] | None = None,
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
+    field_selector: Selector | FieldSelector = None,
+    memory: Memory = "strip_managed_fields",
     namespaced: bool | None = None,
     transform: Transform | None = None,
 ) -> SyncedInformer[View] | SyncedInformer[None]:
@@ -402,6 +363,8 @@ def synced_informer(
         projection: the view to decode with each object.
         namespaces: as for an informer; what lies elsewhere is not held.
         label_selector: as for an informer; what it does not select is not held.
+        field_selector: as for an informer; what it does not select is not held.
+        memory: as for an informer: `metadata` holds no bodies.
         namespaced: whether objects without a namespace are given `default`; None knows it of
             built-in resources, and takes it to be so of others.
         transform: your change to each object before it is kept.
@@ -417,7 +380,9 @@ def synced_informer(
         namespaced=namespaced,
         namespaces=namespaces,
         label_selector=label_selector,
+        field_selector=field_selector,
         projection=projection,
+        memory=memory,
         transform=transform,
     )
     if isinstance(objects, str | dict):

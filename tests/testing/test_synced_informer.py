@@ -15,6 +15,7 @@ from pyinformer.apimachinery import (
     NotCachedError,
     ObjectNotFoundError,
 )
+from pyinformer.reflector import ReflectorState
 from pyinformer.testing import synced_informer
 
 
@@ -208,3 +209,60 @@ def test_the_callers_dict_stays_as_it_is() -> None:
     synced_informer("v1", "pods", [body])
 
     assert body == _pod("a")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural", "selector"),
+    [
+        pytest.param("v1", "pods", "spec.nodeName=n1", id="built-in"),
+        pytest.param("v1", "pods", {"spec.nodeName": "n1"}, id="mapping"),
+        pytest.param("acme.io/v1", "shops", "spec.nodeName!=n2", id="custom"),
+    ],
+)
+def test_a_field_selector_leaves_out_what_a_server_would_not_send(
+    api_version: str, plural: str, selector: Any
+) -> None:
+    kind = {"kind": "Pod" if plural == "pods" else "Shop"}
+    objects = [_pod("a") | kind, _pod("b", "n2") | kind]
+
+    found = synced_informer(api_version, plural, objects, field_selector=selector)
+    assert _names(found.lister.list()) == ["a"]
+
+    found.apply(_pod("b") | kind)
+    found.apply(_pod("a", "n2") | kind)
+    assert _names(found.lister.list()) == ["b"]
+
+
+def test_fields_that_a_server_does_not_select_by_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'spec\.color'"):
+        synced_informer("v1", "pods", field_selector="spec.color=red")
+
+
+def test_memory_is_that_of_production() -> None:
+    managed: dict[str, Any] = {"managedFields": [{"manager": "me"}]}
+    bare = synced_informer("v1", "pods", [_pod("a", **managed)], memory="metadata")
+    raw = synced_informer("v1", "pods", [_pod("a", **managed)], memory="raw")
+    usual = synced_informer("v1", "pods", [_pod("a", **managed)])
+
+    def body(informer: pyinformer.SharedInformer[None]) -> dict[str, Any]:
+        (held,) = informer.lister.list()
+        return held.to_dict()
+
+    assert "spec" not in body(bare)
+    assert body(bare)["kind"] == "PartialObjectMetadata"
+    assert "managedFields" in body(raw)["metadata"]
+    assert "managedFields" not in body(usual)["metadata"]
+
+
+def test_its_status_is_that_of_an_informer_that_follows() -> None:
+    status = synced_informer("v1", "pods", [_pod("a"), _pod("b")]).status()
+
+    assert (status.has_synced, status.objects) == (True, 2)
+    assert status.state is status.reflector.state is ReflectorState.WATCHING
+    assert "watching" in str(status)
+
+
+async def test_its_namespaces_stay_as_they_were_given() -> None:
+    pods = synced_informer("v1", "pods", [_pod("a")], namespaces="default")
+    with pytest.raises(LifecycleError, match="World"):
+        await pods.set_namespaces(["shop"])
