@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import ssl
 
+from pyinformer.apimachinery import InvalidArgumentError
+
 _CLUSTER = "pyinformer-testing"
 
 
@@ -17,9 +19,15 @@ def server_context(*names: str) -> tuple[ssl.SSLContext, bytes]:
 
     Returns:
         The server's SSL context, and the authority's certificate as PEM.
-    """
-    import trustme
 
+    Raises:
+        InvalidArgumentError: the package that issues is not installed; says how to get it.
+    """
+    try:
+        import trustme
+    except ImportError as error:
+        reason = "a certificate needs the package trustme: pip install 'pyinformer[testing]'"
+        raise InvalidArgumentError("tls", reason) from error
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names).configure_cert(context)

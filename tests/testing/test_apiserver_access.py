@@ -31,6 +31,15 @@ def _status(server: APIServer, token: str | None, path: str = ALL_PODS, **query:
         return wire.get(path, **query).status
 
 
+def test_tls_without_its_package_says_which_extra_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "trustme", None)
+
+    with pytest.raises(InvalidArgumentError, match=r"pip install 'pyinformer\[testing\]'"):
+        APIServer(tls=True)
+
+
 def test_tls_is_verified_against_the_servers_own_authority() -> None:
     with APIServer(tls=True) as server:
         assert server.url.startswith("https://127.0.0.1:")
