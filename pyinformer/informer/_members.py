@@ -10,7 +10,6 @@ its own time.
 from __future__ import annotations
 
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
@@ -298,7 +297,7 @@ class Members(Generic[V]):
         else:
             only = next(iter(indexers.values()), None)
             self.cache = self._empty() if only is None else only
-        self.by_namespace = MappingProxyType(members)
+        self.by_namespace = members  # no proxy around it: every read of a key looks in here
 
     @staticmethod
     def _ordered(namespaces: Iterable[str | None]) -> list[str | None]:

@@ -91,19 +91,25 @@ class CacheReadiness:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
         """
+        # Every read of a key comes by here: what is usual is found out first.
         members = self._members
-        if namespace is None or members.is_everywhere or not members.is_known:
+        if members.is_everywhere:
             if not members.has_synced:
                 raise self._unsynced()
             return
         member = members.by_namespace.get(namespace)
+        if member is not None and member.distribution.has_synced:
+            return
+        if namespace is None or not members.is_known:
+            if not members.has_synced:
+                raise self._unsynced()
+            return
         if member is None:
             raise NotCachedError(informer=str(self._informer.scope), namespace=namespace)
-        if not member.distribution.has_synced:
-            status = member.status()
-            raise CacheNotSyncedError(
-                informer=str(member.scope), state=status.state.value, last_error=status.last_error
-            )
+        status = member.status()
+        raise CacheNotSyncedError(
+            informer=str(member.scope), state=status.state.value, last_error=status.last_error
+        )
 
     def _unsynced(self) -> CacheNotSyncedError:
         state, last_error = self._informer.reflector_state()
