@@ -296,8 +296,11 @@ class ObjectControl:
         self._storage.advance(by)
 
     def compact(self) -> None:
-        """Forget all history: older positions and continue tokens get 410."""
-        self._storage.forget(history=True)
+        """Forget all history, everywhere: older positions and continue tokens get 410."""
+        with self._storage.lock:
+            self._storage.forget(history=True)
+            for follower in self._storage.followers:
+                follower.forget()
 
     def send_bookmarks(self) -> None:
         """Send a bookmark to every open watch now, whether it asked for them or not."""

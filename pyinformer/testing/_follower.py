@@ -66,6 +66,10 @@ class Follower:
         self._waiting.clear()
         self.storage.restore(saved, bump_revision=bump_revision)
 
+    def forget(self) -> None:
+        """Forget all history; under the lock of the leader."""
+        self.storage.forget(history=True)
+
     def _apply(self, waiting: _Waiting) -> None:
         if isinstance(waiting, int):
             self.storage.advance(waiting - self.storage.revision)

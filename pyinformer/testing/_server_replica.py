@@ -110,6 +110,25 @@ class ServerReplica:
         """Cut every open connection: with RST, or with FIN in the middle of a body."""
         self._thread.cut(reset=reset)
 
+    def end_watches(self) -> None:
+        """End every watch that is open here cleanly, as at its timeout."""
+        storage = self._follower.storage
+        with storage.lock:
+            for subscription in storage.subscriptions():
+                subscription.end()
+
+    def restart(self, *, keep_history: bool) -> None:
+        """Come back at the same address, with every connection cut; as `APIServer.restart`.
+
+        Args:
+            keep_history: False forgets the watch windows: a watch at an older position gets 410.
+        """
+        self._thread.close_port()
+        self._thread.cut(reset=True)
+        if not keep_history:
+            self._follower.storage.forget(history=False)
+        self._thread.listen()
+
     def start(self) -> None:
         """Listen; for the server."""
         self._port = self._thread.start(self._port)

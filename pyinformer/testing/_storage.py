@@ -35,6 +35,10 @@ class Follower(Protocol):
         """Go back."""
         ...
 
+    def forget(self) -> None:
+        """Forget all history."""
+        ...
+
 
 class HistoryExpiredError(Exception):
     """A revision was asked for that is older than what is remembered.

@@ -133,6 +133,47 @@ def test_a_restore_reaches_every_replica(
     assert (replica.lag, replica.resource_version) == (0, server.resource_version)
 
 
+def test_a_compaction_reaches_every_replica(server: APIServer, wire: Wire) -> None:
+    position = server.resource_version
+    server.create(pod("a"))
+    server.compact()
+
+    with wire.watch(ALL_PODS, resourceVersion=position) as stream:
+        assert stream.event()[1]["code"] == 410
+
+
+@pytest.mark.parametrize("keep_history", [True, False])
+def test_a_replica_restarts_by_itself(
+    server: APIServer, replica: ServerReplica, wire: Wire, *, keep_history: bool
+) -> None:
+    position, url = server.resource_version, replica.url
+    server.create(pod("a"))
+    with Wire(server.url) as first, first.watch(ALL_PODS, resourceVersion=position) as other:
+        assert other.named(1) == [("ADDED", "a")]
+        replica.restart(keep_history=keep_history)
+        assert replica.url == url
+        with Wire(replica.url) as anew, anew.watch(ALL_PODS, resourceVersion=position) as stream:
+            assert stream.event()[0] == ("ADDED" if keep_history else "ERROR")
+        server.create(pod("b"))
+        assert other.named(1) == [("ADDED", "b")]
+
+
+def test_watches_of_a_replica_end_by_themselves(
+    server: APIServer, replica: ServerReplica, wire: Wire
+) -> None:
+    position = server.resource_version
+    with (
+        Wire(server.url) as first,
+        first.watch(ALL_PODS, resourceVersion=position),
+        wire.watch(ALL_PODS, resourceVersion=position),
+    ):
+        replica.wait_for_watches(1)
+        server.wait_for_watches(1)
+        replica.end_watches()
+        replica.wait_for_watches(0)
+        assert server.open_watches == 1
+
+
 async def test_an_informer_of_a_replica_is_as_old_as_that_and_catches_up() -> None:
     with APIServer(replicas=2, tls=True) as server:
         (replica,) = server.replicas
