@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     import aiohttp
 
 
+class _AnswerError(Exception):
+    """Stands for an error of the library that holds the request: its headers, the proxy's URL."""
+
+
+class _ProxyError(_AnswerError):
+    """The same for a proxy that refused a tunnel, so that nothing was sent through it."""
+
+
 def wire_failures() -> tuple[type[Exception], ...]:
     """Return the exceptions that mean the wire failed, to catch by name."""
     import aiohttp
@@ -50,8 +58,26 @@ def translated(error: Exception, url: str, *, waited_seconds: float = 0.0) -> In
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return TransportError(url, f"the proxy refused: {error.status} {error.message}")
     if isinstance(error, aiohttp.ClientResponseError):
-        return ProtocolError(url, f"the answer is not HTTP: {words_of(error)}")
+        return ProtocolError(url, f"the answer is not HTTP: {_answer_of(error)}")
     return TransportError(url, f"the connection was lost: {words_of(error)}")
+
+
+def cause_of(error: Exception) -> Exception:
+    """Return what may stand behind an error of ours, where logs show it.
+
+    Args:
+        error: what the library raised.
+    """
+    import aiohttp
+
+    if not isinstance(error, aiohttp.ClientResponseError):
+        return error
+    is_proxy = isinstance(error, aiohttp.ClientHttpProxyError)
+    return (_ProxyError if is_proxy else _AnswerError)(_answer_of(error))
+
+
+def _answer_of(error: aiohttp.ClientResponseError) -> str:
+    return f"{error.status} {' '.join(error.message.split())}"
 
 
 def of_a_request(error: InformerError, method: str) -> InformerError:
@@ -63,7 +89,7 @@ def of_a_request(error: InformerError, method: str) -> InformerError:
     """
     import aiohttp
 
-    never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+    never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _ProxyError)
     if method == "GET" or not isinstance(error, TransportError):
         return error
     if isinstance(error.__cause__, never_sent):

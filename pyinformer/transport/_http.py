@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
-from pyinformer.transport._failures import of_a_request, translated, wire_failures
+from pyinformer.transport._failures import cause_of, of_a_request, translated, wire_failures
 from pyinformer.transport._identity import Identity
 from pyinformer.transport._impersonation import impersonation_headers
 from pyinformer.transport._keepalive import keepalive_sockets
@@ -330,7 +330,7 @@ class Connection:
                 raise
             self._identity.look_again()  # whose certificate is it that has changed?
             waited = self._waited(error)
-            raise translated(error, url, waited_seconds=waited) from error
+            raise translated(error, url, waited_seconds=waited) from cause_of(error)
 
     async def _send_watch(
         self, target: str, wait: Wait, headers: Mapping[str, str], context: ssl.SSLContext | None

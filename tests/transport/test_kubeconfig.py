@@ -8,14 +8,21 @@ import json
 import os
 import pickle
 import ssl
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
 import yaml
 
-from pyinformer.apimachinery import ConfigurationError
-from pyinformer.transport import NoCredentials, TokenFileCredentials, find_config
+from pyinformer.apimachinery import ConfigurationError, InformerError
+from pyinformer.transport import (
+    ClusterConfig,
+    NoCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+    find_config,
+)
 from pyinformer.transport._auth_provider import _expiry
 from pyinformer.transport._identity import Identity
 from pyinformer.transport._login import LoginCredentials
@@ -356,6 +363,41 @@ async def test_a_tunnel_through_a_proxy_carries_tls_for_the_servers_own_name(
         assert b"Basic " + basic in head
         assert b"Bearer" not in head
     assert [one.headers["authorization"] for one in server.requests] == ["Bearer t"] * 2
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        pytest.param(response(status=407), "407", id="refused"),
+        pytest.param(
+            b"no HTTP\r\n\r\n", "the answer is not HTTP: 400 Bad status line", id="no-http"
+        ),
+    ],
+)
+async def test_what_a_proxy_refuses_shows_no_password_in_errors_and_tracebacks(
+    scheme: str, method: str, said: bytes, words: str
+) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+
+    async with serving(answer) as proxy:
+        config = ClusterConfig(
+            server=f"{scheme}://cluster.example",
+            proxy_url=proxy.url.replace("http://", f"http://jane:{SECRET}@"),
+            credentials=StaticCredentials.bearer(f"token-{SECRET}"),
+        )
+        async with connected("", config=config) as connection:
+            with pytest.raises(InformerError) as raised:
+                await connection.request(method, "/a", body=None if method == "GET" else b"{}")
+
+    error = raised.value
+    assert words in str(error)
+    assert "is not known" not in str(error), "nothing was sent"
+    shown = "".join(traceback.format_exception(error)) + repr(error.__cause__)
+    assert SECRET not in shown
+    assert base64.b64encode(f"jane:{SECRET}".encode()).decode() not in shown
 
 
 def id_token(name: str) -> str:
