@@ -13,14 +13,15 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "packaging"
 DIST = BUILD / "dist"
 
-PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-    "hatch"
-]["build"]["targets"]["wheel"]["packages"]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+PACKAGES: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 """What the wheel consists of."""
 
 OLDEST, NEWEST = 11, 15
@@ -74,6 +75,15 @@ def build() -> tuple[Path, Path]:
     (sdist,) = DIST.glob("*.tar.gz")
     (wheel,) = DIST.glob("*.whl")
     return sdist, wheel
+
+
+def build_again() -> Path:
+    """Build the wheel from the checkout itself, and return the file."""
+    folder = BUILD / "again"
+    shutil.rmtree(folder, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--wheel", "--installer", "uv", "--outdir", folder, ROOT)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 class Environment:

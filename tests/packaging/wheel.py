@@ -8,6 +8,7 @@ ends it with a sentence.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -15,16 +16,29 @@ import tarfile
 import tempfile
 import time
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 from pyinformer.testing import APIServer
-from tests.packaging.environments import PACKAGES, ROOT, Environment, build, run, say
+from tests.packaging.environments import (
+    PACKAGES,
+    PYPROJECT,
+    ROOT,
+    Environment,
+    build,
+    build_again,
+    run,
+    say,
+    uv,
+)
 
 _IN_WHEEL = {
     "pyinformer/py.typed",
     "pyinformer/testing/kube_apiserver/go.mod",
     "pyinformer/testing/kube_apiserver/go.sum",
     "pyinformer/testing/pytest_plugin.py",
+    "pyinformer/testing/protobuf_fields.json",
 }
 _IN_SDIST = {
     "LICENSE",
@@ -74,6 +88,16 @@ async def main(factory: pyinformer.SharedInformerFactory) -> int:
     return pods.lister.list()[0].view.phase  # the one mistake
 """
 
+_TESTED = """\
+def test_an_object_arrives(apiserver):
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b"}}
+    created = apiserver.create(pod)
+
+    assert created["metadata"]["resourceVersion"]
+"""
+
+_LINK_TO_A_FILE = re.compile(r"\]\((?!https?://)[^)]*\)")
+
 
 def expect(claim: bool, otherwise: str) -> None:
     """End with a sentence unless something is so."""
@@ -95,6 +119,33 @@ def look_through(sdist: Path, wheel: Path) -> None:
     expect(sources >= _IN_SDIST, f"the sdist lacks {sorted(_IN_SDIST - sources)}")
     size = wheel.stat().st_size / 1024
     say(f"{wheel.name}: {len(names)} files, {size:.0f} KiB; {sdist.name}: {len(sources)} files")
+
+
+def read_metadata(wheel: Path) -> Message:
+    """Return what an index is told, after a look at the page that it would show."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    page = str(metadata.get_payload())
+    expect(metadata["Description-Content-Type"] == "text/markdown", "its page is no Markdown")
+    expect(page.startswith("# pyinformer\n"), f"its page begins {page[:40]!r}")
+    expect("## Honest limits" in page, "its page tells no limits")
+    linked = _LINK_TO_A_FILE.findall(page)
+    expect(not linked, f"its page links to files, which no index has: {linked}")
+    for local in ("this repository", "`make", "<!--"):
+        expect(local not in page, f"its page says {local!r}, which is true in a clone only")
+    return metadata
+
+
+def install_each_extra(wheel: Path, metadata: Message, bare: Environment) -> None:
+    """Resolve each extra with the versions of constraints.txt; nothing is downloaded."""
+    promised = set(PYPROJECT["project"]["optional-dependencies"])
+    extras = set(metadata.get_all("Provides-Extra", ()))
+    expect(extras == promised, f"it has the extras {sorted(extras)}")
+    held = ("-c", ROOT / "constraints.txt", "--python", bare.python)
+    for extra in sorted(extras):
+        what = f"pyinformer[{extra}] @ {wheel.as_uri()}"
+        uv("pip", "install", "--quiet", "--dry-run", *held, what)
 
 
 def use_without_extras(wheel: Path, folder: Path) -> Environment:
@@ -134,6 +185,34 @@ def check_types(bare: Environment, folder: Path) -> None:
     expect("SharedInformer[program.PodView]" in ended.stdout, f"mypy revealed {ended.stdout!r}")
 
 
+def check_types_by_pyright(bare: Environment, folder: Path) -> None:
+    """Let pyright check the same program."""
+    program = folder / "program.py"
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", str(bare.python)]
+    ended = subprocess.run(
+        [*command, str(program)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    said = json.loads(ended.stdout)["generalDiagnostics"]
+    errors = [one for one in said if one["severity"] == "error"]
+    expect(len(errors) == 1, f"pyright found {errors} instead of one mistake")
+    expect(errors[0]["rule"] == "reportReturnType", f"pyright found {errors[0]}")
+    revealed = [one["message"] for one in said if one["severity"] == "information"]
+    expect(any("SharedInformer[PodView]" in one for one in revealed), f"it revealed {revealed}")
+
+
+def use_fixtures(wheel: Path, folder: Path) -> None:
+    """Install the extra beside a bare pytest, which finds the fixtures without a conftest."""
+    tested = Environment("testing")
+    extra = f"pyinformer[testing] @ {wheel.as_uri()}"
+    tested.install("-c", ROOT / "constraints.txt", extra, "pytest")
+    (folder / "test_it.py").write_text(_TESTED, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # of nobody above the folder
+    pytest = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_it.py")
+    said = run(tested.python, *pytest, cwd=folder)
+    expect("1 passed" in said, f"pytest said {said!r}")
+    run(tested.python, "-I", "-c", "import pyinformer_pytest", cwd=folder)
+
+
 def use_command_line(wheel: Path, folder: Path) -> None:
     """Install the extra, and let the demo run."""
     whole = Environment("cli")
@@ -153,12 +232,19 @@ def main() -> None:
     sdist, wheel = build()
     took("built sdist, and the wheel from it")
     look_through(sdist, wheel)
+    metadata = read_metadata(wheel)
+    expect(build_again().read_bytes() == wheel.read_bytes(), "a second build has other bytes")
+    took("built the same wheel again, from the checkout")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bare = use_without_extras(wheel, folder)
         took("the wheel alone follows a server, and its command says what to install")
         check_types(bare, folder)
-        took("mypy sees its types")
+        check_types_by_pyright(bare, folder)
+        took("mypy and pyright see its types")
+        install_each_extra(wheel, metadata, bare)
+        use_fixtures(wheel, folder)
+        took("each extra can be installed, and [testing] brings pytest its fixtures")
         use_command_line(wheel, folder)
         took("the wheel with [cli] plays the demo")
 
