@@ -24,7 +24,7 @@ class FreshReadiness:
         readiness: knows what the cache can answer for at all.
         max_age_seconds: how long ago it may have been proven.
         age_of: returns how long ago the cache of a namespace was proven, or of all for None.
-        stale: makes the error, given the two ages.
+        stale: makes the error, given the namespace and the two ages.
 
     Raises:
         InvalidArgumentError: the age is negative or no number.
@@ -36,7 +36,7 @@ class FreshReadiness:
         max_age_seconds: float,
         *,
         age_of: Callable[[str | None], float | None],
-        stale: Callable[[float, float | None], StaleCacheError],
+        stale: Callable[[str | None, float, float | None], StaleCacheError],
     ) -> None:
         check_seconds("max_age_seconds", max_age_seconds)
         self._readiness = readiness
@@ -66,4 +66,4 @@ class FreshReadiness:
         self._readiness.check(namespace)
         age = self._age_of(namespace)
         if age is None or age > self._max_age_seconds:
-            raise self._stale(self._max_age_seconds, age)
+            raise self._stale(namespace, self._max_age_seconds, age)

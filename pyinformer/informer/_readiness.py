@@ -71,12 +71,20 @@ class CacheReadiness:
         member = self._members.of(f"{namespace}/")
         return None if member is None else member.age_seconds()
 
-    def _stale(self, max_age_seconds: float, age_seconds: float | None) -> StaleCacheError:
-        state, last_error = self._informer.reflector_state()
+    def _stale(
+        self, namespace: str | None, max_age_seconds: float, age_seconds: float | None
+    ) -> StaleCacheError:
+        member = None if namespace is None else self._members.of(f"{namespace}/")
+        if member is None:
+            state, last_error = self._informer.reflector_state()
+            scope, position = self._informer.scope, self._informer.observed_resource_version
+        else:  # what befalls the others has nothing to do with it
+            state, last_error = member.state.value, member.status().last_error
+            scope, position = member.scope, member.reflector.position
         return StaleCacheError(
-            informer=str(self._informer.scope),
+            informer=str(scope),
             wanted=f"an age of {max_age_seconds:g} s at most",
-            position=self._informer.observed_resource_version,
+            position=position,
             waited_seconds=0.0,
             state=state,
             reason=last_error or "",

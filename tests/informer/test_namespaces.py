@@ -579,6 +579,23 @@ async def test_a_key_is_explained_by_its_own_namespace(apiserver: APIServer) -> 
         assert "it is not followed: only namespaces a, b are" in str(await pods.explain_live("c/x"))
 
 
+async def test_a_read_of_one_namespace_that_is_too_old_tells_of_that_namespace(
+    apiserver: APIServer,
+) -> None:
+    put(apiserver, "a/x", "b/x")
+    async with following(apiserver, "a", "b") as pods:
+        forbid(apiserver, "b")
+        apiserver.end_watches()
+        states = [ReflectorState.WATCHING, ReflectorState.FORBIDDEN]
+        await until(lambda: [one.state for one in pods.status().scopes] == states)
+        fresh = pods.lister.fresh(max_age_seconds=0)
+
+        with pytest.raises(StaleCacheError, match=r"pods.v1 in a was .*no error"):
+            fresh.get("a/x")
+        with pytest.raises(StaleCacheError, match=r"pods.v1 in a, b was .*forbidden"):
+            fresh.list()
+
+
 async def test_the_position_of_all_is_that_of_the_one_that_is_furthest_behind(
     apiserver: APIServer,
 ) -> None:
