@@ -20,7 +20,7 @@ class Added(Struct, Generic[V], frozen=True, gc=False):
 
     object: KubeObject[V]
     is_in_initial_list: bool = False
-    """It was there before this handler began to listen."""
+    """It was there before this handler began to listen, or its namespace to be followed."""
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from pyinformer.apimachinery import V, check_seconds
+from pyinformer.apimachinery import LifecycleError, V, check_seconds
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._insight import Insight
 from pyinformer.informer._joint_audit import audit_all, joint_report
@@ -78,9 +78,15 @@ class Asking(Insight[V]):
         check_seconds("timeout_seconds", timeout_seconds)
         self._check_running()
         until = anyio.current_time() + timeout_seconds
-        for member in self._concerned(wanted):
+        concerned = self._concerned(wanted)
+        for member in concerned:
             left = max(0.0, until - anyio.current_time())
-            await member.freshness.wait_until(wanted, timeout_seconds=left)
+            try:
+                await member.freshness.wait_until(wanted, timeout_seconds=left)
+            except LifecycleError:
+                # One of several namespaces was dropped: the write may be in any other.
+                if len(concerned) == 1 or member in self._members.all or not self.is_running:
+                    raise
 
     async def wait_for(
         self,

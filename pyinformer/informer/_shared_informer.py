@@ -278,7 +278,8 @@ class SharedInformer(Startable, Following[V]):
 
         Args:
             initial: False for only what happens from the moment the stream is entered, or from the
-                first sync if that comes later: nothing of the initial list then.
+                first sync if that comes later: nothing of the initial list then, nor of that of a
+                namespace that is followed later.
             delivery: `every_event` in order; a consumer that is `max_events` behind gets
                 EventStreamOverflowError instead of a gap. `coalesced` merges what waits of one key:
                 additions and updates into the latest state, an object that came and went unseen

@@ -500,6 +500,22 @@ async def test_waiting_for_a_key_ends_when_its_namespace_is_followed_no_more(
         assert found.key == "b/x"
 
 
+async def test_a_wait_for_a_version_goes_on_without_a_namespace_that_is_dropped(
+    apiserver: APIServer,
+) -> None:
+    put(apiserver, "a/x")
+    version = str(int(listed(apiserver)["a/x"][1]) + 1)
+    async with following(apiserver, "a", "b") as pods:
+        waiting = asyncio.create_task(pods.wait_until(version, timeout_seconds=10))
+        await settle()
+        await pods.set_namespaces(["b"])
+        await settle()
+        assert not waiting.done()
+        put(apiserver, "b/x")
+        await waiting
+        assert pods.lister["b/x"].metadata.resource_version == version
+
+
 async def test_a_wait_for_a_key_begins_with_the_sync_of_its_own_namespace(
     apiserver: APIServer,
 ) -> None:
