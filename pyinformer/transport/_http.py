@@ -326,9 +326,9 @@ class Connection:
                     )
                     return response, login
         except wire_failures() as error:
+            self._identity.look_again()  # whose certificate is it that has changed?
             if isinstance(error, InformerError):
                 raise
-            self._identity.look_again()  # whose certificate is it that has changed?
             waited = self._waited(error)
             raise translated(error, url, waited_seconds=waited) from cause_of(error)
 

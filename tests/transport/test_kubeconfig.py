@@ -279,6 +279,30 @@ async def test_files_with_certificates_are_read_again_when_they_are_others(tmp_p
             assert await connection.request("GET", "/a") == b"{}"
 
 
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+async def test_a_watch_that_finds_no_connection_has_the_files_looked_at(
+    tmp_path: Path, http_client: str
+) -> None:
+    old, new = trustme.CA(), trustme.CA()
+    authority = tmp_path / "ca.pem"
+    old.cert_pem.write_to_path(authority)
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response())
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    new.issue_cert("127.0.0.1").configure_cert(tls)
+    async with serving(answer, tls=tls) as server:
+        config = ClusterConfig(server=server.url, ca_file=str(authority))
+        async with connected("", config=config, http_client=http_client) as connection:
+            with pytest.raises(ConnectionError, match="certificate"):
+                async with connection.stream("/w", watch=True):
+                    pass
+            new.cert_pem.write_to_path(authority)
+            async with connection.stream("/w", watch=True) as body:
+                assert await body.read() == b"{}"
+
+
 async def test_nothing_is_anonymous_but_a_user_without_anything(tmp_path: Path) -> None:
     config = await find_config(whole(tmp_path / "config", {}))
     assert isinstance(config.credentials, NoCredentials)
