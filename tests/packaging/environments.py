@@ -115,48 +115,68 @@ class Environment:
         return ", ".join(f"{name} {found.get(name, 'absent')}" for name in packages)
 
 
-def interpreters() -> dict[str, str]:
-    """Return the interpreters that there are, by version such as `3.12`.
+def interpreters(path: str | None = None) -> dict[str, str]:
+    """Return the interpreters that there are, by version such as `3.12`, the oldest first.
 
     PYTHONS names some instead, separated by blanks; else they are `python3.12` and so on of PATH,
-    or what pyenv has installed under that version.
+    or what pyenv has installed under that version, and the one that runs this.
+
+    Args:
+        path: instead of PATH.
+
+    Raises:
+        SystemExit: one that was named cannot be used.
     """
     named = os.environ.get("PYTHONS", "").split()
     found = {}
     for candidate in named or [f"python3.{minor}" for minor in range(OLDEST, NEWEST + 1)]:
-        for path in (candidate, *_of_pyenv(candidate)):
-            version = _version_of(path)
+        own = [sys.executable] if candidate == _OWN else []
+        for python in (candidate, *_of_pyenv(candidate, path), *own):
+            version = _version_of(python, path)
             if version:
-                found[version] = path
+                found[version] = python
                 break
         else:
+            if named:
+                raise SystemExit(f"{candidate} is no Python that could be tested: {_USABLE}")
             say(f"skipped: {candidate} is not installed")
     return found
 
 
-def _of_pyenv(candidate: str) -> list[str]:
-    """Return the interpreter that pyenv would have for `python3.12`, if there is a pyenv."""
-    pyenv = shutil.which("pyenv")
+_OWN = f"python3.{sys.version_info.minor}"
+
+_USABLE = "it has to run, to be released, and to have the global interpreter lock"
+
+_ASK_FOR_VERSION = """\
+import ssl, sys, sysconfig
+released = sys.version_info.releaselevel == "final"
+locked = not sysconfig.get_config_var("Py_GIL_DISABLED")
+print("%d.%d" % sys.version_info[:2] if released and locked else "")
+"""
+
+
+def _of_pyenv(candidate: str, path: str | None) -> list[str]:
+    """Return the interpreters that pyenv would have for `python3.12`, if there is a pyenv."""
+    pyenv = shutil.which("pyenv", path=path)
     if pyenv is None or os.sep in candidate:
         return []
     wanted = candidate.removeprefix("python")
-    listed = subprocess.run(
-        [pyenv, "versions", "--bare"], capture_output=True, text=True, check=False
-    ).stdout.split()
+    versions = _said_by(pyenv, "versions", "--bare").split()
     prefixes = [
-        subprocess.run(
-            [pyenv, "prefix", version], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        for version in listed
+        _said_by(pyenv, "prefix", version)
+        for version in versions
         if version.startswith(f"{wanted}.")
     ]
-    return [f"{prefix}/bin/python" for prefix in reversed(prefixes)]
+    return [f"{prefix}/bin/python" for prefix in reversed(prefixes) if prefix]
 
 
-def _version_of(python: str) -> str:
-    """Return the version of an interpreter that runs; nothing if it does not."""
-    if shutil.which(python) is None:
-        return ""
-    asked = "import sys, ssl; print('%d.%d' % sys.version_info[:2])"
-    ended = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False)
+def _version_of(python: str, path: str | None) -> str:
+    """Return the version of an interpreter that can be used; nothing if it cannot."""
+    program = shutil.which(python, path=path)
+    return _said_by(program, "-c", _ASK_FOR_VERSION) if program else ""
+
+
+def _said_by(*command: str) -> str:
+    """Return what a program said that ended well; nothing if it did not."""
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     return ended.stdout.strip() if ended.returncode == 0 else ""
