@@ -92,10 +92,19 @@ class Commits:
             raise _failure.not_found(resource, name)
         return record
 
-    def _check_namespace(self, namespace: str) -> None:
+    def _check_namespace(self, resource: ResourceType, namespace: str, name: str) -> None:
+        """Refuse what is to be created where nothing can be, or no longer."""
         namespaces = self._registry.find("", "v1", "namespaces")
-        if namespace and self._strict_namespaces and namespaces is not None:
-            self._existing(namespaces, "", namespace)
+        if not namespace or namespaces is None:
+            return
+        found = self._storage.get(namespaces, namespace)
+        if found is None:
+            if self._strict_namespaces:
+                raise _failure.not_found(namespaces, namespace)
+        elif b'"deletionTimestamp"' in found.item and (
+            "deletionTimestamp" in found.to_dict()["metadata"]
+        ):
+            raise _failure.terminating(resource, namespace, name)
 
     def _name(self, resource: ResourceType, metadata: JSONObject) -> str:
         if metadata.get("name"):

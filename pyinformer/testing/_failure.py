@@ -127,6 +127,18 @@ def already_exists(resource: ResourceType, name: str) -> Failure:
     return Failure(409, message, reason="AlreadyExists", details=_details(resource, name))
 
 
+def terminating(resource: ResourceType, namespace: str, name: str) -> Failure:
+    """Its namespace is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    details = {**_details(resource, name), "causes": [cause]}
+    return Failure(403, f'{resource.qualified_name} "{name}" is forbidden: {why}', details=details)
+
+
 def conflict(resource: ResourceType, name: str, why: str) -> Failure:
     """A precondition of a write does not hold."""
     message = f'Operation cannot be fulfilled on {resource.qualified_name} "{name}": {why}'

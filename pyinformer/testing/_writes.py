@@ -302,7 +302,7 @@ class Writes(Commits):
         options: WriteOptions,
     ) -> JSONObject:
         """Return a new object with everything that the server gives it but its owners."""
-        self._check_namespace(namespace)
+        self._check_namespace(resource, namespace, str(metadata.get("name") or ""))
         name = metadata["name"] = self._name(resource, metadata)
         if self._storage.get(resource, key_of(namespace, name)) is not None:
             raise _failure.already_exists(resource, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyinformer.apimachinery import ForbiddenError
 from pyinformer.testing import APIServer, World
 from pyinformer.testing._polling import poll
 from tests.testing.wire import Wire
@@ -270,6 +271,9 @@ def test_a_namespace_is_emptied_and_goes_when_nothing_holds_what_is_in_it(
     assert server.collect_garbage() == 2
     assert _names(server) == ["elsewhere", "held"]
     assert _terminating(server)
+    why = "unable to create new content in namespace shop because it is being terminated"
+    with pytest.raises(ForbiddenError, match=f'configmaps "late" is forbidden: {why}'):
+        _make(server, "late", namespace="shop")
 
     server.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}}, "shop")
     assert server.collect_garbage() == 0
