@@ -2,7 +2,7 @@
 
 import sys
 
-from pyinformer.cli import main
+from pyinformer_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -35,6 +35,7 @@ def ended_at_once_by_signals() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the process where it stands, until a command handles them.
 
     While modules are loaded there is nothing to put in order, and a traceback would say nothing.
+    Neither would one from the end of the interpreter: after SystemExit the handlers stay.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -47,6 +48,9 @@ def ended_at_once_by_signals() -> Iterator[None]:
             before[number] = signal.signal(number, end)
     try:
         yield
+    except SystemExit:
+        before.clear()
+        raise
     finally:
         for known, one in before.items():
             signal.signal(known, one)  # type: ignore[arg-type]  # what signal() gave

@@ -20,6 +20,7 @@ from pyinformer.cli._ending import (
     interruptible,
     let_go_of_pipes,
     reader_has_gone,
+    status_of_unwritten,
 )
 from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
 
@@ -54,7 +55,11 @@ def _of_all(
 
 def run() -> NoReturn:
     """Run the command that the arguments name, and end the process with its status."""
-    app()
+    try:
+        app()
+    except OSError as error:  # what --help and --version print
+        let_go_of_pipes()
+        raise SystemExit(status_of_unwritten(error)) from None
     raise SystemExit(0)
 
 
@@ -64,9 +69,9 @@ def _ending_well() -> Iterator[None]:
     try:
         with interruptible(), ended_by_its_reader(sys.stdout):
             yield
-    except BrokenPipeError:
+    except OSError as error:
         let_go_of_pipes()
-        raise typer.Exit(CLOSED_PIPE) from None
+        raise typer.Exit(status_of_unwritten(error)) from None
     except KeyboardInterrupt as interruption:
         if reader_has_gone(sys.stdout):
             let_go_of_pipes()

@@ -20,6 +20,7 @@ import anyio
 
 from pyinformer.apimachinery import Event, InformerError, KubeObject, compare_resource_versions
 from pyinformer.cli._driver import Driver, Living
+from pyinformer.cli._ending import ending_signals
 from pyinformer.cli._figures import Frame, Watched, in_words, rss_bytes
 from pyinformer.cli._mirror import Mirror
 from pyinformer.cli._screens import Screen, screen_for
@@ -245,9 +246,9 @@ def _lateness(informer: SharedInformer[Any], target: str) -> str:
 
 @contextmanager
 def _on_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM ask for an orderly end; a second one is not waited for."""
+    """Let Ctrl-C and the like ask for an orderly end; a second one is not waited for."""
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = ending_signals()
 
     def once(number: int) -> None:
         for one in numbers:

@@ -1,4 +1,4 @@
-"""How a command ends: by itself, by a signal, because its reader has gone, or because time is up.
+"""How a command ends: by itself, by a signal, because nobody takes what it writes, or in time.
 
 What enters are signals and closed pipes; what leaves is an exit status, soon and without a
 traceback. An orderly end is tried first; where something cannot be interrupted (a name that is
@@ -20,16 +20,17 @@ from typing import TextIO, final
 
 import anyio
 
-from pyinformer.cli._exit_status import CLOSED_PIPE, SIGNALLED
+from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, SIGNALLED
+from pyinformer.cli._printable import printable
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_SECONDS = 0.6  # for an orderly end; a second is promised
 _LOOK_SECONDS = 0.2  # at the pipe
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, in a command that has no event loop: it ends as after Ctrl-C.
+    """SIGTERM or SIGHUP, in a command that has no event loop: it ends as after Ctrl-C.
 
     Attributes:
         number: the signal.
@@ -60,6 +61,11 @@ class Ending:
         self._timer.start()
         if self._cancel is not None:
             self._cancel()
+
+    def end_unwritten(self, error: OSError) -> None:
+        """Let the command end since its output takes nothing more; the first time is said."""
+        if self.status is None:
+            self.end(status_of_unwritten(error))
 
     async def run(self, command: Callable[[], Awaitable[int]], output: TextIO) -> int:
         """Run a command until it is through, or is to end.
@@ -122,12 +128,19 @@ def run(command: Callable[[Ending], Awaitable[int]], output: TextIO) -> int:
                 let_go_of_pipes()
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a command; not SIGHUP where `nohup` lets it be ignored."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return _NUMBERS[:-1]
+    return _NUMBERS
+
+
 @contextmanager
 def handling_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM; outside of the main thread, where nobody can, do nothing."""
+    """Handle what ends a command; outside of the main thread, where nobody can, do nothing."""
     before: dict[int, object] = {}
     with suppress(ValueError):
-        for number in _NUMBERS:
+        for number in ending_signals():
             before[number] = signal.signal(number, handler)
     try:
         yield
@@ -138,7 +151,7 @@ def handling_signals(handler: Callable[[int, FrameType | None], object]) -> Iter
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt, and SIGTERM Terminated, in a command without a loop."""
+    """Let Ctrl-C raise KeyboardInterrupt, SIGTERM and SIGHUP Terminated, where there is no loop."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         """Raise where the command is."""
@@ -181,6 +194,45 @@ def reader_has_gone(output: TextIO) -> bool:
     poll = select.poll()
     poll.register(number, 0)
     return any(events & _GONE for _, events in poll.poll(0))
+
+
+def status_of_unwritten(error: OSError) -> int:
+    """Return with which status a command ends whose output failed; but of a reader, say why."""
+    if isinstance(error, BrokenPipeError):
+        return CLOSED_PIPE
+    with suppress(OSError, ValueError):
+        reason = printable(error.strerror or str(error))
+        print(f"pyinformer: the output cannot be written: {reason}", file=sys.stderr, flush=True)
+    return FAILED
+
+
+def open_what_is_closed() -> None:
+    """Put something in the place of standard streams that were closed (`>&-`).
+
+    Else sockets take their numbers. An output that was closed is one whose reader has gone.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            (_open_broken_pipe if number == 1 else _open_nothing)(number)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - to stay
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def _open_nothing(number: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    if nothing != number:
+        os.dup2(nothing, number)
+        os.close(nothing)
+
+
+def _open_broken_pipe(number: int) -> None:
+    ends = os.pipe()
+    os.dup2(ends[1], number)
+    for one in {*ends} - {number}:
+        os.close(one)
 
 
 def let_go_of_pipes() -> None:

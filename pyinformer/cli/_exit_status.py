@@ -20,5 +20,5 @@ CLOSED_PIPE: Final = 141
 
 EPILOG: Final = (
     "Exit status: 0 well, 1 an error, 2 wrong usage, 3 not synced before --timeout-seconds,"
-    " 130 Ctrl-C, 143 SIGTERM, 141 the reader of the output has gone."
+    " 129 its terminal was closed, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the output has gone."
 )

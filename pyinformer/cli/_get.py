@@ -19,7 +19,7 @@ from pyinformer.apimachinery import KubeObject
 from pyinformer.cli._command import Showing
 from pyinformer.cli._ending import Ending
 from pyinformer.cli._event_json import json_line, shown
-from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK
+from pyinformer.cli._exit_status import FAILED, OK
 from pyinformer.cli._paper import Paper
 from pyinformer.cli._printable import printable, printable_json
 from pyinformer.cli._rows import table_of
@@ -126,8 +126,8 @@ class Get:
         try:
             for text in in_portions(texts):
                 self._paper.write(text)
-        except BrokenPipeError:
-            self._ending.end(CLOSED_PIPE)
+        except OSError as error:
+            self._ending.end_unwritten(error)
 
 
 def name_of(obj: Object) -> str:

@@ -56,6 +56,7 @@ class Paper:
 
         Raises:
             BrokenPipeError: whoever read it has gone.
+            OSError: it cannot be written, since the disk is full for example.
         """
         with self._lock:
             if self._file is None:
@@ -65,8 +66,17 @@ class Paper:
                 self._write_all(memoryview(text.encode("utf-8", "backslashreplace")), self._file)
 
     def line(self, text: str) -> None:
-        """Write a line; otherwise as `write`."""
-        self.write(f"{text}\n")
+        """Write a line of what is said beside; it is lost where there is no room for it.
+
+        Raises:
+            BrokenPipeError: whoever read it has gone.
+        """
+        try:
+            self.write(f"{text}\n")
+        except BrokenPipeError:
+            raise
+        except OSError:
+            return
 
     def _write_all(self, left: memoryview, file: int) -> None:
         while left:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Final, final
 
 from pyinformer.cli._printable import printable
-from pyinformer.informer import InformerStatus
-from pyinformer.informer._status import ScopeStatus
+from pyinformer.informer import InformerStatus, ScopeStatus
 from pyinformer.reflector import ReflectorState
 
 _FIRST_WORD_SECONDS: Final = 2.0  # what is quicker needs no words
 _REFUSED: Final = frozenset({ReflectorState.FORBIDDEN, ReflectorState.FAILED})
+_BAD_REQUEST: Final = ": 400 BadRequest"
 _AT_WORK: Final = frozenset({ReflectorState.NEW, ReflectorState.LOADING})
 
 
@@ -78,6 +78,12 @@ def why(scope: ScopeStatus) -> str:
     error = scope.last_error or ""
     reason = "" if scope.reason in error else scope.reason
     return f"{': '.join(part for part in (scope.state.value, reason, error) if part)}{attempt}"
+
+
+def is_impossible(scope: ScopeStatus) -> bool:
+    """Tell whether the server will never do what it is asked for, a field that it cannot select."""
+    is_bad = scope.attempts > 1 and _BAD_REQUEST in (scope.last_error or "")  # not of a fallback
+    return is_bad and not scope.has_synced
 
 
 def is_refused(scope: ScopeStatus) -> bool:

@@ -25,7 +25,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cli._paper import Paper
 from pyinformer.cli._printable import printable
-from pyinformer.cli._progress import Progress, is_refused, why
+from pyinformer.cli._progress import Progress, is_impossible, is_refused, why
 from pyinformer.cluster import Cluster, connect
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.reflector import ReflectorState
@@ -165,6 +165,9 @@ class Session:
         informer = self.informer
         if informer.crash is not None:
             raise informer.crash
+        for scope in informer.status().scopes:
+            if is_impossible(scope):
+                raise CommandError(scope.last_error)
         if informer.settled.is_set() and not informer.has_synced:
             status = informer.status()
             is_absent = status.state is ReflectorState.ABSENT

@@ -37,12 +37,12 @@ class Telling:
 
     Args:
         paper: takes the text.
-        on_closed: is called, in a thread, when nobody reads it any more.
+        on_unwritten: is called, in a thread, when nobody reads it any more, or the disk is full.
     """
 
-    def __init__(self, paper: Paper, on_closed: Callable[[], object]) -> None:
+    def __init__(self, paper: Paper, on_unwritten: Callable[[OSError], object]) -> None:
         self._paper = paper
-        self._on_closed = on_closed
+        self._on_unwritten = on_unwritten
         self._threads = WorkerThreads("output")
         self._has_begun = False
         self._rendering: Rendering | None = None
@@ -81,8 +81,8 @@ class Telling:
         try:
             for text in in_portions(texts):
                 self._paper.write(text)
-        except BrokenPipeError:
-            self._on_closed()
+        except OSError as error:
+            self._on_unwritten(error)
 
 
 def in_portions(texts: Iterable[str]) -> Iterator[str]:

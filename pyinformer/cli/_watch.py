@@ -14,7 +14,6 @@ from pyinformer.cli._command import Showing
 from pyinformer.cli._ending import Ending
 from pyinformer.cli._event_json import JsonRendering
 from pyinformer.cli._event_text import TextRendering
-from pyinformer.cli._exit_status import CLOSED_PIPE
 from pyinformer.cli._paper import Paper
 from pyinformer.cli._session import Session
 from pyinformer.cli._telling import Rendering, Telling
@@ -37,7 +36,7 @@ class Watch:
     def __init__(self, showing: Showing, ending: Ending, paper: Paper) -> None:
         self._showing = showing
         self._paper = paper
-        self._telling = Telling(paper, lambda: ending.end(CLOSED_PIPE))
+        self._telling = Telling(paper, ending.end_unwritten)
 
     def prepare(self, informer: SharedInformer[Any]) -> None:
         """Do nothing: a handler that comes later is handed what is cached, not each arrival."""

@@ -121,8 +121,10 @@ def silence() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("resource", ["pods", "v1/pods"])
+@pytest.mark.parametrize(
+    ("resource", "number"),
+    [("pods", signal.SIGINT), ("v1/pods", signal.SIGTERM), ("v1/pods", signal.SIGHUP)],
+)
 def test_it_ends_soon_while_it_waits_for_a_server(
     silence: str, resource: str, number: signal.Signals
 ) -> None:
@@ -294,6 +296,9 @@ def test_get_reads_by_name_and_by_index(server: APIServer) -> None:
         pytest.param(["watch", "v1/podz"], 1, "does not serve podz.v1", id="in-full"),
         pytest.param(["get", "pod/web"], 1, "is no resource in full, such as", id="kubectls-form"),
         pytest.param(["get", "pods", "-l", "!!"], 1, "cannot parse '!!'", id="selector"),
+        pytest.param(
+            ["get", "pods", "--field-selector", "spec.foo=1"], 1, "400 BadRequest", id="no-field"
+        ),
         pytest.param(["get", "pods", "-n", "A_B"], 1, "'A_B' is no namespace", id="namespace"),
         pytest.param(["get", "pods", "--index", "x"], 2, "no PATH=VALUE", id="index"),
         pytest.param(["get", "pods", "-A", "-n", "a"], 2, "without --namespace", id="all-and-one"),

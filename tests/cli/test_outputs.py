@@ -1,0 +1,77 @@
+"""What the command does with outputs that take nothing: closed ones, full disks, no terminal."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command_line import COMMAND, PATIENCE_SECONDS, environment
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer
+
+_FULL = "pyinformer: the output cannot be written: No space left on device\n"
+
+
+def _shell(arguments: str, server: APIServer) -> subprocess.CompletedProcess[str]:
+    """Run the program as a shell does that was told where its streams go."""
+    command = f"{COMMAND[0]} -m pyinformer {arguments.replace('AT', f'--server {server.url}')}"
+    return subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+@pytest.fixture
+def server(apiserver: APIServer) -> APIServer:
+    """Return a server with a ConfigMap."""
+    metadata = {"name": "one", "namespace": "default"}
+    apiserver.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    return apiserver
+
+
+@pytest.mark.parametrize("arguments", ["watch v1/configmaps AT", "serve"])
+def test_a_closed_output_is_one_whose_reader_has_gone(server: APIServer, arguments: str) -> None:
+    done = _shell(f"{arguments} >&-", server)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_closed_inputs_and_errors_keep_nothing_from_being_shown(server: APIServer) -> None:
+    done = _shell("get v1/configmaps -o name AT <&- 2>&-", server)
+
+    assert (done.returncode, done.stdout) == (0, "configmap/one\n")
+
+
+@pytest.mark.parametrize("arguments", ["get v1/configmaps AT", "watch v1/configmaps AT", "--help"])
+def test_a_full_disk_is_said_in_words(server: APIServer, arguments: str) -> None:
+    done = _shell(f"{arguments} >/dev/full", server)
+
+    assert (done.returncode, done.stderr) == (1, _FULL)
+
+
+def test_errors_that_cannot_be_said_change_nothing(server: APIServer) -> None:
+    done = _shell("get v1/configmaps one nobody -o name AT 2>/dev/full", server)
+
+    assert (done.returncode, done.stdout) == (1, "configmap/one\n")
+
+
+def test_it_ends_without_a_word_at_the_very_end_of_the_interpreter() -> None:
+    code = (
+        "import atexit, os, signal, sys\n"
+        "from pyinformer_command import main\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "sys.argv = ['pyinformer', '--version']\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run(
+        [COMMAND[0], "-c", code], capture_output=True, text=True, check=False, env=environment()
+    )
+
+    assert (done.returncode, done.stderr) == (130, "")
