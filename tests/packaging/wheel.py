@@ -48,7 +48,7 @@ _IN_SDIST = {
     "pyproject.toml",
     "tests/conftest.py",
 }
-_TOP = re.compile("|".join([*PACKAGES, r"pyinformer-[^/]+\.dist-info"]))
+_TOP = re.compile(r"pyinformer(_[a-z]+(\.py)?)?|pyinformer-[^/]+\.dist-info")
 
 _PROGRAM = """\
 import asyncio, sys
@@ -111,7 +111,8 @@ def look_through(sdist: Path, wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(sdist) as archive:
         sources = {name.partition("/")[2] for name in archive.getnames()}
-    missing = ({*tracked} | _IN_WHEEL) - names
+    at_top = {name for name in tracked if Path(name).name in names}  # modules beside the package
+    missing = ({*tracked} | _IN_WHEEL) - names - at_top
     expect(not missing, f"it lacks {sorted(missing)}")
     foreign = {name for name in names if not _TOP.fullmatch(name.partition("/")[0])}
     expect(not foreign, f"it brings {sorted(foreign)}")
