@@ -81,6 +81,8 @@ class StateChanges:
         self._quiet = ReflectorState.ABSENT if absence_is_fine else None
         self._state = ReflectorState.NEW
         self._said = ReflectorState.NEW
+        self._troubles: set[ReflectorState] = set()
+        """What was said since all was well: troubles that take turns are not said at each turn."""
 
     def tell(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
         """Take note of the state, and say so if it is another one.
@@ -104,10 +106,14 @@ class StateChanges:
     def _say(self, before: ReflectorState, reason: str, attempts: int) -> None:
         state, level = self._state, logging.DEBUG
         if state is not self._said and self._lasts(reason, attempts):
-            level = logging.WARNING if state in _LOUD else logging.INFO
             before, self._said = self._said, state
-            if state is self._quiet:  # the reflector has said so once
-                level = logging.DEBUG
+            is_known = state in self._troubles or state is self._quiet  # the reflector has said so
+            if not is_known:
+                level = logging.WARNING if state in _LOUD else logging.INFO
+            if state is ReflectorState.WATCHING:
+                self._troubles.clear()
+            else:
+                self._troubles.add(state)
         elif state is before:
             return
         why = f": {reason}" if reason else ""

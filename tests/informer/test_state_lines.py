@@ -15,6 +15,7 @@ import pytest
 
 from pyinformer import Health, SharedInformer, SharedInformerFactory
 from pyinformer.informer._state_changes import StateChanges
+from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._state import Proved, Verdict, WatchEnded
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
@@ -182,6 +183,26 @@ async def test_what_is_forbidden_is_a_warning_and_told_once_however_often_it_is_
 
     (line,) = told
     assert line.startswith("WARNING pods.v1: forbidden, was watching: watch pods.v1: 403")
+
+
+def test_refusals_and_other_troubles_in_turns_are_told_once_each_until_all_is_well(
+    lines: pytest.LogCaptureFixture,
+) -> None:
+    """Of two servers behind one address one refuses, the other is out of order."""
+    states = StateChanges("pods.v1")
+    for _ in range(2):
+        states.tell(ReflectorState.WATCHING, "")
+        for attempts in range(1, 1000):
+            states.tell(ReflectorState.FORBIDDEN, "403", attempts=2 * attempts)
+            states.tell(ReflectorState.WAITING, "503", attempts=2 * attempts + 1)
+    states.tell(ReflectorState.WATCHING, "")
+
+    trouble = [
+        "WARNING pods.v1: forbidden, was watching: 403",
+        "INFO pods.v1: waiting, was forbidden: 503",
+    ]
+    again = "INFO pods.v1: watching, was waiting"
+    assert said(lines) == ["INFO pods.v1: watching, was new", *trouble, again, *trouble, again]
 
 
 async def test_a_server_that_breaks_the_order_is_said_once_and_shown(
