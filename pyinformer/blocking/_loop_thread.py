@@ -172,21 +172,21 @@ class LoopThread:
         if self._process != os.getpid():
             return
         self._refuse_own_thread()
-        atexit.unregister(self.close)
-        with self._lock:
-            was_closed, self._is_closed = self._is_closed, True
-            calls = tuple(self._calls)
-        if self._thread is None:
-            return
-        if not was_closed:
-            self._stop(calls)
-        if not self._over.wait(self._grace_seconds + _LAST_WORDS_SECONDS):
+        self.stop_nowait()
+        bound = self._grace_seconds + _LAST_WORDS_SECONDS
+        is_begun = self._thread is not None and self._thread.is_alive()
+        if is_begun and not self._over.wait(bound):
             _log.error("%s did not end in time and is left to itself", self._name)
+        atexit.unregister(self.close)  # not before: what was interrupted here goes on at exit
 
-    def _stop(self, calls: tuple[Call, ...]) -> None:
+    def stop_nowait(self) -> None:
+        """Tell everything to end, and wait for nothing; a second time it says nothing new."""
+        with self._lock:
+            self._is_closed = True
+            calls = tuple(self._calls)
         loop, stopping = self._loop, self._stopping
         if loop is None or stopping is None or self._over.is_set():
-            return
+            return  # it looks itself whether it was closed before it ran
         try:
             for call in calls:
                 call.cancel(loop)
@@ -288,7 +288,8 @@ class LoopThread:
         self._stopping = asyncio.Event()
         async with self._host:
             self._ready.set()
-            await self._stopping.wait()
+            if not self._is_closed:  # by somebody who was interrupted while this started
+                await self._stopping.wait()
             await self._close_all()
 
     async def _close_all(self) -> None:

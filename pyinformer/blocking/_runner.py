@@ -136,7 +136,11 @@ class Runner:
         return self._thread.call(partial(function, *args, **kwargs))
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except KeyboardInterrupt:  # a block that was not entered is not left either
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -145,7 +149,11 @@ class Runner:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except KeyboardInterrupt:  # which may come before the closing has begun
+            self._thread.stop_nowait()
+            raise
 
     def __repr__(self) -> str:
         return f"<Runner, {'running' if self.is_running else 'not running'}>"

@@ -1,0 +1,122 @@
+"""Ctrl-C at every single step of the blocking face: it ends everything, and leaves nothing behind.
+
+A person can press the keys between any two steps, so a profiler raises the KeyboardInterrupt there:
+at the first step of a program, in the next run at the second one, until a run has no more steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer._clock import monotonic
+from pyinformer.blocking._calls import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_OURS = str(Path(pyinformer.__file__).parent)
+_OF_THE_LOOP = {"call_soon_threadsafe", "_call_soon", "_write_to_self"}
+_AT_MOST_SECONDS = 3.0  # on a loaded machine; a wait that is lost takes six or fifteen
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt at one of the steps at which Python looks for signals.
+
+    These are the beginning of a function, and behind a call of C's.
+
+    Args:
+        step: at which one.
+    """
+
+    def __init__(self, step: int) -> None:
+        self._left = step
+        self.has_interrupted = False
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        """Count a step of this thread."""
+        code = frame.f_code
+        if event not in {"call", "c_return"} or code.co_name == "__exit__":
+            return  # it does not look there; and what has not begun to end, ends at exit
+        if not (code.co_filename.startswith(_OURS) or code.co_name in _OF_THE_LOOP):
+            return  # the test's own, or the threading module's, which can lose its own locks
+        self._left -= 1
+        if self._left < 0 and not self.has_interrupted:
+            self.has_interrupted = True
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+
+def interrupted_at_each_step(program: Callable[[], None]) -> int:
+    """Run a program again and again, interrupted one step later each time; return the steps."""
+    step = 0
+    while True:
+        interrupter = Interrupter(step)
+        began_at = monotonic()
+        sys.setprofile(interrupter)
+        try:
+            program()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert monotonic() - began_at < _AT_MOST_SECONDS, f"step {step}"
+        for thread in threading.enumerate():
+            if thread.name == "interrupted" and thread.is_alive():  # else it never began
+                thread.join(_AT_MOST_SECONDS)
+                assert not thread.is_alive(), f"step {step}"
+        if not interrupter.has_interrupted:
+            return step
+        step += 1
+
+
+def test_an_interrupt_at_any_step_of_a_call_leaves_no_thread_and_no_wait() -> None:
+    async def work() -> None:
+        await anyio.lowlevel.checkpoint()
+
+    def program() -> None:
+        with pyinformer.run_in_thread(name="interrupted") as runner:
+            runner.call(work)
+
+    assert interrupted_at_each_step(program) > 30
+
+
+def test_an_interrupt_at_any_step_closes_what_was_connected() -> None:
+    def program() -> None:
+        with (
+            pyinformer.run_in_thread(name="interrupted") as runner,
+            runner.connect(server="http://127.0.0.1:1") as cluster,
+            cluster.informer_factory() as factory,
+        ):
+            factory.informer("v1", "pods")
+
+    assert interrupted_at_each_step(program) > 30
+
+
+async def test_a_call_that_is_cancelled_before_its_turn_ends_and_never_begins() -> None:
+    begun = threading.Event()
+    call = Call(begun.set)
+    call.cancel(asyncio.get_running_loop())
+    await anyio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
+
+    assert call.wait(0.0)
+    await call.run()
+    assert not begun.is_set()
+    with pytest.raises(pyinformer.LifecycleError, match="cancelled"):
+        call.result()
+
+
+def test_a_runner_that_was_closed_before_it_started_does_not_start() -> None:
+    runner = pyinformer.run_in_thread(name="interrupted")
+    runner.close()
+    with pytest.raises(pyinformer.LifecycleError, match="started once"):
+        runner.start()
