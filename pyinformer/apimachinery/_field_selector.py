@@ -106,6 +106,16 @@ class FieldSelector:
         return tuple(dict.fromkeys(each.path for each in self.requirements))
 
     @property
+    def name(self) -> str:
+        """The `metadata.name` that it asks for; empty if it asks for none or for more than one."""
+        names = {
+            each.value
+            for each in self.requirements
+            if each.path == "metadata.name" and each.operator == "="
+        }
+        return names.pop() if len(names) == 1 else ""
+
+    @property
     def is_empty(self) -> bool:
         """Whether everything is selected."""
         return not self.requirements

@@ -376,8 +376,9 @@ class SharedInformerFactory(Closable):
         """Return the least rights that the informers so far need, as YAML for `kubectl apply`.
 
         Each resource is listed and watched: by a Role in each namespace that is followed, by a
-        ClusterRole where all are, where a selector chooses them, or where there are none. No server
-        is asked. What handlers and reconciles do themselves needs rights of its own.
+        ClusterRole where all are, where a selector chooses them, or where there are none; of an
+        object that a field selector names, that one alone. No server is asked. What handlers and
+        reconciles do themselves needs rights of its own.
 
         Args:
             name: of all roles, and of their bindings.
@@ -395,6 +396,7 @@ class SharedInformerFactory(Closable):
                 one.scope.resource,
                 one.scope.namespaces,
                 chooses_namespaces=one.scope.namespace_selector is not None,
+                object_name=one.scope.field_selector.name,
             )
             for one in self._open_informers()
         ]

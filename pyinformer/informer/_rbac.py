@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
@@ -37,6 +37,15 @@ class Need(NamedTuple):
 
     chooses_namespaces: bool = False
     """Whether a selector on Namespaces says where: which those are, nobody knows in advance."""
+
+    object_name: str = ""
+    """The one object that a field selector asks for by its name; empty for all."""
+
+
+class _Target(NamedTuple):
+    group: str
+    resource: str
+    name: str = ""
 
 
 def rbac_yaml(needs: Iterable[Need], *, name: str, service_account: str | None) -> str:
@@ -74,33 +83,55 @@ def _account(service_account: str | None) -> tuple[str, str] | None:
     return namespace, name
 
 
-def _by_place(needs: Iterable[Need]) -> Mapping[str, set[tuple[str, str]]]:
-    """Return the groups and resources by namespace; those of the cluster under an empty one."""
-    cluster: set[tuple[str, str]] = set()
-    inside: dict[str, set[tuple[str, str]]] = {}
+def _by_place(needs: Iterable[Need]) -> Mapping[str, set[_Target]]:
+    """Return what is followed by namespace; what is of the cluster under an empty one."""
+    cluster: set[_Target] = set()
+    inside: dict[str, set[_Target]] = {}
     for need in needs:
-        one = (need.resource.group, need.resource.resource)
+        one = _Target(need.resource.group, need.resource.resource, need.object_name)
         if need.chooses_namespaces:
-            cluster |= {one, (_NAMESPACES.group, _NAMESPACES.resource)}
+            cluster |= {one, _Target(_NAMESPACES.group, _NAMESPACES.resource)}
         elif need.namespaces is None:
             cluster.add(one)
         else:
             for namespace in need.namespaces:
                 inside.setdefault(namespace, set()).add(one)
-    places = {namespace: found - cluster for namespace, found in inside.items()}
-    return {place: found for place, found in {"": cluster, **places}.items() if found}
+    places = {namespace: _without(found, cluster) - cluster for namespace, found in inside.items()}
+    places[""] = _without(cluster, cluster)
+    return {place: found for place, found in places.items() if found}
 
 
-def _role(name: str, namespace: str, resources: Iterable[tuple[str, str]]) -> str:
+def _without(found: set[_Target], granted: set[_Target]) -> set[_Target]:
+    """Return what is left where all of a resource makes rights for its objects idle."""
+    return {
+        one
+        for one in found
+        if not (one.name and _Target(one.group, one.resource) in found | granted)
+    }
+
+
+def _role(name: str, namespace: str, targets: Iterable[_Target]) -> str:
     groups: dict[str, list[str]] = {}
-    for group, resource in sorted(resources):
-        groups.setdefault(group, []).append(resource)
+    names: dict[tuple[str, str], list[str]] = {}
+    for group, resource, only in sorted(targets):
+        if only:
+            names.setdefault((group, resource), []).append(only)
+        else:
+            groups.setdefault(group, []).append(resource)
     lines = [*_head("ClusterRole" if not namespace else "Role", name, namespace), "rules:"]
-    for group, names in groups.items():
-        lines.append(f"- apiGroups: [{json.dumps(group)}]")
-        lines.append(f"  resources: [{', '.join(map(json.dumps, names))}]")
-        lines.append(f"  verbs: [{', '.join(map(json.dumps, _VERBS))}]")
+    for group, resources in groups.items():
+        lines += _rule(group, resources)
+    for (group, resource), those in names.items():
+        lines += _rule(group, [resource], those)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _rule(group: str, resources: list[str], names: Sequence[str] = ()) -> Iterator[str]:
+    yield f"- apiGroups: {json.dumps([group])}"
+    yield f"  resources: {json.dumps(resources)}"
+    if names:
+        yield f"  resourceNames: {json.dumps(names)}"
+    yield f"  verbs: {json.dumps(_VERBS)}"
 
 
 def _binding(name: str, namespace: str, account_namespace: str, account: str) -> str:

@@ -51,6 +51,41 @@ def test_what_is_followed_everywhere_needs_no_role_beside_its_cluster_role() -> 
     assert [one["rules"] for one in found] == [[rule("", "pods")], [rule("", "secrets")]]
 
 
+def test_who_follows_one_object_by_its_name_is_given_that_alone() -> None:
+    (found,) = roles(
+        Need(SECRETS, {"shop"}, object_name="b"),
+        Need(SECRETS, {"shop"}, object_name="a"),
+        Need(PODS, {"shop"}),
+        Need(PODS, {"shop"}, object_name="a"),
+    )
+    named = {**rule("", "secrets"), "resourceNames": ["a", "b"]}
+    assert found["rules"] == [rule("", "pods"), named]
+    (found,) = roles(Need(SECRETS, {"shop"}, object_name="a"), Need(SECRETS))
+    assert (found["kind"], found["rules"]) == ("ClusterRole", [rule("", "secrets")])
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("metadata.name=one", ["one"]),
+        ("metadata.name=one,metadata.namespace=shop", ["one"]),
+        ("metadata.name!=one", None),
+        ("metadata.namespace=shop", None),
+    ],
+)
+async def test_a_selector_for_a_name_is_seen_in_the_role(
+    selector: str, names: list[str] | None
+) -> None:
+    config = ClusterConfig(server="http://127.0.0.1:1")
+    async with (
+        pyinformer.connect(config=config) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        factory.informer("v1", "secrets", namespaces="shop", field_selector=selector)
+        (found,) = yaml.safe_load_all(factory.required_rbac())
+    assert found["rules"][0].get("resourceNames") == names
+
+
 def test_who_chooses_namespaces_by_their_labels_follows_namespaces_too() -> None:
     (found,) = roles(Need(PODS, None, chooses_namespaces=True))
     assert found["kind"] == "ClusterRole"

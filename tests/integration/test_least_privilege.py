@@ -137,6 +137,26 @@ async def test_the_printed_role_is_enough_to_follow_one_namespace(strict: Server
             assert (resource, where, status) == ("configmaps", namespace, 200)
 
 
+async def test_the_printed_role_is_enough_to_follow_one_object_by_its_name(strict: Server) -> None:
+    namespace = strict.namespace()
+    for name in ("one", "other"):
+        strict.api.create(CONFIG_MAPS.make(name, namespace))
+    async with (
+        as_the_account(strict, namespace) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = factory.informer(
+            "v1", "configmaps", namespaces=namespace, field_selector="metadata.name=one"
+        )
+        await apply(strict, *documents(factory, namespace))
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=20)
+        assert [each.metadata.name for each in one.lister.list()] == ["one"]
+        assert (await one.audit()).verdict == "consistent"
+        with pytest.raises(pyinformer.ForbiddenError):
+            await cluster.connection.request("GET", f"/api/v1/namespaces/{namespace}/configmaps")
+
+
 async def test_the_printed_roles_are_enough_for_every_kind_of_scope(strict: Server) -> None:
     namespaces = [strict.namespace() for _ in range(2)]
     for namespace in namespaces:
