@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyinformer.cli._completing import complete_context
 from pyinformer.testing import Token
 from tests.cli.cluster_objects import pod
 from tests.cli.command_line import (
@@ -109,9 +110,14 @@ def test_the_table_holds_all_that_exists(server: APIServer) -> None:
     for number in range(3000):
         server.create(_pod(f"many-{number}"))
 
-    done = here("watch", "v1/pods", "--server", server.url, "--timeout-seconds", "6")
+    with program("watch", "v1/pods", "--server", server.url) as watching:
+        table = [watching.line() for _ in range(1 + 1 + 3000)]
+        server.create(_pod("one-more"))
+        after = watching.line()
 
-    assert len(done.stdout.splitlines()) == 1 + 1 + 3000  # a heading, and not one ADDED
+    assert table[0].startswith("NAME")
+    assert not [line for line in table if "ADDED" in line]
+    assert "ADDED     default/one-more" in after
 
 
 @pytest.fixture
@@ -121,20 +127,20 @@ def silence() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-@pytest.mark.parametrize(
-    ("resource", "number"),
-    [("pods", signal.SIGINT), ("v1/pods", signal.SIGTERM), ("v1/pods", signal.SIGHUP)],
-)
-def test_it_ends_soon_while_it_waits_for_a_server(
-    silence: str, resource: str, number: signal.Signals
-) -> None:
-    with program("watch", resource, "--server", silence) as watching:
-        assert watching.process.stderr is not None
-        assert watching.process.stderr.readline().startswith("waiting for ")
-        status, seconds, errors = watching.end(number)
-
-    assert (status, errors) == (128 + number, [])
-    assert seconds < SOON_SECONDS
+def test_it_ends_soon_while_it_waits_for_a_server(silence: str) -> None:
+    cases = [("pods", signal.SIGINT), ("v1/pods", signal.SIGTERM), ("v1/pods", signal.SIGHUP)]
+    with ExitStack() as stack:  # at once: each takes a while to say that it waits
+        waiting = [
+            (stack.enter_context(program("watch", resource, "--server", silence)), number)
+            for resource, number in cases
+        ]
+        for watching, _ in waiting:
+            assert watching.process.stderr is not None
+            assert watching.process.stderr.readline().startswith("waiting for ")
+        for watching, number in waiting:
+            status, seconds, errors = watching.end(number)
+            assert (status, errors) == (128 + number, [])
+            assert seconds < SOON_SECONDS
 
 
 def test_it_ends_soon_though_its_output_is_full_and_nobody_reads(server: APIServer) -> None:
@@ -254,16 +260,20 @@ def test_no_secret_is_shown_unless_it_is_asked_for(server: APIServer) -> None:
         "data": {"password": "SElEREVO"},
     }
     server.create(body)
-    shown = here("get", "secrets", "s", "--server", server.url, "-o", "json", "--show-secrets")
+    at = ("--server", server.url)
+    shown = here("get", "secrets", "s", *at, "-o", "json", "--show-secrets")
     assert json.loads(shown.stdout)["data"] == {"password": "SElEREVO"}
-    texts = [
-        here("get", "secret", "--server", server.url, "-o", form).stdout for form in _EVERY_FORM
-    ]
-    for form in _EVERY_FORM:
-        with program("watch", "secret", "--server", server.url, "-o", form) as watching:
+    texts = [here("get", "secret", *at, "-o", form).stdout for form in _EVERY_FORM]
+    with ExitStack() as stack:
+        of_each = [
+            (form, stack.enter_context(program("watch", "secret", *at, "-o", form)))
+            for form in _EVERY_FORM
+        ]
+        for form, watching in of_each:
             texts.append(watching.line_with("SYNCED" if form == "json" else "Opaque"))
-            body["data"] = {"password": f"SElEREVO{form}"}
-            server.update(server.get("v1", "secrets", "s", "default") | {"data": body["data"]})
+        data = {"password": "SElEREVOTOO"}
+        server.update(server.get("v1", "secrets", "s", "default") | {"data": data})
+        for form, watching in of_each:
             texts += [watching.line_with("MODIFIED")]
             texts += [] if form == "json" else [watching.line()]
 
@@ -340,16 +350,16 @@ def test_a_missing_configuration_is_said_in_words(
 def test_while_a_server_is_not_reached_it_says_so_and_goes_on() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    done = here("watch", "pods", "--server", url, "--timeout-seconds", "4")
-    later = here("get", "v1/pods", "--server", url, "--timeout-seconds", "3")
+    done = here("watch", "pods", "--server", url, "--timeout-seconds", "1.5")
+    later = here("get", "v1/pods", "--server", url, "--timeout-seconds", "1")
 
     assert done.exit_code == later.exit_code == 3
     first, *others = done.stderr.splitlines()
     assert first.startswith("waiting for the server: ")
     assert first.endswith("Connection refused, attempt 1, again in 1 s")
-    assert others[-1] == "pyinformer watch: not synced after 4 s"
+    assert others[-1] == "pyinformer watch: not synced after 1.5 s"
     assert later.stderr.splitlines()[0].startswith("waiting for pods.v1 in default: ")
-    assert "not synced after 3 s: pods.v1 in default: " in later.stderr
+    assert "not synced after 1 s: pods.v1 in default: " in later.stderr
 
 
 def test_one_forbidden_namespace_keeps_nobody_from_the_others(
@@ -388,13 +398,15 @@ def test_a_forbidden_namespace_is_said_while_the_others_are_followed(
     assert errors[0].startswith("waiting for pods.v1 in b: forbidden")
 
 
-def test_the_shell_completes_contexts_and_resources(tmp_path: Path) -> None:
+def test_the_shell_completes_contexts_and_resources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     contexts = [{"name": "prod"}, {"name": "preview"}, {"name": "test"}]
     kubeconfig.write_text(json.dumps({"contexts": contexts}))
     script = Path(COMMAND[0]).with_name("pyinformer")
 
-    def completed(*words: str, kubeconfig: Path = kubeconfig) -> list[str]:
+    def completed(*words: str) -> list[str]:
         env = environment(
             KUBECONFIG=str(kubeconfig),
             COMP_WORDS=" ".join(words),
@@ -407,8 +419,8 @@ def test_the_shell_completes_contexts_and_resources(tmp_path: Path) -> None:
 
     assert completed("pyinformer", "watch", "pods", "--context", "pr") == ["preview", "prod"]
     assert completed("pyinformer", "get", "depl") == ["deployments"]
-    assert "watch" in completed("pyinformer", "w")
-    assert completed("pyinformer", "watch", "--context", "p", kubeconfig=tmp_path / "none") == []
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert complete_context("p") == []
 
 
 def test_bash_takes_the_completion_that_it_is_given(tmp_path: Path) -> None:
