@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from pyinformer.apimachinery import LifecycleError, V, check_seconds
+from pyinformer.apimachinery import LifecycleError, StaleCacheError, V, check_seconds
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._insight import Insight
 from pyinformer.informer._joint_audit import audit_all, joint_report
@@ -78,6 +78,8 @@ class Asking(Insight[V]):
         check_seconds("timeout_seconds", timeout_seconds)
         self._check_running()
         until = anyio.current_time() + timeout_seconds
+        if not self._members.is_known:
+            await self._wait_known(wanted, timeout_seconds)
         concerned = self._concerned(wanted)
         for member in concerned:
             left = max(0.0, until - anyio.current_time())
@@ -87,6 +89,22 @@ class Asking(Insight[V]):
                 # One of several namespaces was dropped: the write may be in any other.
                 if len(concerned) == 1 or member in self._members.all or not self.is_running:
                     raise
+
+    async def _wait_known(self, wanted: Wanted, timeout_seconds: float) -> None:
+        """Wait until it is known whether the namespace of a write is followed."""
+        with anyio.move_on_after(timeout_seconds):
+            await self._members.known.wait()
+        self._check_running()
+        if not self._members.is_known:
+            state, last_error = self.reflector_state()
+            raise StaleCacheError(
+                informer=self.name,
+                wanted=str(wanted),
+                position="",
+                waited_seconds=timeout_seconds,
+                state=state,
+                reason=last_error or "",
+            )
 
     async def wait_for(
         self,
@@ -141,7 +159,8 @@ class Asking(Insight[V]):
             InvalidArgumentError: there is nothing to wait for.
         """
         wanted = Wanted.of(resource_version, key, uid)
-        return all(member.freshness.has_seen(wanted) for member in self._concerned(wanted))
+        concerned = self._concerned(wanted)
+        return self._members.is_known and all(one.freshness.has_seen(wanted) for one in concerned)
 
     def _concerned(self, wanted: Wanted) -> tuple[Member[V], ...]:
         """Return whose caches a write may change: one if its key is known, else all of them."""
@@ -178,7 +197,12 @@ class Asking(Insight[V]):
         """
         check_seconds("timeout_seconds", timeout_seconds)
         self._check_running()
-        members = self._members.all
-        report = await audit_all(self.name, members, timeout_seconds=timeout_seconds)
+        unknown = ""
+        if not self._members.is_known:
+            state, last_error = self.reflector_state()
+            unknown = f"its namespaces are not known: {state}, {last_error or 'no error'}"
+        report = await audit_all(
+            self.name, self._members.all, timeout_seconds=timeout_seconds, unknown=unknown
+        )
         self._check_running()
         return report

@@ -26,7 +26,11 @@ _REPAIRS: Final = ("demanded", "withheld", "none")
 
 
 async def audit_all(
-    informer: str, members: Sequence[Member[Any]], *, timeout_seconds: float
+    informer: str,
+    members: Sequence[Member[Any]],
+    *,
+    timeout_seconds: float,
+    unknown: str = "",
 ) -> AuditReport:
     """Audit all namespaces at the same time; the cluster's budget spreads their lists.
 
@@ -34,6 +38,7 @@ async def audit_all(
         informer: names it in the report.
         members: one for each namespace; one that ends meanwhile has no part in the report.
         timeout_seconds: how long each may take.
+        unknown: why it is not known which namespaces to follow; nothing if it is.
 
     Cancellation:
         Safe; nothing is repaired after that.
@@ -50,13 +55,14 @@ async def audit_all(
     async with anyio.create_task_group() as group:
         for member in members:
             group.start_soon(audit, member)
+    why = unknown or ("none of its namespaces is followed any more" if members else "")
     return joint_report(informer, found) or AuditReport(
         informer=informer,
         cause="asked for",
-        verdict="inconclusive" if members else "consistent",
+        verdict="inconclusive" if why else "consistent",
         position="",
         checked=0,
-        reason="none of its namespaces is followed any more" if members else "",
+        reason=why,
     )
 
 

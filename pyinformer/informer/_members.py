@@ -57,6 +57,8 @@ class Members(Generic[V]):
         """One member follows all namespaces; then there is never another one."""
         self.is_known: bool = is_known
         """Whether it is known which namespaces are wanted."""
+        self.known: anyio.Event = anyio.Event()
+        """Is set when that is known, or all is over."""
         self.has_synced: bool = False
         """Whether every cache has held everything at least once."""
         self.settled: anyio.Event = anyio.Event()
@@ -170,9 +172,7 @@ class Members(Generic[V]):
     def want_nowait(self, namespaces: Iterable[str]) -> None:
         """Follow these from now on; what is not followed yet is started soon."""
         wanted: frozenset[str | None] = frozenset(namespaces)
-        is_news = not self.is_known
-        self.is_known = True
-        if wanted != self._wanted or is_news:
+        if wanted != self._wanted:
             self._announce_from_now_on()
         self._wanted = wanted
         if self._has_begun:
@@ -180,7 +180,9 @@ class Members(Generic[V]):
         else:
             self._take_in()
             self._drop_from_reads()
-        if is_news:
+        if not self.is_known:  # only now: those that are wanted are among the members
+            self.is_known = True
+            self.known.set()
             self.look_nowait()
 
     async def wait_applied(self) -> None:
@@ -197,6 +199,7 @@ class Members(Generic[V]):
     def close_nowait(self) -> None:
         """Let go of everybody who waits: nothing changes any more."""
         self._is_closed = True
+        self.known.set()
         self.settled.set()
         self._applied.set()
         for member in self.all:
@@ -238,13 +241,17 @@ class Members(Generic[V]):
             return
         if self.is_outdated:
             self._is_settling = True
-            self._group.start_soon(self._settle)
+            self._begin_new(self._group)
+            self._group.start_soon(self._settle, self._group)
 
-    async def _settle(self) -> None:
+    def _begin_new(self, group: TaskGroup) -> None:
+        for member in self._take_in():
+            group.start_soon(member.run)
+
+    async def _settle(self, group: TaskGroup) -> None:
         try:
             while self.is_outdated:
-                for member in self._take_in():
-                    cast("TaskGroup", self._group).start_soon(member.run)
+                self._begin_new(group)
                 await self._let_go()
         finally:
             self._is_settling = False

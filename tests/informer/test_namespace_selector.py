@@ -14,6 +14,7 @@ from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InvalidArgumentError,
     NotCachedError,
+    StaleCacheError,
 )
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import Fault
@@ -113,9 +114,38 @@ async def test_nothing_is_answered_before_the_namespaces_are_known(apiserver: AP
         assert line.startswith("namespaces.v1 with labels team=web: forbidden")
         assert "namespaces.v1 with labels team=web: forbidden" in pods.staleness
         assert "namespaces.v1 with labels team=web: forbidden" in pods.status().line()
+        report = await pods.audit(timeout_seconds=10)
+        assert report.verdict == "inconclusive"
+        assert "namespaces are not known: forbidden" in report.reason
+        assert not pods.has_seen("1")
+        with pytest.raises(StaleCacheError, match="forbidden"):
+            await pods.wait_until("1", timeout_seconds=0.05)
+        waiting = asyncio.create_task(pods.wait_until("1", key="a/x", timeout_seconds=10))
 
         apiserver.faults.clear()
         await pods.wait_for_cache_sync(timeout_seconds=10)
+        assert keys(pods) == ["a/x"]
+        await waiting
+
+
+async def test_whoever_waits_before_the_namespaces_are_known_waits_for_them(
+    apiserver: APIServer,
+) -> None:
+    name_space(apiserver, "a", team="web")
+    apiserver.faults.add(Fault(resource="namespaces", hang=True))
+
+    async with following(apiserver) as (pods, _):
+        notes = Notes()
+        told = pods.add_event_handler(notes)
+        found = asyncio.create_task(pods.wait_for("a/x", bool, timeout_seconds=10))
+        synced = asyncio.create_task(pods.wait_for_cache_sync(timeout_seconds=10))
+        seen = asyncio.create_task(pods.wait_until("1", key="a/x", timeout_seconds=10))
+        await until(lambda: apiserver.faults.held)
+        apiserver.faults.release()
+        await told.wait_synced(timeout_seconds=10)
+
+        assert notes.heard == ["add a/x"]
+        await asyncio.gather(found, synced, seen)
         assert keys(pods) == ["a/x"]
 
 
