@@ -108,7 +108,8 @@ class Call:
         try:
             if isinstance(error, asyncio.CancelledError):
                 raise LifecycleError(
-                    "the call was cancelled while it waited: the runner was closed"
+                    "the call was cancelled while it waited: the runner was closed, or what was"
+                    " called has cancelled itself"
                 ) from error
             if error is not None:
                 raise error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, V
+from pyinformer.apimachinery import Event, LifecycleError, V
 
 if TYPE_CHECKING:
     from pyinformer.blocking._loop_thread import LoopThread
@@ -27,7 +27,7 @@ class BlockingEventStream(Generic[V]):
     """Made by `informer.events()`: `with pods.events() as events: for event in events: ...`.
 
     It may be left by `break`, by Ctrl-C, and by `pyinformer.blocking.timeout`; it ends when the
-    informer is closed. Up to 128 events beyond `max_events` may wait in it.
+    informer is closed, or the runner. Up to 128 events beyond `max_events` may wait in it.
 
     Args:
         thread: the loop.
@@ -42,9 +42,11 @@ class BlockingEventStream(Generic[V]):
         self._at_a_time = 1 if is_coalesced else AT_A_TIME
         self._stream = stream
         self._taken: deque[Event[V]] = deque()
+        self._was_entered = False
 
     def __enter__(self) -> Self:
         self._thread.enter(self._stream)
+        self._was_entered = True
         return self
 
     def __exit__(
@@ -64,8 +66,19 @@ class BlockingEventStream(Generic[V]):
             try:
                 return self._taken.popleft()
             except IndexError:
-                if not self._thread.call(self._take):
+                if not self._has_more():
                     raise StopIteration from None
+
+    def _has_more(self) -> bool:
+        """Wait for more, and tell whether it came."""
+        if not self._was_entered:
+            raise LifecycleError("enter the stream first: with informer.events() as events")
+        try:
+            return self._thread.call(self._take)
+        except LifecycleError:
+            if self._thread.is_closed:  # and with it the informer: an end like any other
+                return False
+            raise
 
     async def _take(self) -> bool:
         """Wait for an event, and take those behind it that are there; tell whether one came."""

@@ -64,6 +64,11 @@ class LoopThread:
         """Whether calls are taken: it was started in this process, and not closed."""
         return self._ready.is_set() and not self._is_closed and self._process == os.getpid()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or began to be, in this process."""
+        return self._is_closed and self._process == os.getpid()
+
     def start(self) -> None:
         """Start the thread and wait until its loop runs.
 

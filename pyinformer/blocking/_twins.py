@@ -73,6 +73,7 @@ def direct(original: Callable[..., Any]) -> Callable[[F], F]:
 
         @functools.wraps(declared)
         def call(self: Face[Any], /, *args: object, **kwargs: object) -> object:
+            self._thread.refuse_other_process()  # where nothing is kept up to date
             return getattr(self.asynchronous, name)(*args, **kwargs)
 
         return cast("F", documented_as(original)(call))

@@ -399,8 +399,33 @@ def test_closing_ends_the_calls_that_wait_in_other_threads(
         ended = pool.submit(wait)
         assert waiting.wait(10)
         runner.close()
-        with pytest.raises((pyinformer.LifecycleError, StopIteration)):
+        with pytest.raises(StopIteration):
             ended.result(10)
+        with pytest.raises(pyinformer.LifecycleError, match="closed"):
+            pods.wait_for_cache_sync()
+
+
+def test_events_without_a_with_are_refused_in_the_words_of_this_face(
+    pods: BlockingInformer[None],
+) -> None:
+    with pytest.raises(pyinformer.LifecycleError, match=r": with informer\.events"):
+        next(pods.events())
+
+
+def test_a_handler_may_remove_itself_without_waiting_for_itself(
+    apiserver: APIServer, pods: BlockingInformer[None]
+) -> None:
+    removed = threading.Event()
+
+    def once(_: object) -> None:
+        registration.remove(grace_seconds=30.0)
+        removed.set()
+
+    registration = pods.add_event_handler(on_add=once)
+    apiserver.create(pod("a"))
+
+    assert removed.wait(10)
+    assert pods.status().handlers == ()
 
 
 class Unstoppable:

@@ -110,6 +110,9 @@ def test_ctrl_c_interrupts_a_blocking_call_and_everything_is_closed(
         pytest.param("", id="falls-off-its-end"),
         pytest.param("sys.exit(0)", id="sys.exit"),
         pytest.param("threading.Thread(target=sys.exit).start()", id="ends-in-a-thread"),
+        pytest.param(
+            "threading.Thread(target=lambda: list(events), daemon=True).start()", id="iterates"
+        ),
     ],
 )
 def test_a_script_that_forgets_to_close_ends_without_a_word(apiserver: APIServer, end: str) -> None:
@@ -168,6 +171,9 @@ def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APISer
                 lambda: cluster.get("v1", "pods", "default/a"),
                 lambda: pods.lister.list(),
                 lambda: pods.events(),
+                lambda: pods.status(),
+                lambda: factory.status(),
+                lambda: cluster.write_statistics(),
                 lambda: runner.start(),
             ):
                 try:
@@ -185,7 +191,7 @@ def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APISer
 
     assert ended.stderr == ""
     assert ended.stdout == (
-        "refused: True\n" * 4 + "child ended with 7\n0 and the parent goes on\n"
+        "refused: True\n" * 7 + "child ended with 7\n0 and the parent goes on\n"
     )
     assert ended.returncode == 0
 
