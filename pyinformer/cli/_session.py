@@ -257,7 +257,8 @@ async def _resource(
     found, *others = await _patiently(lambda: cluster.discovery.find(name), cluster, errors)
     if others:
         also = ", ".join(one.qualified_name for one in others)
-        errors.line(printable(f"{name} is taken as {found.qualified_name}; there is also {also}"))
+        taken = f"{found.resource.api_version}/{found.resource.resource}"
+        errors.line(printable(f"{name} is taken as {taken}; there is also {also}"))
     return found.resource, found.namespaced
 
 

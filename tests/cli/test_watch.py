@@ -299,6 +299,13 @@ def test_get_reads_by_name_and_by_index(server: APIServer) -> None:
     assert light.stdout.splitlines()[0].split() == ["NAME", "AGE", "LABELS"]
 
 
+def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: APIServer) -> None:
+    done = here("get", "events", "--server", server.url)
+
+    assert done.exit_code == 0
+    assert "events is taken as v1/events; there is also events.events.k8s.io" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
