@@ -98,11 +98,15 @@ class LoginCredentials:
             ConfigurationError: logging in failed, and the last login is not good any more.
 
         Cancellation:
-            Safe; what logs in is ended, and the next call begins again.
+            Safe; what logs in is ended, and the next call begins again: a little later if the
+            last login is still good.
         """
         if self._login is None or self._is_due():
             attempts = self._attempts
-            async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+            if self._login is not None and lock.locked() and self._still_good_until() is not None:
+                return self._login.headers  # one renews it in time: nobody else has to wait
+            async with lock:
                 if self._login is None or self._is_due():  # who waited finds it done, or failed
                     self._raise_if_failed_since(attempts)
                     await self._renew()
@@ -134,15 +138,23 @@ class LoginCredentials:
             login = await self._log_in()
             self._attempts, self._failure = self._attempts + 1, None
             self._take(login)
+        except asyncio.CancelledError:
+            self._put_off()  # or each request would begin, and end, what takes longer than it has
+            raise
         except ConfigurationError as error:
             is_news, self._failure = self._failure is None, error
             self._attempts += 1
-            ends_at = self._still_good_until()
-            if ends_at is None:
+            if not self._put_off():
                 raise
-            self._due_at = min(self._wall_clock() + _RETRY_SECONDS, ends_at)
             if is_news:
                 _log.warning("credentials cannot be renewed, they are good for now: %s", error)
+
+    def _put_off(self) -> bool:
+        """Renew the login a little later; tell whether it is good until then."""
+        ends_at = self._still_good_until()
+        if ends_at is not None:
+            self._due_at = min(self._wall_clock() + _RETRY_SECONDS, ends_at)
+        return ends_at is not None
 
     def _still_good_until(self) -> float | None:
         login = self._login

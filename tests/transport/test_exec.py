@@ -393,6 +393,30 @@ async def test_a_login_that_cannot_be_renewed_is_used_until_it_ends(
     assert await clock.token_at(credentials, 1_601.0) == "6"
 
 
+async def test_while_one_renews_a_login_that_is_still_good_no_other_waits() -> None:
+    clock, gate = Clock(), asyncio.Event()
+    clock.life = 600.0
+
+    async def log_in() -> Login:
+        if clock.runs:
+            await gate.wait()
+        return await clock.log_in()
+
+    credentials = LoginCredentials(log_in, wall_clock=lambda: clock.now)
+    assert await clock.token_at(credentials, 1_000.0) == "1"
+    clock.now = 1_590.0
+    renewing = asyncio.create_task(credentials.headers())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert await clock.token_at(credentials, 1_590.0) == "1"
+    renewing.cancel()  # its request had a deadline
+    await asyncio.wait([renewing])
+    async with asyncio.timeout(5):
+        assert await clock.token_at(credentials, 1_591.0) == "1", "not the next at once"
+    gate.set()
+    assert await clock.token_at(credentials, 1_600.0) == "2"
+
+
 async def test_a_refusal_is_heard_once_and_a_late_one_of_an_old_login_not_at_all() -> None:
     clock = Clock()
     credentials = clock.credentials()
