@@ -25,6 +25,7 @@ def call_now(handler: Handler[V], event: Event[V]) -> None:
         return
 
     async def wait(awaitable: Awaitable[object]) -> None:
+        """Make a coroutine of whatever can be awaited."""
         await awaitable
 
     try:
