@@ -57,6 +57,7 @@ class LoopThread:
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
+        self._hurry: BaseException | None = None  # the Ctrl-C of somebody who waits no longer
         self._is_closed = False
 
     @property
@@ -137,7 +138,8 @@ class LoopThread:
         Raises:
             LifecycleError: called from the loop's own thread.
         """
-        self.close_behind(lifetime, partial(self._leave, lifetime, exc_type, exc, traceback))
+        if exc is None or exc is not self._hurry:  # else the thread closes it with itself
+            self.close_behind(lifetime, partial(self._leave, lifetime, exc_type, exc, traceback))
 
     def close_behind(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
         """Close by this what was adopted, without a timeout; as `leave` where there is nothing.
@@ -153,7 +155,7 @@ class LoopThread:
 
         if self.is_running:
             self._refuse_own_thread()
-            self._call(forget, None, None)
+            self._call(forget, None, None, is_closing=True)
 
     async def _leave(
         self,
@@ -165,11 +167,14 @@ class LoopThread:
         self._open.pop(lifetime, None)
         await lifetime.__aexit__(exc_type, exc, traceback)
 
-    def close(self) -> None:
+    def close(self, exc: BaseException | None = None) -> None:
         """Close what is still open, end the loop, and wait for that, with a bound.
 
         Whoever waits in another thread gets LifecycleError. A second call only waits; in a forked
         child there is nothing to do.
+
+        Args:
+            exc: why; the Ctrl-C of somebody who waits no longer is hardly waited for here either.
 
         Raises:
             LifecycleError: called from the loop's own thread.
@@ -178,7 +183,8 @@ class LoopThread:
             return
         self._refuse_own_thread()
         self.stop_nowait()
-        bound = self._grace_seconds + _LAST_WORDS_SECONDS
+        is_hurried = exc is not None and exc is self._hurry
+        bound = _LAST_WORDS_SECONDS + (0.0 if is_hurried else self._grace_seconds)
         is_begun = self._thread is not None and self._thread.is_alive()
         if is_begun and not self._over.wait(bound):
             _log.error("%s did not end in time and is left to itself", self._name)
@@ -230,7 +236,14 @@ class LoopThread:
                 " from another thread, or await the same of `.asynchronous`"
             )
 
-    def _call(self, work: Work, undo: Work | None, patience: float | None) -> object:
+    def _call(
+        self,
+        work: Work,
+        undo: Work | None,
+        patience: float | None,
+        *,
+        is_closing: bool = False,
+    ) -> object:
         call = Call(work)
         if patience == 0.0:
             raise TimeoutError(_CUT_OFF)
@@ -240,8 +253,11 @@ class LoopThread:
                 raise TimeoutError(_CUT_OFF)
         except LifecycleError:
             raise
-        except BaseException:  # the timeout, or Ctrl-C, which may come at any moment
-            self._abandon(call, undo)
+        except BaseException as error:  # the timeout, or Ctrl-C, which may come at any moment
+            if is_closing:  # which goes on: nothing that closes may be cut off, only not waited for
+                self._hurry = error
+            else:
+                self._abandon(call, undo)
             raise
         finally:
             with self._lock:
@@ -267,7 +283,12 @@ class LoopThread:
         if loop is None or self._over.is_set():
             return
         call.cancel(loop)
-        if not call.wait(_ABANDON_SECONDS):
+        try:
+            has_ended = call.wait(_ABANDON_SECONDS)
+        except BaseException as error:  # once more
+            self._hurry = error
+            raise
+        if not has_ended:
             _log.warning("a cancelled call of %s did not end and is left to itself", self._name)
         elif call.has_succeeded and undo is not None:
             undoing = Call(undo)

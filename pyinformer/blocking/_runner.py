@@ -150,7 +150,7 @@ class Runner:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self.close()
+            self._thread.close(exc)
         except KeyboardInterrupt:  # which may come before the closing has begun
             self._thread.stop_nowait()
             raise
@@ -169,8 +169,13 @@ class _Opening(AbstractContextManager[BlockingCluster]):
     def __enter__(self) -> BlockingCluster:
         return BlockingCluster(self._thread, self._thread.enter(self._opening))
 
-    def __exit__(self, *_: object) -> None:
-        self._thread.leave(self._opening)
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._thread.leave(self._opening, exc_type, exc, traceback)
 
 
 def run_in_thread(

@@ -196,6 +196,50 @@ def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APISer
     assert ended.returncode == 0
 
 
+def test_ctrl_c_while_blocks_are_left_waits_for_no_handler_any_more(apiserver: APIServer) -> None:
+    apiserver.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}
+    )
+    stuck = """
+    import anyio
+    async def tell(pod):
+        try:
+            ready()
+            await anyio.sleep_forever()
+        finally:
+            print("closing", flush=True)
+    inside = threading.Event()
+    def on_add(pod):
+        inside.set()
+        threading.Event().wait()
+    try:
+        with runner, runner.connect(server=sys.argv[1]) as cluster:
+            with cluster.informer_factory(grace_seconds=3600.0) as factory:
+                pods = factory.informer("v1", "pods")
+                pods.add_event_handler(on_add=on_add)
+                factory.start()
+                inside.wait()
+                pods.add_event_handler(on_add=tell)
+                sys.stdin.readline()
+    except KeyboardInterrupt:
+        print("left", runner.is_running, pods.is_closed, flush=True)
+    """
+    opening = _OPENING.replace("grace_seconds=2.0", "grace_seconds=3600.0")
+    with running([*program(opening, stuck), apiserver.url], errors=subprocess.PIPE) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+        assert child.stdin
+        child.stdin.write("leave\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "closing\n"
+        child.send_signal(signal.SIGINT)
+        out, errors = child.communicate(timeout=_BOUND_SECONDS)
+
+    assert out == "left False True\n"
+    assert "Traceback" not in errors
+    assert child.returncode == 0
+
+
 def test_a_second_ctrl_c_leaves_what_does_not_end(apiserver: APIServer) -> None:
     stubborn = """
     import anyio
