@@ -21,9 +21,24 @@ PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.i
 
 _MARKS: Final = (b"\1", b"\2")
 """What stands for the text of the labels, and of the owners."""
-_FIELDS: Final = ((b"\3", "name"), (b"\4", "uid"), (b"\5", "creation_timestamp"))
-"""What stands for a text that is in a field."""
-_ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in _FIELDS))
+_FIELDS: Final = (
+    (b"\3", "name"),
+    (b"\4", "uid"),
+    (b"\5", "creation_timestamp"),
+    (b"\6", "generate_name"),
+    (b"\7", "namespace"),
+)
+"""What stands for a text that is in a field; `generate_name` is the name but for its last part."""
+_PHRASES: Final = (
+    (
+        b"\x08",
+        b'"name":"\3","generateName":"\6","namespace":"\7","uid":"\4","resourceVersion":"',
+    ),
+    (b"\x0b", b'"name":"\3","namespace":"\7","uid":"\4","resourceVersion":"'),
+    (b"\x0c", b',"creationTimestamp":"\5",'),
+)
+"""What stands for what API servers write in between."""
+_ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in (*_FIELDS, *_PHRASES)))
 _SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
 _WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
 _MAX_TEXTS = 16_384  # of a few hundred bytes each; then it begins anew
@@ -42,6 +57,8 @@ class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: i
     def raw(self) -> bytes:
         """The JSON text, put together at each read; it calls itself a PartialObjectMetadata."""
         body: bytes = _body.__get__(self)
+        for mark, phrase in reversed(_PHRASES):
+            body = body.replace(mark, phrase)
         for mark, field in reversed(_FIELDS):
             body = body.replace(mark, _text(self.metadata, field))
         body = body.replace(_MARKS[0], self._labels_text).replace(_MARKS[1], self._owners_text)
@@ -90,6 +107,8 @@ class MetadataSharer:
             text = _text(metadata, field)
             if len(text) >= _WORTH_IT:
                 body = body.replace(text, mark)
+        for mark, phrase in _PHRASES:
+            body = body.replace(phrase, mark)
         return MetadataObject(key, metadata, view, body, gvk, problem, *shared)
 
     def _known(self, text: bytes) -> bytes | None:
@@ -109,5 +128,8 @@ class MetadataSharer:
 
 
 def _text(metadata: ObjectMeta, field: str) -> bytes:
+    if field == "generate_name":
+        head, dash, _ = metadata.name.rpartition("-")
+        return f"{head}{dash}".encode()
     value: str | None = getattr(metadata, field)
     return (value or "").encode()

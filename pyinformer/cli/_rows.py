@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, final
 
-from rich.cells import cell_len
-
 from pyinformer.apimachinery import InvalidObjectError, KubeObject
 from pyinformer.cli._kinds import Cells, KindColumns, columns_of
 from pyinformer.cli._printable import printable
@@ -101,7 +99,7 @@ def table_of(
     for obj in objects:
         for place, cell in enumerate(layout.cells(obj, kind)):
             if len(cell) > widths[place] or not cell.isascii():
-                widths[place] = max(widths[place], cell_len(cell))
+                widths[place] = max(widths[place], _width(cell))
     yield f"{heading(_line(headings, widths))}\n"
     for start in range(0, len(objects), _ROWS_AT_ONCE):
         some = objects[start : start + _ROWS_AT_ONCE]
@@ -110,10 +108,19 @@ def table_of(
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
-        cell.ljust(width) if cell.isascii() else cell + " " * (width - cell_len(cell))
+        cell.ljust(width) if cell.isascii() else cell + " " * (width - _width(cell))
         for cell, width in zip(cells, widths, strict=True)
     )
     return _GAP.join(padded).rstrip()
+
+
+def _width(cell: str) -> int:
+    """Return how many columns a terminal needs for a text."""
+    if cell.isascii():
+        return len(cell)
+    from rich.cells import cell_len  # a megabyte, for those who need it
+
+    return cell_len(cell)
 
 
 def labels_text(obj: Object) -> str:

@@ -163,9 +163,28 @@ def test_nothing_of_it_is_tracked_by_the_garbage_collector() -> None:
     assert not any(gc.is_tracked(obj) or gc.is_tracked(obj.metadata) for obj in objects)
 
 
-_TEXTS = st.text(alphabet='abc"\\{}[]:,\x01\x03é', max_size=12)
+def test_what_a_server_writes_around_the_fields_is_not_kept() -> None:
+    name = "web-7d4b9c6f5d-x2x4z"
+    head = b'"name":"%s","generateName":"web-7d4b9c6f5d-","namespace":"production",' % name.encode()
+    tail = b'"uid":"0123456789","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z",'
+    raw = PARTIAL_HEAD + head + tail + b'"annotations":{}}}'
+    meta = ObjectMeta(
+        "production", name, "0123456789", "7", creation_timestamp="2026-01-01T00:00:00Z"
+    )
+    record = MetadataSharer().record("k", meta, None, raw, PARTIAL_OBJECT_METADATA, "")
+    kept: bytes = KubeObject.__dict__["raw"].__get__(record)
+    assert record.raw == raw
+    assert kept == b'\x087"\x0c"annotations":{}}}'
+
+
+_TEXTS = st.text(alphabet='ab-"\\{}[]:,\x01\x03\x08é', max_size=12)
 _FIELDS = st.fixed_dictionaries(
-    {"name": _TEXTS, "uid": _TEXTS, "creation_timestamp": st.none() | _TEXTS}
+    {
+        "namespace": _TEXTS,
+        "name": _TEXTS,
+        "uid": _TEXTS,
+        "creation_timestamp": st.none() | _TEXTS,
+    }
 )
 
 
@@ -173,6 +192,8 @@ _FIELDS = st.fixed_dictionaries(
     st.lists(
         st.one_of(
             st.sampled_from([b'"labels":{', b'"ownerReferences":[', b"}", b"]", b"\1", b"\4"]),
+            st.sampled_from([b'"name":"', b'","generateName":"', b'","namespace":"', b'","uid":"']),
+            st.sampled_from([b'","resourceVersion":"', b',"creationTimestamp":"', b'",', b"\x0b"]),
             _TEXTS.map(str.encode),
         ),
         max_size=12,
@@ -180,9 +201,19 @@ _FIELDS = st.fixed_dictionaries(
     _FIELDS,
 )
 def test_any_text_comes_back_byte_for_byte(parts: list[bytes], fields: dict[str, Any]) -> None:
-    raw = PARTIAL_HEAD + b"".join([*parts, fields["name"].encode(), fields["uid"].encode(), *parts])
+    name, uid = fields["name"].encode(), fields["uid"].encode()
+    usual = b'"name":"%s","namespace":"%s","uid":"%s","resourceVersion":"1"' % (
+        name,
+        fields["namespace"].encode(),
+        uid,
+    )
+    raw = PARTIAL_HEAD + b"".join([*parts, name, uid, usual, *parts])
     meta = ObjectMeta(
-        "", fields["name"], fields["uid"], "1", creation_timestamp=fields["creation_timestamp"]
+        fields["namespace"],
+        fields["name"],
+        fields["uid"],
+        "1",
+        creation_timestamp=fields["creation_timestamp"],
     )
     sharer = MetadataSharer()
     for _ in range(2):
