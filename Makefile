@@ -97,7 +97,7 @@ lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
 	@echo "== ruff format --check" && $(BIN)/ruff format --check .
 	@echo "== import-linter" && $(BIN)/lint-imports
 	@echo "== mypy" && $(BIN)/mypy
-	@echo "== interrogate: package" && $(call INTERROGATE,pyinformer pyinformer_command pyinformer_pytest)
+	@echo "== interrogate: package" && $(call INTERROGATE,pyinformer)
 	@echo "== interrogate: tests" && $(call INTERROGATE,--fail-under $(TESTS_DOCUMENTED) --ignore-regex '^(test|Test)' tests)
 
 # COVERAGE=1 measures branch coverage in the same run, which takes longer.
