@@ -6,11 +6,16 @@ they are swallowed here: what counts is what the next reader sees.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 _ATOMS = (str, bytes, int, float, bool, type(None), type)
 _MARK = "spoiled"
+
+# From Python 3.13 on, whoever goes past a class to `object` reaches any frozen struct. That is
+# nobody's accident, so nothing is promised against it.
+_STRUCTS_REFUSE = sys.version_info < (3, 13)
 
 
 def spoil(value: Any, _seen: set[int] | None = None) -> None:
@@ -60,7 +65,8 @@ def _spoil_items(value: Any) -> None:
 def _spoil_attributes(value: Any) -> None:
     for name in (*_names(value), _MARK):
         _try(lambda name=name: setattr(value, name, _MARK))
-        _try(lambda name=name: object.__setattr__(value, name, _MARK))
+        if _STRUCTS_REFUSE:
+            _try(lambda name=name: object.__setattr__(value, name, _MARK))
         _try(lambda name=name: delattr(value, name))
 
 
