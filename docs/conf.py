@@ -14,7 +14,7 @@ version = release = pyinformer.__version__
 html_title = f"pyinformer {release}"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pyinformer_docs"]
-exclude_patterns = ["examples/**", "_extensions/**"]
+exclude_patterns = ["examples/**", "_extensions/**", "_static/**"]
 root_doc = "index"
 nitpicky = True
 
@@ -33,6 +33,8 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Cancellation", "Source"]
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
