@@ -46,7 +46,7 @@ _DEPENDENCIES = (
 )
 
 # Each has something of its own that depends on an interpreter or on a dependency: decoding
-# (msgspec), threads and signals, event loops, sockets (aiohttp, httptools, aiohappyeyeballs),
+# and immutability (msgspec), threads and signals, event loops, sockets (aiohttp, httptools, aiohappyeyeballs),
 # credentials (kubernetes_asyncio), models (pydantic), compressed bodies (zstandard), tables (rich).
 _TESTS = (
     "tests/apimachinery/test_codec.py",
@@ -54,13 +54,13 @@ _TESTS = (
     "tests/apimachinery/test_errors.py",
     "tests/apimachinery/test_object.py",
     "tests/apimachinery/test_view.py",
+    "tests/audit/test_copy_on_read.py",
     "tests/blocking",
     "tests/cli/test_commands.py",
     "tests/cluster/test_objects.py",
     "tests/cluster/test_patches.py",
     "tests/informer/test_cache_sync.py",
     "tests/informer/test_event_stream.py",
-    "tests/informer/test_factory.py",
     "tests/informer/test_handlers.py",
     "tests/informer/test_listener.py",
     "tests/informer/test_shared_informer.py",
@@ -70,18 +70,17 @@ _TESTS = (
     "tests/operator/test_schema.py",
     "tests/reflector/test_follower.py",
     "tests/reflector/test_loader.py",
-    "tests/reflector/test_reflector.py",
     "tests/store/test_lister.py",
     "tests/store/test_store_threads.py",
     "tests/tasks",
     "tests/transport/test_against_apiserver.py",
+    "tests/transport/test_config.py",
     "tests/transport/test_exec.py",
     "tests/transport/test_http.py",
     "tests/transport/test_kubeconfig.py",
     "tests/transport/test_list_watch.py",
     "tests/transport/test_tls.py",
     "tests/transport/test_watch_http.py",
-    "tests/workqueue/test_queues.py",
 )
 
 
