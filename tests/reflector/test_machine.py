@@ -6,7 +6,7 @@ A delay is a Sleep; after it comes `Woke`, and the command that had been planned
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import (
@@ -428,6 +428,7 @@ def answers(data: st.DataObject, command: Command) -> Input:
     )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
 @given(st.data())
 def test_no_answers_of_a_server_make_a_hot_loop(data: st.DataObject) -> None:
     """Commands that follow each other without a delay are few, whatever fails at once."""
