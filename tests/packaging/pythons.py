@@ -45,9 +45,10 @@ _DEPENDENCIES = (
     "rich",
 )
 
-# Each has something of its own that depends on an interpreter or on a dependency: decoding
-# and immutability (msgspec), threads and signals, event loops, sockets (aiohttp, httptools, aiohappyeyeballs),
-# credentials (kubernetes_asyncio), models (pydantic), compressed bodies (zstandard), tables (rich).
+# Each has something of its own that depends on an interpreter or on a dependency: decoding and
+# immutability (msgspec), threads and signals, event loops, sockets (aiohttp, httptools,
+# aiohappyeyeballs), credentials (kubernetes_asyncio), models (pydantic), compressed bodies
+# (zstandard), tables (rich).
 _TESTS = (
     "tests/apimachinery/test_codec.py",
     "tests/apimachinery/test_compact.py",
