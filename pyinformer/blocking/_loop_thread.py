@@ -183,12 +183,18 @@ class LoopThread:
             return
         self._refuse_own_thread()
         self.stop_nowait()
-        is_hurried = exc is not None and exc is self._hurry
-        bound = _LAST_WORDS_SECONDS + (0.0 if is_hurried else self._grace_seconds)
+        if exc is not None and exc is self._hurry:
+            self.hurry_nowait()
+        bound = _LAST_WORDS_SECONDS + self._grace_seconds
         is_begun = self._thread is not None and self._thread.is_alive()
         if is_begun and not self._over.wait(bound):
             _log.error("%s did not end in time and is left to itself", self._name)
         atexit.unregister(self.close)  # not before: what was interrupted here goes on at exit
+
+    def hurry_nowait(self) -> None:
+        """Tell everything to end, and let nobody wait long for it, not at exit either."""
+        self._grace_seconds = 0.0
+        self.stop_nowait()
 
     def stop_nowait(self) -> None:
         """Tell everything to end, and wait for nothing; a second time it says nothing new."""

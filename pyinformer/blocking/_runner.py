@@ -152,7 +152,7 @@ class Runner:
         try:
             self._thread.close(exc)
         except KeyboardInterrupt:  # which may come before the closing has begun
-            self._thread.stop_nowait()
+            self._thread.hurry_nowait()
             raise
 
     def __repr__(self) -> str:
