@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -53,8 +54,17 @@ def _of_all(
     """client-go's informers for asyncio."""
 
 
+def _keep_plain(environ: MutableMapping[str, str]) -> None:
+    """Let the libraries, too, colour nothing but a terminal, and with NO_COLOR no terminal."""
+    for name in ("FORCE_COLOR", "PY_COLORS"):
+        environ.pop(name, None)
+    if environ.get("NO_COLOR"):
+        environ["TERM"] = "dumb"  # or bold and dim remain
+
+
 def run() -> NoReturn:
     """Run the command that the arguments name, and end the process with its status."""
+    _keep_plain(os.environ)
     try:
         app()
     except OSError as error:  # what --help and --version print

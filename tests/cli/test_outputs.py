@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -60,6 +62,19 @@ def test_errors_that_cannot_be_said_change_nothing(server: APIServer) -> None:
     done = _shell("get v1/configmaps one nobody -o name AT 2>/dev/full", server)
 
     assert (done.returncode, done.stdout) == (1, "configmap/one\n")
+
+
+def test_whoever_wants_no_colours_gets_none_from_help_either() -> None:
+    ours, its = pty.openpty()
+    command = [*COMMAND, "--help"]
+    env = environment(NO_COLOR="1", FORCE_COLOR="1")
+    subprocess.run(command, stdout=its, env=env, check=True)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    os.close(its)
+
+    assert "watch" in shown
+    assert "\x1b" not in shown
 
 
 def test_it_ends_without_a_word_at_the_very_end_of_the_interpreter() -> None:
