@@ -105,27 +105,28 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
     ) -> BlockingInformer[Any]:
         """Return the informer of a resource in a scope, and make it if there is none yet."""
         view: Any = projection
+        site = call_site()
 
         def make() -> SharedInformer[Any]:
-            return self.asynchronous.informer(
-                api_version,
-                plural,
-                namespaces=namespaces,
-                namespace_selector=namespace_selector,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                projection=view,
-                memory=memory,
-                transform=transform,
-                queue=queue,
-                sharing=sharing,
-                absent=absent,
-                audit_period_seconds=audit_period_seconds,
-                private=private,
-            )
+            with calling_from(site):  # here: Ctrl-C in the caller could not take it back
+                return self.asynchronous.informer(
+                    api_version,
+                    plural,
+                    namespaces=namespaces,
+                    namespace_selector=namespace_selector,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    projection=view,
+                    memory=memory,
+                    transform=transform,
+                    queue=queue,
+                    sharing=sharing,
+                    absent=absent,
+                    audit_period_seconds=audit_period_seconds,
+                    private=private,
+                )
 
-        with calling_from(call_site()):
-            return self._face(self._thread.do(make))
+        return self._face(self._thread.do(make))
 
     def _face(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
         return self._faces.setdefault(informer, BlockingInformer(self._thread, informer))

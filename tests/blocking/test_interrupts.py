@@ -7,6 +7,7 @@ at the first step of a program, in the next run at the second one, until a run h
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sys
 import threading
 from pathlib import Path
@@ -90,6 +91,8 @@ def test_an_interrupt_at_any_step_of_a_call_leaves_no_thread_and_no_wait() -> No
 
 
 def test_an_interrupt_at_any_step_closes_what_was_connected() -> None:
+    context = contextvars.copy_context()
+
     def program() -> None:
         with (
             pyinformer.run_in_thread(name="interrupted") as runner,
@@ -99,6 +102,7 @@ def test_an_interrupt_at_any_step_closes_what_was_connected() -> None:
             factory.informer("v1", "pods")
 
     assert interrupted_at_each_step(program) > 30
+    assert contextvars.copy_context() == context
 
 
 async def test_a_call_that_is_cancelled_before_its_turn_ends_and_never_begins() -> None:
