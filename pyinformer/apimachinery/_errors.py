@@ -474,7 +474,7 @@ class ForbiddenError(APIStatusError):
             retry_after_seconds=retry_after_seconds,
         )
         if needed:
-            self.args = (f"{self.args[0]}; {needed}",)
+            Exception.__init__(self, f"{self}; {needed}")
 
 
 @final

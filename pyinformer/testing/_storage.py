@@ -135,7 +135,7 @@ class Storage:
         history_size: int,
         watch_buffer_events: int = WATCH_BUFFER_EVENTS,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         self._window_size = window_size
         self._history_size = history_size
         self._watch_buffer_events = watch_buffer_events
