@@ -24,18 +24,21 @@ def main() -> int:
     Returns:
         The exit status; usage errors and `--help` end the process by themselves.
     """
-    with ended_at_once_by_signals():
+    with ended_at_once_by_signals(to_the_end=True):
         from pyinformer.cli import main as run
 
         return run()
 
 
 @contextmanager
-def ended_at_once_by_signals() -> Iterator[None]:
+def ended_at_once_by_signals(*, to_the_end: bool = False) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the process where it stands, until a command handles them.
 
     While modules are loaded there is nothing to put in order, and a traceback would say nothing.
-    Neither would one from the end of the interpreter: after SystemExit the handlers stay.
+
+    Args:
+        to_the_end: the process is ours: after SystemExit the handlers stay, since a traceback
+            from the end of the interpreter would say nothing either.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -49,7 +52,8 @@ def ended_at_once_by_signals() -> Iterator[None]:
     try:
         yield
     except SystemExit:
-        before.clear()
+        if to_the_end:
+            before.clear()
         raise
     finally:
         for known, one in before.items():

@@ -55,16 +55,20 @@ def test_it_says_which_version_it_is() -> None:
         pytest.param(["serve", "--kubeconfig", __file__], "is not overwritten", id="serve"),
     ],
 )
-def test_each_command_reaches_its_function(
+def test_each_command_reaches_its_function_and_leaves_signals_as_they_were(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     printed: str,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["pyinformer", *arguments])
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 
     with pytest.raises(SystemExit) as ended:
         main()
+    after = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+
+    assert after == before
 
     assert ended.value.code == (0 if arguments[0] == "demo" else 1)
     assert printed in capsys.readouterr().out
