@@ -257,8 +257,8 @@ class Door:
         reply: Reply,
     ) -> None:
         shown = _representation(call, resource, route, query)
-        backend, revision = self._backend, parse_revision(query.get("resourceVersion", ""))
-        version = query.get("resourceVersion")
+        backend, version = self._backend, query.get("resourceVersion", "")
+        revision = parse_revision(version)
         storage = (version and backend.cached) or backend.storage
         await await_revision(storage, revision, backend.settings.patience_seconds)
         record = storage.get(resource, key_of(route.namespace, route.name))

@@ -7,17 +7,38 @@ pairs of header names and values. Who really asks stays in the credentials, and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from pyinformer.transport._config import ClusterConfig
 
 # What a header's name may consist of; the rest is written in percents (RFC 9110, 5.6.2).
 _MARKS: Final = "!#$&'*+-.^_`|~"
 
 
-def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
+class Impersonating(Protocol):
+    """Says whom the server is to see; as in ClusterConfig."""
+
+    @property
+    def impersonate_user(self) -> str | None:
+        """The user."""
+        ...
+
+    @property
+    def impersonate_groups(self) -> tuple[str, ...]:
+        """The user's groups."""
+        ...
+
+    @property
+    def impersonate_uid(self) -> str | None:
+        """The user's uid."""
+        ...
+
+    @property
+    def impersonate_extra(self) -> tuple[tuple[str, str], ...]:
+        """What else is known of the user."""
+        ...
+
+
+def impersonation_headers(config: Impersonating) -> tuple[tuple[str, str], ...]:
     """Return the headers of every request, of which several may have one name.
 
     Source:
@@ -37,7 +58,7 @@ def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
     )
 
 
-def impersonation_problem(config: ClusterConfig) -> str:
+def impersonation_problem(config: Impersonating) -> str:
     """Return what is wrong with whom a configuration says to be; empty if nothing is."""
     if isinstance(config.impersonate_groups, str):  # would be one group for each letter
         return "impersonate_groups is a text, and not several"

@@ -8,7 +8,7 @@ import pty
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,9 +198,8 @@ def test_it_ends_without_a_word_while_it_loads_itself(silence: str, seconds: flo
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-@pytest.mark.parametrize("form", ["table", "json"])
-def test_a_reader_who_goes_ends_it_though_nothing_happens(server: APIServer, form: str) -> None:
-    command = [*COMMAND, "watch", "pods", "-A", "--server", server.url, "-o", form]
+def check_that_it_ends_with_its_reader(command: Sequence[str]) -> None:
+    """Read one line of a command, and go."""
     with running(command, env=environment(), errors=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -210,6 +209,12 @@ def test_a_reader_who_goes_ends_it_though_nothing_happens(server: APIServer, for
         errors = process.stderr.read()
 
     assert (process.returncode, complaints(errors)) == (141, [])
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_reader_who_goes_ends_it_though_nothing_happens(server: APIServer, form: str) -> None:
+    command = [*COMMAND, "watch", "pods", "-A", "--server", server.url, "-o", form]
+    check_that_it_ends_with_its_reader(command)
 
 
 @pytest.mark.parametrize(
@@ -221,15 +226,7 @@ def test_every_command_ends_with_its_reader(server: APIServer, arguments: tuple[
             server.create(_pod(f"many-{number}"))
         arguments = (*arguments, "--server", server.url, "-o", "json")
     command = [*COMMAND, *arguments]
-    with running(command, env=environment(), errors=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        process.wait(timeout=SOON_SECONDS)
-        errors = process.stderr.read()
-
-    assert (process.returncode, complaints(errors)) == (141, [])
+    check_that_it_ends_with_its_reader(command)
 
 
 @pytest.mark.parametrize(

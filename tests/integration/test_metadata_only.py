@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +52,21 @@ def assert_metadata_alone(obj: pyinformer.KubeObject[Any], kind: str, api_versio
     assert not obj.problem
 
 
+@asynccontextmanager
+async def following_secrets(
+    server: Server, namespace: str
+) -> AsyncIterator[tuple[pyinformer.Cluster, pyinformer.SharedInformer[None]]]:
+    """Follow the metadata of a namespace's Secrets; the cache has synced."""
+    async with (
+        server.connect() as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        secrets = factory.informer("v1", "secrets", namespaces=namespace, memory="metadata")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=10)
+        yield cluster, secrets
+
+
 @pytest.mark.parametrize("watch_list", [True, False], ids=["watch-list", "list"])
 async def test_secrets_are_followed_without_their_data(server: Server, *, watch_list: bool) -> None:
     namespace = server.namespace()
@@ -87,13 +104,7 @@ async def test_secrets_are_followed_without_their_data(server: Server, *, watch_
 async def test_an_own_write_is_shown_at_once_and_without_its_body(server: Server) -> None:
     namespace = server.namespace()
     server.api.create(secret("a", namespace))
-    async with (
-        server.connect() as cluster,
-        pyinformer.SharedInformerFactory(cluster) as factory,
-    ):
-        secrets = factory.informer("v1", "secrets", namespaces=namespace, memory="metadata")
-        await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+    async with following_secrets(server, namespace) as (cluster, secrets):
         await cluster.create(secret("b", namespace))
         shown = secrets.lister[f"{namespace}/b"]
         assert_metadata_alone(shown, "Secret", "v1")
@@ -117,13 +128,7 @@ async def test_no_write_takes_metadata_for_the_whole(server: Server) -> None:
     """Replacing or applying what an informer of metadata holds would wipe the rest."""
     namespace = server.namespace()
     server.api.create(secret("a", namespace))
-    async with (
-        server.connect() as cluster,
-        pyinformer.SharedInformerFactory(cluster) as factory,
-    ):
-        secrets = factory.informer("v1", "secrets", namespaces=namespace, memory="metadata")
-        await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+    async with following_secrets(server, namespace) as (cluster, secrets):
         found = secrets.lister[f"{namespace}/a"]
         for body in (found, found.to_dict()):
             applied = partial(cluster.apply, field_manager="suite")
@@ -175,12 +180,6 @@ async def test_an_audit_of_metadata_finds_nothing_amiss(server: Server) -> None:
     namespace = server.namespace()
     for number in range(3):
         server.api.create(secret(f"s{number}", namespace))
-    async with (
-        server.connect() as cluster,
-        pyinformer.SharedInformerFactory(cluster) as factory,
-    ):
-        secrets = factory.informer("v1", "secrets", namespaces=namespace, memory="metadata")
-        await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+    async with following_secrets(server, namespace) as (_, secrets):
         report = await secrets.audit(timeout_seconds=20)
         assert (report.verdict, report.checked) == ("consistent", 3), report
