@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, final
+from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject, View, check_seconds
+from pyinformer.apimachinery import InvalidArgumentError, KubeObject, ObjectKey, View, check_seconds
 from pyinformer.informer._status import InformerStatus
 
 _log = logging.getLogger(__name__)
@@ -69,12 +69,19 @@ class PendingExpectations:
     age_seconds: float
 
 
+class _Cache(NamedTuple):
+    """How often one namespace was listed, and its history began anew."""
+
+    loads: int
+    epoch: int
+
+
 @dataclass(slots=True)
 class _Expected:
     since: float
+    caches: dict[str | None, _Cache]
+    """As they were, by namespace; by None if one cache holds all namespaces."""
     unanswered: int = 0
-    lists: int = 0
-    epoch: int = 0
     # By uid: the key, and for a creation the version.
     created: dict[str, tuple[str, str]] = field(default_factory=dict)
     deleted: dict[str, str] = field(default_factory=dict)
@@ -82,6 +89,15 @@ class _Expected:
     @property
     def is_met(self) -> bool:
         return not (self.unanswered or self.created or self.deleted)
+
+    def drop(self, namespace: str | None) -> None:
+        """Expect nothing in a namespace, or anywhere for None, but unanswered creations."""
+        for uid, (key, _) in list(self.created.items()):
+            if namespace in {None, ObjectKey(key).namespace}:
+                del self.created[uid]
+        for uid, key in list(self.deleted.items()):
+            if namespace in {None, ObjectKey(key).namespace}:
+                del self.deleted[uid]
 
 
 @final
@@ -141,12 +157,11 @@ class Expectations(Generic[_Owner]):
             raise InvalidArgumentError("creations", f"{creations} is negative")
         now = self._clock()
         self._expire(now)
-        expected = self._owners.pop(owner, None) or _Expected(now)
+        expected = self._owners.pop(owner, None) or _Expected(now, {})
         self._settle(expected)
         expected.since = now
         expected.unanswered += creations
-        reflector = self._informer.status().reflector
-        expected.lists, expected.epoch = reflector.loads, reflector.guard.epoch
+        expected.caches = self._caches()
         expected.deleted.update({obj.metadata.uid: str(obj.key) for obj in deletions})
         self._timed_out.pop(owner, None)
         if not expected.is_met:
@@ -159,8 +174,7 @@ class Expectations(Generic[_Owner]):
         """
         expected = self._owners.get(owner)
         if expected is None:
-            epoch = self._informer.status().reflector.guard.epoch
-            expected = self._owners[owner] = _Expected(self._clock(), epoch=epoch)
+            expected = self._owners[owner] = _Expected(self._clock(), self._caches())
         expected.unanswered = max(0, expected.unanswered - 1)
         meta = written.metadata
         expected.created[meta.uid] = (str(written.key), meta.resource_version)
@@ -238,12 +252,18 @@ class Expectations(Generic[_Owner]):
                 del expected.deleted[uid]
         if expected.is_met:
             return
-        reflector = self._informer.status().reflector
-        if reflector.loads >= expected.lists + _LISTS:
-            expected.unanswered = 0  # whatever became of them, the cache shows it
-        if reflector.guard.epoch != expected.epoch:  # what was written may never have been
-            expected.created.clear()
-            expected.deleted.clear()
+        now = self._caches()
+        if now and all(_has_listed(expected.caches.get(name), now[name]) for name in now):
+            expected.unanswered = 0  # the caches show all creations, answered or not
+        for name in now.keys() & expected.caches.keys():
+            before = expected.caches[name]
+            if now[name].epoch > before.epoch:
+                expected.caches[name] = _Cache(before.loads, now[name].epoch)
+                expected.drop(name)  # the writes may not exist in the new epoch
+
+    def _caches(self) -> dict[str | None, _Cache]:
+        scopes = self._informer.status().scopes
+        return {one.namespace: _Cache(one.loads, one.epoch) for one in scopes}
 
     def _is_ending(self, key: str, uid: str) -> bool:
         seen = self._informer.lister.get(key, allow_unsynced=True)
@@ -275,6 +295,13 @@ class Expectations(Generic[_Owner]):
                 "deletions": list(expected.deleted.values()),
             },
         )
+
+
+def _has_listed(before: _Cache | None, now: _Cache) -> bool:
+    """Return whether enough lists have come since, of a namespace that may be new."""
+    # The cache of a namespace that was left and is followed again counts from 0.
+    first = before.loads if before is not None and before.loads <= now.loads else 0
+    return now.loads >= first + _LISTS
 
 
 _MAX_TIMED_OUT = 10_000  # owners that nobody asks about any more

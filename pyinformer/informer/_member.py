@@ -211,6 +211,8 @@ class Member(Generic[V]):
             reason=facts.reason,
             attempts=facts.attempts,
             last_error=facts.last_error,
+            loads=facts.loads,
+            epoch=facts.guard.epoch,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

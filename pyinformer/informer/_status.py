@@ -47,6 +47,10 @@ class ScopeStatus:
     attempts: int
     """Failed attempts since the last success."""
     last_error: str | None
+    loads: int = 0
+    """How many complete lists its cache has taken over."""
+    epoch: int = 0
+    """How often the server's history has begun anew since the first list."""
 
     def __str__(self) -> str:
         return f"{self.follows}: {said(self.state, self.reason, self.attempts, self.last_error)}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectCodec
-from pyinformer.informer import Expectations
+from pyinformer.informer import Expectations, SharedInformer
 from pyinformer.informer._barrier import Wanted
-from tests.informer.clusters import cluster_of, pod
+from pyinformer.testing import Fault
+from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.informer.test_read_your_writes import stalled
 from tests.store.objects import pod as cached
 from tests.waiting import until
@@ -23,19 +25,6 @@ if TYPE_CHECKING:
 A, B = cached("a", version=10), cached("b", version=11)
 
 
-class _Guard:
-    epoch = 0
-
-
-class _Reflector:
-    loads = 1
-    guard = _Guard()
-
-
-class _Status:
-    reflector = _Reflector
-
-
 class Cache:
     """An informer as far as expectations ask; and a clock."""
 
@@ -43,8 +32,8 @@ class Cache:
         self.now = 0.0
         self.position = "9"
         self.objects: dict[str, Any] = {}
-        self.loads = 1
-        self.epoch = 0
+        self.caches: dict[str | None, tuple[int, int]] = {None: (1, 0)}
+        """Loads and epoch by namespace; by None if all are one."""
         self.lister = self
 
     def get(self, key: str, *, allow_unsynced: bool = False) -> Any:
@@ -60,12 +49,12 @@ class Cache:
         return wanted.is_met(self.position, self.objects.get(key or ""))
 
     def status(self) -> InformerStatus:
-        """Say how often everything was listed."""
-        status: Any = _Status()
-        status.reflector = _Reflector()
-        status.reflector.loads = self.loads
-        status.reflector.guard = _Guard()
-        status.reflector.guard.epoch = self.epoch
+        """Say how often each namespace was listed."""
+        scopes = [
+            SimpleNamespace(namespace=name, loads=loads, epoch=epoch)
+            for name, (loads, epoch) in self.caches.items()
+        ]
+        status: Any = SimpleNamespace(scopes=tuple(scopes))
         found: InformerStatus = status
         return found
 
@@ -151,7 +140,7 @@ def test_an_answer_that_comes_late_counts_all_the_same(
     cache: Cache, expectations: Expectations[str]
 ) -> None:
     expectations.expect("web", creations=1)
-    cache.loads += 2
+    cache.caches[None] = (3, 0)
     assert expectations.check("web") == "fulfilled"  # its answer seemed to be lost
     expectations.created("web", A)
     assert expectations.check("web") == "pending"
@@ -189,7 +178,7 @@ def test_a_new_epoch_leaves_nothing_to_expect_of_the_old_one(
     expectations.expect("web", creations=1, deletions=[B])
     expectations.created("web", A)
     assert expectations.check("web") == "pending"
-    cache.epoch, cache.position = 1, "5"
+    cache.caches[None], cache.position = (2, 1), "5"
     expectations.expect("web", creations=1)
     pending = expectations.pending("web")
     assert pending is not None
@@ -201,9 +190,56 @@ def test_a_creation_whose_answer_was_lost_is_settled_by_the_second_list(
     cache: Cache, expectations: Expectations[str]
 ) -> None:
     expectations.expect("web", creations=1)
-    cache.loads += 1  # may have begun before
+    cache.caches[None] = (2, 0)  # may have begun before
     assert expectations.check("web") == "pending"
-    cache.loads += 1
+    cache.caches[None] = (3, 0)
+    assert expectations.check("web") == "fulfilled"
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param({"a": (9, 0), "b": (2, 0)}, id="one-of-two-was-listed"),
+        pytest.param({"a": (3, 0), "b": (3, 0), "c": (1, 0)}, id="one-is-new"),
+        pytest.param({"a": (3, 0), "b": (1, 0)}, id="one-was-left-and-is-followed-again"),
+        pytest.param({}, id="none-is-followed-for-now"),
+    ],
+)
+def test_a_creation_without_an_answer_waits_for_the_lists_of_every_namespace(
+    cache: Cache, expectations: Expectations[str], now: dict[str | None, tuple[int, int]]
+) -> None:
+    cache.caches = {"a": (1, 0), "b": (1, 0)}
+    expectations.expect("web", creations=1)
+    cache.caches = now
+    assert expectations.check("web") == "pending"
+    cache.caches = {"a": (9, 0), "b": (3, 0), "c": (2, 0)}
+    assert expectations.check("web") == "fulfilled"
+
+
+@pytest.mark.parametrize("other", [(8, 4), (1, 0)])
+def test_a_new_epoch_of_one_namespace_ends_nothing_in_another(
+    cache: Cache, expectations: Expectations[str], other: tuple[int, int]
+) -> None:
+    cache.objects["default/b"] = B
+    cache.caches = {"default": (1, 0), "other": (2, 3)}
+    expectations.expect("web", creations=1, deletions=[B])
+    expectations.created("web", A)
+    cache.caches["other"] = other
+    assert expectations.check("web") == "pending"
+    cache.caches["default"] = (2, 1)
+    assert expectations.check("web") == "fulfilled"
+
+
+def test_a_new_epoch_ends_nothing_that_is_written_in_it(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
+    expectations.expect("web", creations=2)
+    cache.caches[None] = (2, 1)
+    assert expectations.check("web") == "pending"
+    expectations.created("web", A)
+    expectations.created("web", B)
+    assert expectations.check("web") == "pending"
+    cache.position = "11"
     assert expectations.check("web") == "fulfilled"
 
 
@@ -270,3 +306,32 @@ async def test_an_informer_fulfils_them(apiserver: APIServer) -> None:
         apiserver.faults.release()
         await until(lambda: expectations.check("web") == "fulfilled")
         assert sorted(pods.lister.keys()) == ["default/new"]
+
+
+async def test_the_lists_of_one_namespace_prove_nothing_about_another(
+    apiserver: APIServer,
+) -> None:
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", namespaces=["a", "b"], options=HURRIED) as pods,
+    ):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        expectations: Expectations[str] = Expectations(pods)
+        expectations.expect("web", creations=1)
+        await _listed_again(apiserver, pods, "a")
+        await _listed_again(apiserver, pods, "a")
+        assert expectations.check("web") == "pending"
+        await _listed_again(apiserver, pods, "b")
+        assert expectations.check("web") == "pending"
+        await _listed_again(apiserver, pods, "b")
+        assert expectations.check("web") == "fulfilled"
+
+
+async def _listed_again(server: APIServer, pods: SharedInformer[None], namespace: str) -> None:
+    def loads() -> int:
+        return {one.namespace: one.loads for one in pods.status().scopes}[namespace]
+
+    before = loads()
+    server.faults.add(Fault(verb="watch", namespace=namespace, status=410))
+    server.end_watches()
+    await until(lambda: loads() > before)
