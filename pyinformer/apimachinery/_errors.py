@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_LONGEST_NAME = 253  # characters of a path that an error shows
 _SHOWN = 64  # characters of a text that is not ours; the attribute holds all of it
 
 
@@ -124,7 +125,7 @@ class InvalidPathError(InvalidArgumentError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
-        super().__init__("path", f"cannot use {path!r}: {reason}")
+        super().__init__("path", f"cannot use {path[:_LONGEST_NAME]!r}: {reason}")
 
 
 @final

@@ -121,8 +121,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         """Decode one value: `pod.at("spec.nodeName", str, default=None)`.
 
         Args:
-            path: field names with dots; quote a name with dots in it:
-                `metadata.annotations['example.com/team']`.
+            path: field names with dots, 64 at most; quote a name with dots in it:
+                `metadata.annotations['example.com/team']`. A name must not contain a double quote,
+                a backslash or a control character.
             kind: the value's type, anything msgspec can decode; without it, plain JSON.
             default: what to return where the value is absent or null.
 

@@ -25,6 +25,8 @@ _QUOTED = r"\[(?:'([^']+)'|\"([^\"]+)\")\]"
 _FIRST = re.compile(f"{_NAME}|{_QUOTED}")
 _NEXT = re.compile(rf"\.{_NAME}|{_QUOTED}")
 _CACHED_PATHS = 1024  # a program names its paths in its source; a loop that builds paths is bounded
+_MAX_STEPS = 64  # a decoder is nested as deep as its path, and recursion has an end
+_UNREADABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # no compiled decoder takes such a name
 
 
 @lru_cache(maxsize=_CACHED_PATHS)
@@ -53,6 +55,25 @@ def _explain(text: str, position: int) -> str:
     return f"unexpected {text[:10]!r} at position {position}"
 
 
+def _readable_steps(path: str) -> tuple[str, ...]:
+    """Return the field names of a path that a decoder can be compiled for.
+
+    Raises:
+        InvalidPathError: the path cannot be read, is too long, or has a name that no decoder takes.
+    """
+    steps = parse_path(path)
+    if len(steps) > _MAX_STEPS:
+        raise InvalidPathError(path, f"it has {len(steps)} steps; {_MAX_STEPS} are the most")
+    for step in steps:
+        if _UNREADABLE.search(step):
+            reason = (
+                f"the name {step!r} must not contain a double quote, a backslash, a control"
+                " character or a lone surrogate; read such a field with to_dict()"
+            )
+            raise InvalidPathError(path, reason)
+    return steps
+
+
 @final
 class CompiledPath:
     """Reads the value at one path from an object's bytes."""
@@ -62,7 +83,7 @@ class CompiledPath:
     def __init__(self, path: str, kind: Any) -> None:  # noqa: ANN401 - any type expression
         self.path = path
         try:
-            decoder, self._fields = _nest(parse_path(path), kind)
+            decoder, self._fields = _nest(_readable_steps(path), kind)
             self._decode = msgspec.json.Decoder(decoder).decode
         except TypeError as error:
             reason = f"cannot read {path!r} as {kind!r}: {error}"
@@ -113,7 +134,7 @@ class PathSet:
         self._paths = tuple(paths)
         tree: _Tree = {}
         for path in paths:
-            _plant(tree, parse_path(path))
+            _plant(tree, _readable_steps(path))
         self._walks = tuple(_walk_of(tree, parse_path(path)) for path in paths)
         self._decode = msgspec.json.Decoder(_struct_of(tree)).decode
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pyinformer.apimachinery import InvalidPathError, JSONValue, PathSet, parse_path
 from pyinformer.apimachinery._paths import compile_path
@@ -98,3 +100,45 @@ def test_a_path_that_leads_through_text_harms_no_other() -> None:
     assert isinstance(bad, ValueError)
     assert isinstance(other, ValueError)
     assert isinstance(read("status.phase")[0], ValueError)
+
+
+UNREADABLE = set('"\\') | {chr(code) for code in range(0x20)}
+
+
+def holds_no_decoder(step: str) -> bool:
+    return any(one in UNREADABLE or "\ud800" <= one <= "\udfff" for one in step)
+
+
+@given(step=st.text(st.characters(exclude_characters="'", codec=None), min_size=1))
+@example(step='a"b')
+@example(step="a\\b")
+@example(step="a\nb")
+@example(step="\ud800")
+@example(step="\u2028")
+@example(step="\x7f")
+def test_any_quoted_name_is_read_or_refused_by_a_typed_error(step: str) -> None:
+    path = f"data['{step}']"
+    raw = json.dumps({"data": {step: "found", "other": "x"}}).encode()
+    if holds_no_decoder(step):
+        with pytest.raises(InvalidPathError, match="must not contain"):
+            compile_path(path, str)
+        with pytest.raises(InvalidPathError, match="must not contain"):
+            PathSet((path, "data.other"))
+    else:
+        assert compile_path(path, str).read(raw, "default/a") == "found"
+        assert PathSet((path, "data.spare")).read(raw) == ("found", None)
+
+
+@pytest.mark.parametrize("steps", [65, 100_000])
+def test_a_path_beyond_64_steps_is_refused(steps: int) -> None:
+    path = "a" + ".a" * (steps - 1)
+    for compiled in (lambda: compile_path(path, str), lambda: PathSet((path,))):
+        with pytest.raises(InvalidPathError, match="64 are the most") as caught:
+            compiled()
+        assert len(str(caught.value)) < 500
+
+
+def test_a_path_of_64_steps_is_read() -> None:
+    path, raw = "a" + ".a" * 63, b'{"a":' * 64 + b"1" + b"}" * 64
+    assert compile_path(path, int).read(raw, "default/a") == 1
+    assert PathSet((path,)).read(raw) == (1,)

@@ -195,9 +195,21 @@ def test_an_unknown_index_is_an_error_that_names_those_there_are(store: Indexer[
             read()
 
 
-def test_a_path_that_cannot_be_read_is_refused_where_it_is_declared(store: Indexer[Any]) -> None:
-    with pytest.raises(InvalidPathError, match="elements of lists"):
-        store.add_index("image", "spec.containers[0].image")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        pytest.param("spec.containers[0].image", "elements of lists", id="element"),
+        pytest.param("data['a\"b']", "must not contain", id="double-quote"),
+        pytest.param("data['a\\b']", "must not contain", id="backslash"),
+        pytest.param("data['a\x1bb']", "must not contain", id="control-character"),
+        pytest.param("data['\ud800']", "must not contain", id="lone-surrogate"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_refused_where_it_is_declared(
+    store: Indexer[Any], path: str, reason: str
+) -> None:
+    with pytest.raises(InvalidPathError, match=reason):
+        store.add_index("image", path)
     assert [each.name for each in store.indexes()] == [NAMESPACE_INDEX, "node"]
 
 
