@@ -128,10 +128,11 @@ def compile_path(path: str, kind: Any) -> CompiledPath:  # noqa: ANN401 - any ty
 class PathSet:
     """Reads several paths of an object in one narrow pass, for indexes."""
 
-    __slots__ = ("_decode", "_paths", "_walks")
+    __slots__ = ("_decode", "_paths", "_single_sets", "_walks")
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
+        self._single_sets: tuple[PathSet, ...] = ()
         tree: _Tree = {}
         for path in paths:
             _plant(tree, _readable_steps(path))
@@ -149,8 +150,14 @@ class PathSet:
         except DECODE_FAILURES as error:
             if len(self._paths) == 1:
                 return (error.with_traceback(None),)  # kept for a while, frames are not
-            return tuple(PathSet((path,)).read(raw)[0] for path in self._paths)
+            return tuple(single.read(raw)[0] for single in self._singles())
         return tuple(_follow(root, walk) for walk in self._walks)
+
+    def _singles(self) -> tuple[PathSet, ...]:
+        """Return one set for each path; compiled once, when the first body does not fit."""
+        if not self._single_sets:
+            self._single_sets = tuple(PathSet((path,)) for path in self._paths)
+        return self._single_sets
 
 
 _Tree: TypeAlias = dict[str, "_Tree"]
