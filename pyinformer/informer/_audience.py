@@ -38,6 +38,14 @@ class Teller(Protocol[_A]):
         """Whether anything has been told to anybody."""
         ...
 
+    async def wait_told(self) -> None:
+        """Wait until the receivers know what the cache holds.
+
+        Cancellation:
+            Safe.
+        """
+        ...
+
     def attach(self, receiver: Receiver[_A], *, preload: bool = True) -> None:
         """Tell somebody from now on; what is cached already comes first if that is wanted."""
         ...
@@ -214,6 +222,9 @@ class Audience(Generic[V]):
             while True:
                 await anyio.sleep(listener.resync_period_seconds)
                 if self._distribution.has_told:
+                    # A list is handed over in steps, and a reminder must not overtake one: an
+                    # update would come before its addition.
+                    await self._distribution.wait_told()
                     listener.resync_nowait(self._objects())
 
     def _detach_listener(self, listener: Listener[V]) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
 
+import anyio
+
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
 from pyinformer.informer._initial_list import Contents
 
@@ -78,6 +80,7 @@ class Distribution(Generic[V]):
         self._indexer = indexer
         self._announces = announces
         self._being_told: _Telling[V] | None = None
+        self._told = anyio.Event()
         self._freshness = freshness
         # Nearly always both are empty, and an event costs no more than two looks.
         self._written: Collection[str] = () if freshness is None else freshness.overlay.entries
@@ -101,6 +104,20 @@ class Distribution(Generic[V]):
     def has_told(self) -> bool:
         """Whether anything has been told to anybody."""
         return self.has_synced
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the cache holds a list of which the receivers know only a part."""
+        return self._being_told is not None
+
+    async def wait_told(self) -> None:
+        """Wait until the receivers know what the cache holds.
+
+        Cancellation:
+            Safe.
+        """
+        while self._being_told is not None:
+            await self._told.wait()
 
     def attach(self, receiver: Receiver[V], *, preload: bool = True) -> None:
         """Tell somebody from now on; what is cached already comes first if that is wanted."""
@@ -233,6 +250,7 @@ class Distribution(Generic[V]):
     ) -> Iterator[None]:
         # Whoever attaches between two steps has the new state already: it is not told again.
         self._being_told = (events, self._puts)
+        self._told = anyio.Event()
         yield from self._go_on_telling(events, self._puts, replaced)
 
     def _go_on_telling(
@@ -250,6 +268,7 @@ class Distribution(Generic[V]):
             if number % _SLICE == 0:
                 yield
         self._being_told = None
+        self._told.set()
 
 
 def differences(

@@ -132,6 +132,15 @@ class Members(Generic[V]):
         members = self.by_namespace.values()
         return list(chain.from_iterable(one.indexer.list() for one in members if one.has_synced))
 
+    async def wait_told(self) -> None:
+        """Wait until the receivers know what is cached of every namespace that has synced.
+
+        Cancellation:
+            Safe.
+        """
+        while telling := [one for one in self.all if one.distribution.is_telling]:
+            await telling[0].distribution.wait_told()
+
     def attach(self, receiver: Receiver[V], *, preload: bool = True) -> None:
         """Tell somebody from now on; what is cached already comes first if that is wanted."""
         self._receivers = (*self._receivers, receiver)
