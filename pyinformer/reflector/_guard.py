@@ -34,8 +34,6 @@ class Guard(Standing):
     Args:
         metrics: where occurrences are counted.
         resource: the label of this guard's counts.
-        resume_before: resume watches at the last distinct version before the position. For
-            resources whose objects expire together and share a resource version.
         order: what resource versions are taken to prove.
     """
 
@@ -51,12 +49,9 @@ class Guard(Standing):
         *,
         metrics: Metrics = NO_METRICS,
         resource: str = "",
-        resume_before: bool = False,
         order: Order = "global",
     ) -> None:
-        super().__init__(
-            metrics=metrics, resource=resource, resume_before=resume_before, order=order
-        )
+        super().__init__(metrics=metrics, resource=resource, order=order)
         self.suspicion: Suspicion | None = None
         self.to_verify: str = ""
         """The key whose event could not be judged; empty if there is none."""
@@ -107,7 +102,7 @@ class Guard(Standing):
         if passing is not None:
             return self._pass(key, version, passing)
         if version == self.position and self._order == "global":
-            self._note_equal()
+            self.tally.count("equal_rv")
         return self._take(key, new, cached)
 
     def _take(self, key: str, new: ObjectMeta, cached: ObjectMeta | None) -> Verdict:
@@ -149,7 +144,7 @@ class Guard(Standing):
         self._memory.dead.bury(key, cached.uid, version, is_dated=is_news and not is_last)
         if self._order == "global" and not is_news:
             if version == self.position and not is_last:
-                self._note_equal()
+                self.tally.count("equal_rv")
             else:
                 self.tally.count("delete_old_rv")
         return Verdict.REMOVE
@@ -161,7 +156,7 @@ class Guard(Standing):
         if self.is_behind(version):
             return self._pass(key, version, Passing.STALE)
         if self._order == "global" and not is_news and not is_replay:
-            self._note_equal()
+            self.tally.count("equal_rv")
         self._advance(version)
         return Verdict.SKIP
 
@@ -258,10 +253,6 @@ class Guard(Standing):
         if not self._memory.is_past(key, listed):
             self._memory.dead.lift(key, listed.uid)
         return False
-
-    def _note_equal(self) -> None:
-        self.tally.count("equal_rv")
-        self._resume_before = True
 
     def _suspect(self, key: str) -> Verdict:
         self.tally.regressed("verified")

@@ -115,9 +115,7 @@ class Performing(Generic[V]):
         self._on_change = on_change
         self._on_suspicion = on_suspicion
         self._now: Callable[[], float] = float  # the loop's, once it runs
-        # Events expire together: etcd deletes all keys of a lease in one revision.
-        expiring = resource.resource == "events" and resource.group in {"", "events.k8s.io"}
-        self._guard = guard = Guard(metrics=metrics, resource=str(resource), resume_before=expiring)
+        self._guard = guard = Guard(metrics=metrics, resource=str(resource))
         self._quarantine: Quarantine[V] = Quarantine(
             str(resource), sink.get, lambda: guard.count("undecodable", "kept")
         )

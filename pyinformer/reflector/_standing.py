@@ -31,7 +31,6 @@ class Standing:
         "_order",
         "_previous",
         "_resource",
-        "_resume_before",
         "_rules",
         "_unordered",
         "distrusts",
@@ -47,7 +46,6 @@ class Standing:
         *,
         metrics: Metrics = NO_METRICS,
         resource: str = "",
-        resume_before: bool = False,
         order: Order = "global",
     ) -> None:
         self.position: str = ""
@@ -62,7 +60,6 @@ class Standing:
         self.unordered_lists: int = 0
         """So many lists in a row held objects newer than themselves."""
         self._previous = ""
-        self._resume_before = resume_before
         self._unordered = 0
         self._memory = Memory()
         self._resource = resource
@@ -111,8 +108,13 @@ class Standing:
 
     @property
     def resume_position(self) -> str:
-        """Where a new watch starts: it must bring again what may be incomplete."""
-        return self._previous if self._resume_before else self.position
+        """Where a new watch starts: at the last distinct version before the position.
+
+        Several changes can have one resource version (the end of a lease, a transaction of an
+        aggregated API), and the stream may have been cut off after the first of them. A watch from
+        here repeats the changes of the position itself; the rules drop those that were applied.
+        """
+        return self._previous
 
     @property
     def complete_position(self) -> str:

@@ -110,7 +110,7 @@ class World:
 
     server: Server = field(default_factory=Server)
     sink: CheckingSink = field(default_factory=CheckingSink)
-    guard: Guard = field(default_factory=lambda: Guard(resume_before=True))
+    guard: Guard = field(default_factory=Guard)
     """Of a resource that expires: else the first batch of all could be cut unnoticed."""
 
     def __post_init__(self) -> None:

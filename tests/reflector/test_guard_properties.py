@@ -60,7 +60,7 @@ class Wire(RuleBasedStateMachine):
         self.log: list[Change] = []
         self.objects: dict[str, Object] = {}
         self.sink = DictSink()
-        self.guard = Guard(resume_before=True)
+        self.guard = Guard()
         self.guard.loaded("1")
         self.codec = codec()
         self.follower = Follower(self.codec, self.guard, self.sink)

@@ -125,7 +125,7 @@ async def _cut_watch(server: APIServer, number: int, share: float, cut: Cut) -> 
         server.faults.add(Fault(verb="watch", hang=True))
         server.end_watches()
         await until_held(server)
-        states, lengths = _three_changes(server)
+        states, lengths, versions = _three_changes(server)
         within = int(lengths[number] * share) if share >= 0 else lengths[number] + 1 + int(share)
         cutting = Fault(verb="watch", hang=True, cut_after_bytes=sum(lengths[:number]) + within)
         server.faults.clear()
@@ -139,27 +139,32 @@ async def _cut_watch(server: APIServer, number: int, share: float, cut: Cut) -> 
             assert running.sink.versions() in states[: whole + 1]
         else:
             assert running.sink.versions() == states[whole]
-        assert watches(server)[-1] == running.reflector.position
+        applied = states.index(running.sink.versions())
+        assert running.reflector.position == versions[applied]
+        assert watches(server)[-1] == versions[max(applied - 1, 0)]
         server.faults.release()
         await running.until_equal()
         assert running.reflector.status().loads == 1
 
 
-def _three_changes(server: APIServer) -> tuple[list[dict[str, str]], list[int]]:
-    """Add b, change a, delete b; return the states, the first included, and line sizes."""
-    states = [listed(server)]
+def _three_changes(server: APIServer) -> tuple[list[dict[str, str]], list[int], list[str]]:
+    """Add b, change a, delete b; return states and versions from the first on, and line sizes."""
+    states, versions = [listed(server)], [server.resource_version]
     put(server, "b")
     states.append(listed(server))
+    versions.append(server.resource_version)
     put(server, "a", value="n1")
     states.append(listed(server))
+    versions.append(server.resource_version)
     added, modified = server.get("v1", "pods", "b"), server.get("v1", "pods", "a")
     remove(server, "b")
     states.append(listed(server))
     deleted = {**added, "metadata": {**added["metadata"]}}
     deleted["metadata"]["resourceVersion"] = server.resource_version
+    versions.append(server.resource_version)
     events = (("ADDED", added), ("MODIFIED", modified), ("DELETED", deleted))
     lines = [json.encode({"type": kind, "object": body}) + b"\n" for kind, body in events]
-    return states, [len(line) for line in lines]
+    return states, [len(line) for line in lines], versions
 
 
 @pytest.mark.parametrize(
@@ -278,6 +283,31 @@ async def test_a_batch_with_one_version_survives_a_cut_in_its_middle() -> None:
             assert running.reflector.status().loads == 1
         resumed = int(watches(server)[-1])
         assert before <= resumed < int(server.resource_version)
+
+
+async def test_a_batch_cut_off_after_its_first_event_is_complete_for_any_resource(
+    server: APIServer,
+) -> None:
+    """What a transaction of an aggregated API deletes has one version, of any resource."""
+    put(server, "b")
+    listed_at, version = server.resource_version, str(int(server.resource_version) + 2)
+    lines = []
+    for name in ("a", "b"):
+        gone = server.get("v1", "pods", name)
+        gone["metadata"]["resourceVersion"] = version
+        lines.append(json.encode({"type": "DELETED", "object": gone}) + b"\n")
+    first = Fault(verb="watch", hang=True, body=lines[0])
+    both = Fault(verb="watch", body=b"".join(lines))
+    server.faults.add(first, both, Fault(verb="watch", hang=True, times=None))
+    async with reflecting(server) as running:
+        await until_held(server)
+        remove(server, "b", "a")
+        server.faults.release()
+        await until(lambda: not running.sink.versions())
+        await until_held(server)
+        assert {len(history) for history in running.sink.history.values()} == {2}
+        assert running.reflector.status().loads == 1
+    assert watches(server)[0] == watches(server)[1] == listed_at
 
 
 async def test_an_unknown_event_type_resumes_and_the_same_again_costs_one_list(
