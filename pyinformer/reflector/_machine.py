@@ -85,7 +85,9 @@ class ReflectorMachine(Doubts):
     """Decides what to do next.
 
     Args:
-        backoff: the delays between repetitions.
+        backoff: the delays between attempts that do not work.
+        relist_backoff: the delays between loads that work and do not last; it must not start over
+            by itself.
         watch_list: what the cluster connection knows about watch-lists.
         use_watch_list: whether watch-lists are tried at all.
         on_suspicion: is told why what is cached should be compared with the server.
@@ -97,6 +99,7 @@ class ReflectorMachine(Doubts):
         self,
         *,
         backoff: ExponentialBackoff,
+        relist_backoff: ExponentialBackoff,
         watch_list: WatchListMemory,
         use_watch_list: bool = True,
         on_suspicion: Callable[[str], None] = lambda _: None,
@@ -110,7 +113,7 @@ class ReflectorMachine(Doubts):
         """Attempts since the last success."""
         self.last_error: InformerError | None = None
         self.loads = 0
-        self._patience = Patience(backoff)
+        self._patience = Patience(backoff, relist_backoff)
         self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
         self._next: Command = Watch()
         self._expired_after_load = 0
@@ -192,7 +195,7 @@ class ReflectorMachine(Doubts):
         self.reason = ""
         self._watches_since_load = 0
         self._modes.loaded()
-        self._patience.recovered()
+        self._patience.loaded(now)
         self._malformed.loaded(now)
         self._behind = self._unordered_lists = 0
         self._doubt_no_more(now)
@@ -337,9 +340,7 @@ class ReflectorMachine(Doubts):
         self._expired_after_load = self._expired_after_load + 1 if first else 0
         again = self._expired_after_load >= _EXPIRED_AFTER_LOAD
         self._modes.prefers_whole = self._modes.prefers_whole or again
-        # An answer proves that the server is back: what an outage has made of the backoff is over.
-        was_useful = self._expired_after_load == 0
-        command = self._wait(error, now, self._load(now), was_useful=was_useful)
+        command = self._wait(error, now, self._load(now))
         if again:
             self.reason += "; the list takes longer than the server's watch history, so the next"
             self.reason += " load is a watch-list or one unpaged list"
@@ -435,7 +436,8 @@ class ReflectorMachine(Doubts):
         self.state = ReflectorState.WAITING
         self.reason = reason
         self._next = then
-        return Sleep(self._patience.seconds(error, now, was_useful=was_useful))
+        loads = isinstance(then, Load)
+        return Sleep(self._patience.seconds(error, now, loads=loads, was_useful=was_useful))
 
 
 _LASTING = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})

@@ -14,30 +14,64 @@ _FORBIDDEN_PATIENCE_SECONDS = 30.0  # rights are often granted a moment after a 
 _FORBIDDEN_SECONDS = 60.0  # what is refused for good needs no more than that
 
 
+_WORTHWHILE_SECONDS = 30.0  # a load that served for as long as the longest delay was worth it
+
+
 @final
 class Patience:
-    """Decides the delays of one reflector."""
+    """Decides the delays of one reflector.
 
-    __slots__ = ("_backoff", "_forbidden_since")
+    Failures and loads have a backoff each. The delays after failures grow until something works,
+    however little. The delays before further loads grow until a load has served for 30 s: a list of
+    everything is expensive, and neither its own success nor an event behind it shows that the next
+    one will last longer.
 
-    def __init__(self, backoff: ExponentialBackoff) -> None:
-        self._backoff = backoff
+    Args:
+        failures: the delays between attempts that do not work.
+        relists: the delays between loads that work and do not last; it must not start over by
+            itself.
+    """
+
+    __slots__ = ("_failures", "_forbidden_since", "_loaded_at", "_relists")
+
+    def __init__(self, failures: ExponentialBackoff, relists: ExponentialBackoff) -> None:
+        self._failures = failures
+        self._relists = relists
         self._forbidden_since: float | None = None
+        self._loaded_at: float | None = None
 
     def recovered(self) -> None:
-        """Take note that what is asked for is granted."""
+        """Record that the server granted and delivered something: failures begin anew."""
         self._forbidden_since = None
+        self._failures.reset()
 
-    def seconds(self, error: InformerError | None, now: float, *, was_useful: bool) -> float:
+    def loaded(self, now: float) -> None:
+        """Record a complete load."""
+        self._loaded_at = now
+        self.recovered()
+
+    def seconds(
+        self, error: InformerError | None, now: float, *, loads: bool, was_useful: bool
+    ) -> float:
         """Return the delay after a failure, or after a success that came too soon.
 
         Args:
             error: the failure, if it was one.
             now: its time.
+            loads: everything is loaded next.
             was_useful: it did some good before; no delays pile up for that.
         """
-        delay = self._backoff.first() if was_useful else self._backoff.next(now)
+        if loads and self._loaded_at is not None:
+            delay = self._relist_seconds(now - self._loaded_at, now)
+        else:
+            delay = self._failures.first() if was_useful else self._failures.next(now)
         return max(delay, self._asked_seconds(error, now))
+
+    def _relist_seconds(self, served_seconds: float, now: float) -> float:
+        self._loaded_at = None  # a load that fails is a failure, until one succeeds
+        if served_seconds >= _WORTHWHILE_SECONDS:
+            self._relists.reset()
+        return self._relists.next(now)
 
     def _asked_seconds(self, error: InformerError | None, now: float) -> float:
         asked = error.retry_after_seconds if isinstance(error, APIStatusError) else None

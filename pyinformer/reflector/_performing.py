@@ -7,6 +7,7 @@ and decides nothing: what follows is the machine's, what an event may do the gua
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from contextlib import AsyncExitStack
 from copy import copy
@@ -132,6 +133,7 @@ class Performing(Generic[V]):
             guard.use_order(self._options.order)
         self._machine = ReflectorMachine(
             backoff=ExponentialBackoff(rng=self._options.rng),
+            relist_backoff=ExponentialBackoff(rng=self._options.rng, reset_after_seconds=math.inf),
             watch_list=watch_list_memory or WatchListMemory(),
             use_watch_list=self._options.use_watch_list,
             on_suspicion=self._suspect,

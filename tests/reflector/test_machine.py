@@ -399,6 +399,85 @@ def test_delays_grow_through_an_outage() -> None:
     assert max(delays) <= 30
 
 
+def pause(bench: Bench, happened: Input) -> float:
+    """Take what happened, wait as long as the machine says, and return how long that was."""
+    command = bench.step(happened)
+    assert isinstance(command, Sleep)
+    bench.now += command.seconds
+    bench.proven(bench.step(Woke()))
+    return command.seconds
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("events", [0, 1])
+def test_positions_that_expire_at_once_are_listed_ever_less_often(seed: int, events: int) -> None:
+    """Neither a load nor an event behind it shows that the next load lasts longer."""
+    bench = Bench(use_watch_list=False, seed=seed).watching()
+    began = bench.now
+    while bench.now - began < 60:
+        bench.machine.connected()
+        if events:
+            bench.machine.progressed()
+        pause(bench, WatchFailed(EXPIRED, established=events > 0))
+        bench.step(Loaded(LoadMode.PAGED))
+    assert bench.machine.loads <= 15, "in 60 s"
+
+
+def test_a_load_that_serves_for_30_seconds_ends_the_growth_of_delays_before_loads() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    for _ in range(8):
+        pause(bench, WatchFailed(EXPIRED, established=True))
+        bench.step(Loaded(LoadMode.PAGED))
+    for served_seconds in (30.0, 1000.0):
+        bench.now += served_seconds
+        assert pause(bench, WatchFailed(EXPIRED, established=True)) <= 0.8
+        bench.step(Loaded(LoadMode.PAGED))
+
+
+def test_a_load_that_takes_long_is_not_taken_for_one_that_lasts() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    delays = []
+    for _ in range(30):
+        delays.append(pause(bench, WatchFailed(EXPIRED, established=False)))
+        bench.now += 300.0  # the list itself
+        bench.step(Loaded(LoadMode.PAGED))
+    assert max(delays) > 15
+
+
+@pytest.mark.parametrize("success", ["load", "event", "quiet"])
+def test_a_success_ends_the_growth_of_an_outage(success: str) -> None:
+    """Else a fault soon after an outage would cost half a minute."""
+    bench = Bench(use_watch_list=False).watching()
+    for _ in range(10):
+        pause(bench, WatchFailed(LOST, established=False))
+    match success:
+        case "load":
+            bench.machine.demand_load("a test")
+            bench.step(Loaded(LoadMode.PAGED))
+        case "event":
+            bench.machine.progressed()
+        case "quiet":
+            pause(bench, WatchFailed(LOST, established=False, seconds=2.0))
+    assert pause(bench, WatchFailed(LOST, established=False)) <= 0.8
+
+
+def test_an_outage_does_not_delay_the_load_that_follows_it() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    for _ in range(10):
+        pause(bench, WatchFailed(LOST, established=False))
+    assert pause(bench, WatchFailed(EXPIRED, established=False)) <= 0.8
+
+
+def test_a_server_that_accepts_and_breaks_every_watch_is_asked_ever_less_often() -> None:
+    bench = Bench().watching()
+    began, attempts = bench.now, 0
+    while bench.now - began < 600:
+        bench.machine.connected()
+        pause(bench, WatchFailed(LOST, established=False))
+        attempts += 1
+    assert attempts < 60, "in 600 s"
+
+
 ERRORS = st.sampled_from(
     [
         *(LOST, HANGING, BAD, MALFORMED, NO_END, EXPIRED, TOO_LARGE),
