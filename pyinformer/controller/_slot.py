@@ -1,8 +1,8 @@
 """A worker slot's state, and the clock that watches over all slots of a controller.
 
 What enters are the starts of reconciles; what leaves are cancellations of those beyond their
-deadline, once each, and then the news that one ignores it. One timer serves all slots and is armed
-only when it is not: a reconcile that ends in time costs no timer at all.
+deadline, once each, and then the news that one ignores it. One timer serves all slots, and it is
+never due later than the earliest deadline: a reconcile that ends in time rarely costs a timer.
 """
 
 from __future__ import annotations
@@ -105,10 +105,11 @@ class Deadlines:
         self._grace_seconds = grace_seconds
         self._on_poisoned = on_poisoned
         self._timer: asyncio.TimerHandle | None = None
+        self._fires_at = math.inf
 
     def started(self, now: float) -> None:
-        """Take note that a reconcile begins; a timer that is armed fires before its deadline."""
-        if self._timer is None and self._timeout_seconds is not None:
+        """Record that a reconcile begins at `now`; its deadline may be the earliest of all."""
+        if self._timeout_seconds is not None:
             self._arm(now + self._timeout_seconds)
 
     def stop_nowait(self) -> None:
@@ -118,10 +119,16 @@ class Deadlines:
             self._timer.cancel()
 
     def _arm(self, at: float) -> None:
+        """Have the timer fire at `at`, or earlier if it does so already."""
+        if at >= self._fires_at:
+            return
+        if self._timer is not None:  # it waits for a later deadline, the end of a grace for one
+            self._timer.cancel()
+        self._fires_at = at
         self._timer = asyncio.get_running_loop().call_at(at, self._look)
 
     def _look(self) -> None:
-        self._timer = None
+        self._timer, self._fires_at = None, math.inf
         now = asyncio.get_running_loop().time()
         next_at = min((self._next_at(slot, now) for slot in tuple(self._slots)), default=math.inf)
         if next_at < math.inf and self._timeout_seconds is not None:
@@ -137,8 +144,9 @@ class Deadlines:
                 return due_at
             slot.cancelled_at = now
             slot.task.cancel()
+            return now + self._grace_seconds  # even without a grace it gets a step
         due_at = slot.cancelled_at + self._grace_seconds
-        if now < due_at or slot.cancelled_at == now:  # even without a grace it gets a step
+        if now < due_at:
             return due_at
         self._on_poisoned(slot)
         return math.inf
