@@ -3,7 +3,8 @@
 In go requests of probes; out come 200 and `ok`, or 503 and one line for each problem. Pages are for
 people: text or JSON, and unless told otherwise for who asks from the same host only. It runs in the
 program's own loop: a loop that is blocked answers nobody, which is the answer. Every connection is
-bounded in bytes, in time and in number, and costs no task.
+bounded in bytes, in time and in number, and costs no task. A new connection is always accepted: the
+oldest one without a whole request makes room for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from ipaddress import IPv6Address, ip_address
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast, final, get_args
 from urllib.parse import parse_qsl
@@ -26,6 +26,7 @@ from pyinformer.apimachinery import (
     JSONObject,
     check_seconds,
 )
+from pyinformer.operator._same_host import Asked, why_foreign
 from pyinformer.tasks import place_of
 
 Check: TypeAlias = Callable[[], Sequence[str]]
@@ -39,10 +40,14 @@ Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json"
-_MAX_CONNECTIONS: Final = 64  # probes are one or two at a time
+_BACKLOG: Final = 100  # connections that the loop may accept at once
+# More than twice the backlog: those accepted between a probe's connection and its first bytes are
+# too few to push it out.
+_MAX_CONNECTIONS: Final = 256
 _MAX_REQUEST_BYTES: Final = 16_384
 _MAX_PORT: Final = 65_535
-_CONNECTION_SECONDS: Final = 10.0  # from accept to the last byte read by the client
+_REQUEST_SECONDS: Final = 5.0  # from accept to the end of the request's head
+_CONNECTION_SECONDS: Final = 10.0  # from the answer to the last byte read by the client
 
 
 @final
@@ -61,11 +66,14 @@ class HealthServer:
             request and has to be quick. One that raises is a problem by itself.
         pages: what to show at other paths, such as `/status`; called on the loop likewise. An
             InvalidArgumentError is the asker's fault, and answered with its words.
-        pages_for: `loopback` shows pages only to who asks from the same host, as with
-            `kubectl port-forward`, whatever the address listened on; `anybody` to all.
+        pages_for: `loopback` shows pages only to requests from the same host, as with
+            `kubectl port-forward`, whatever the address listened on: not to what a proxy forwards,
+            not under a foreign Host header, and not to web pages of other sites. `anybody` shows
+            them to all.
         host: the address to listen on; loopback unless told otherwise.
         port: the port; 0 takes any that is free.
-        connection_seconds: how long a connection may last.
+        connection_seconds: how long a client may take to read the answer. Its request has to
+            arrive within 5 s, or within this if it is less.
 
     Raises:
         InvalidArgumentError: the port is none, or a path is both a check's and a page's.
@@ -96,7 +104,7 @@ class HealthServer:
         self._port = port
         self._connection_seconds = connection_seconds
         self._server: asyncio.Server | None = None
-        self._connections: set[_Connection] = set()
+        self._connections: dict[_Connection, None] = {}  # the oldest first
 
     @property
     def port(self) -> int:
@@ -121,7 +129,9 @@ class HealthServer:
         """
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._connection, self._host, self._port)
+            self._server = await loop.create_server(
+                self._connection, self._host, self._port, backlog=_BACKLOG
+            )
         except OSError as error:
             source = f"the health endpoint {self._host}:{self._port}"
             reason = f"{error.strerror or error}; choose another port, 0 for any, None for none"
@@ -154,18 +164,21 @@ class HealthServer:
     def _connection(self) -> _Connection:
         return _Connection(self._answer, self._connections, self._connection_seconds)
 
-    def _answer(self, method: str, target: str, *, is_local: bool) -> _Answer:
-        path, _, query = target.partition("?")
+    def _answer(self, asked: Asked) -> _Answer:
+        path, _, query = asked.target.partition("?")
         check, page = self._checks.get(path), self._pages.get(path)
         if check is None and page is None:
             paths = " or ".join((*self._checks, *self._pages))
             return _Answer(HTTPStatus.NOT_FOUND, f"ask for {paths}\n")
-        if method not in {"GET", "HEAD"}:
+        if asked.method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
         if check is not None:
             return _checked(check)
-        if page is None or not (is_local or self._pages_for == "anybody"):
-            reason = "this page is shown to the same host only: use kubectl port-forward\n"
+        return self._page(cast("Page", page), query, asked)
+
+    def _page(self, page: Page, query: str, asked: Asked) -> _Answer:
+        if self._pages_for == "loopback" and (why := why_foreign(asked, bound_host=self._host)):
+            reason = f"this page is shown to the same host only: {why}; use kubectl port-forward\n"
             return _Answer(HTTPStatus.FORBIDDEN, reason)
         return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
 
@@ -195,19 +208,8 @@ def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
     return _Answer(HTTPStatus.OK, found if found.endswith("\n") else f"{found}\n")
 
 
-def _is_loopback(peer: object) -> bool:
-    """Tell whether an address, as the socket names it, is this host's own."""
-    host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
-
-
 class _Answering(Protocol):
-    def __call__(self, method: str, target: str, *, is_local: bool) -> _Answer: ...
+    def __call__(self, asked: Asked, /) -> _Answer: ...
 
 
 @final
@@ -217,7 +219,7 @@ class _Connection(asyncio.Protocol):
     def __init__(
         self,
         answer: _Answering,
-        open_connections: set[_Connection],
+        open_connections: dict[_Connection, None],
         limit_seconds: float,
     ) -> None:
         self._answer = answer
@@ -225,36 +227,42 @@ class _Connection(asyncio.Protocol):
         self._limit_seconds = limit_seconds
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
+        self._headers: list[tuple[str, str]] = []
         self._read = 0
-        self._is_answered = False
+        self.is_answered: bool = False
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection, or drop it if there are too many."""
+        """Accept a connection; if there are too many, the one that is missed least makes room."""
         self._transport = cast("asyncio.Transport", transport)
         if len(self._open) >= _MAX_CONNECTIONS:
-            self._transport.abort()
-            return
-        self._open.add(self)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._limit_seconds, self.drop)
+            oldest = next(iter(self._open))
+            next((one for one in self._open if not one.is_answered), oldest).drop()
+        self._open[self] = None
+        self._drop_after(min(_REQUEST_SECONDS, self._limit_seconds))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         del exc
-        self._open.discard(self)
+        self._open.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
 
     def drop(self) -> None:
         """Close it whatever its state."""
+        self._open.pop(self, None)
         if self._transport is not None:
             self._transport.abort()
 
+    def _drop_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.drop)
+
     def data_received(self, data: bytes) -> None:
         """Read on, as long as there is no answer."""
-        if self._is_answered:
+        if self.is_answered:
             return
         self._read += len(data)
         if self._read > _MAX_REQUEST_BYTES:
@@ -271,21 +279,25 @@ class _Connection(asyncio.Protocol):
         """Take a piece of the request's target."""
         self._url += url
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; the limit of the request's bytes bounds how many there are."""
+        self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
     def on_headers_complete(self) -> None:
         """Answer; a body would change nothing."""
-        if self._is_answered:
+        if self.is_answered:
             return
         target = self._url.decode("latin-1")
         method = self._parser.get_method().decode("latin-1")
         transport = self._transport
         peer = None if transport is None else transport.get_extra_info("peername")
-        answer = self._answer(method, target, is_local=_is_loopback(peer))
+        answer = self._answer(Asked(method, target, peer, self._headers))
         self._reply(*answer, with_body=method != "HEAD")
 
     def _reply(
         self, status: HTTPStatus, body: str, content_type: str = _TEXT, *, with_body: bool = True
     ) -> None:
-        self._is_answered = True
+        self.is_answered = True
         payload = body.encode()
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\n"
@@ -300,3 +312,4 @@ class _Connection(asyncio.Protocol):
             # Not close(): with bytes of the client unread, the kernel would reset the connection
             # and take the answer back. The client closes, or the timer does.
             self._transport.write_eof()
+            self._drop_after(self._limit_seconds)

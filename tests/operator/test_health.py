@@ -65,7 +65,7 @@ async def ask(port: int, request: bytes) -> tuple[int, str]:
 
 def get(path: str, method: str = "GET") -> bytes:
     """Return a request as a probe sends it."""
-    return f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
 async def test_a_path_without_problems_is_ok() -> None:
@@ -143,17 +143,64 @@ async def test_a_client_that_says_nothing_is_dropped() -> None:
         assert await is_dropped(reader)
 
 
-async def test_more_connections_than_the_limit_are_dropped_and_room_comes_back(
+async def test_a_request_that_is_not_finished_in_time_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_health, "_MAX_CONNECTIONS", 1)
-    async with HealthServer({"/readyz": _Checked()}) as server:
-        async with connected(server.port):
-            await until(lambda: len(server._connections) == 1)
-            async with connected(server.port) as (reader, _):
-                assert await is_dropped(reader)
-        await until(lambda: not server._connections)
+    """A byte now and then does not extend the deadline."""
+    monkeypatch.setattr(_health, "_REQUEST_SECONDS", 0.05)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (reader, writer),
+    ):
+        writer.write(b"GET /readyz HTTP/1.1\r\n")
+        assert await is_dropped(reader)
+
+
+async def test_a_new_connection_pushes_out_the_oldest_without_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_health, "_MAX_CONNECTIONS", 3)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (answered, first),
+        connected(server.port) as (oldest, _),
+        connected(server.port) as (newer, second),
+    ):
+        first.write(get("/readyz"))  # is answered, and left open by the client
+        assert (await answered.read()).endswith(b"ok\n")
+        await until(lambda: len(server._connections) == 3)
+
         assert (await ask(server.port, get("/readyz")))[0] == 200
+
+        assert await is_dropped(oldest)
+        second.write(get("/readyz"))
+        assert (await newer.read()).endswith(b"ok\n")
+
+
+async def test_clients_that_do_not_close_make_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_health, "_MAX_CONNECTIONS", 1)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (reader, writer),
+    ):
+        writer.write(get("/readyz"))
+        assert (await reader.read()).endswith(b"ok\n")
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+
+
+@pytest.mark.parametrize("idle", [64, 500])
+async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for _ in range(idle):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            await asyncio.sleep(0)
+        await until(lambda: len(server._connections) >= min(idle, _health._MAX_CONNECTIONS))
+        answers = [await ask(server.port, get("/readyz")) for _ in range(149)]
+        assert answers == [(200, "ok\n")] * 149
+        assert len(server._connections) <= _health._MAX_CONNECTIONS
 
 
 async def test_closing_drops_the_connections_that_are_open() -> None:

@@ -15,7 +15,7 @@ import pytest
 import pyinformer
 from pyinformer import Health, HealthServer, InvalidArgumentError, Operator, SharedInformerFactory
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
-from pyinformer.operator._health import _is_loopback
+from pyinformer.operator._same_host import Asked, is_loopback, why_foreign
 from pyinformer.testing import APIServer
 from pyinformer.workqueue import Queue
 from tests.informer.clusters import HURRIED, pod
@@ -81,6 +81,8 @@ async def test_a_page_that_fails_tells_no_content_and_a_bad_query_what_is_wrong(
         pytest.param(("127.9.9.9", 1), True, id="v4-any"),
         pytest.param(("::1", 1, 0, 0), True, id="v6"),
         pytest.param(("::ffff:127.0.0.1", 1, 0, 0), True, id="mapped"),
+        pytest.param(("127.0.0.6", 1), False, id="sidecar"),
+        pytest.param(("::ffff:127.0.0.6", 1, 0, 0), False, id="mapped-sidecar"),
         pytest.param(("::ffff:10.0.0.1", 1, 0, 0), False, id="mapped-foreign"),
         pytest.param(("10.0.0.1", 1), False, id="pod"),
         pytest.param(("fe80::1%eth0", 1, 0, 2), False, id="link-local"),
@@ -89,21 +91,88 @@ async def test_a_page_that_fails_tells_no_content_and_a_bad_query_what_is_wrong(
     ],
 )
 def test_who_asks_from_the_same_host(peer: object, *, is_local: bool) -> None:
-    assert _is_loopback(peer) is is_local
+    assert is_loopback(peer) is is_local
+
+
+_LOCAL = ("127.0.0.1", 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        pytest.param({"host": "localhost:8081"}, "", id="localhost"),
+        pytest.param({"host": "LOCALHOST"}, "", id="capitals"),
+        pytest.param({"host": "127.0.0.1:8081"}, "", id="v4"),
+        pytest.param({"host": "[::1]:8081"}, "", id="v6"),
+        pytest.param({"host": "0.0.0.0:8081"}, "", id="bound-address"),
+        pytest.param({}, "Host", id="no-host"),
+        pytest.param({"host": ""}, "Host", id="empty-host"),
+        pytest.param({"host": "attacker.example:8081"}, "Host", id="rebinding"),
+        pytest.param({"host": "localhost.attacker.example"}, "Host", id="subdomain"),
+        pytest.param({"host": "attacker@localhost"}, "Host", id="user"),
+        pytest.param({"host": "localhost/x"}, "Host", id="path"),
+        pytest.param({"host": "localhost:x"}, "Host", id="port"),
+        pytest.param({"host": "[::1"}, "Host", id="malformed"),
+        pytest.param({"host": "10.0.0.7:8081"}, "Host", id="pod-ip"),
+        pytest.param({"host": "localhost", "x-forwarded-for": "10.0.0.1"}, "proxy", id="for"),
+        pytest.param({"host": "localhost", "forwarded": "for=10.0.0.1"}, "proxy", id="forwarded"),
+        pytest.param({"host": "localhost", "via": "1.1 a"}, "proxy", id="via"),
+        pytest.param({"host": "localhost", "x-envoy-attempt-count": "1"}, "proxy", id="envoy"),
+        pytest.param({"host": "localhost", "l5d-client-id": "a"}, "proxy", id="linkerd"),
+        pytest.param({"host": "localhost", "sec-fetch-site": "none"}, "", id="typed-address"),
+        pytest.param({"host": "localhost", "sec-fetch-site": "same-origin"}, "", id="own-site"),
+        pytest.param(
+            {"host": "localhost", "sec-fetch-site": "cross-site"}, "another site", id="cross-site"
+        ),
+        pytest.param(
+            {"host": "localhost", "sec-fetch-site": "same-site"}, "another site", id="other-port"
+        ),
+        pytest.param(
+            {"host": "localhost:8081", "origin": "http://localhost:8081"}, "", id="own-origin"
+        ),
+        pytest.param(
+            {"host": "localhost:8081", "origin": "https://attacker.example"},
+            "another site",
+            id="foreign-origin",
+        ),
+        pytest.param(
+            {"host": "localhost:8081", "origin": "null"}, "another site", id="sandboxed-origin"
+        ),
+    ],
+)
+def test_what_may_come_from_elsewhere_is_refused(headers: Mapping[str, str], reason: str) -> None:
+    asked = Asked("GET", "/status", _LOCAL, tuple(headers.items()))
+    found = why_foreign(asked, bound_host="0.0.0.0")  # noqa: S104 - nothing listens
+    assert (reason in found) if reason else not found
+
+
+def test_two_host_headers_are_refused() -> None:
+    headers = (("host", "localhost"), ("host", "attacker.example"))
+    assert why_foreign(Asked("GET", "/", _LOCAL, headers), bound_host="127.0.0.1")
+
+
+async def test_a_foreign_host_sees_probes_and_no_page() -> None:
+    """A kubelet probes under the pod's address; an attacker's name reaches no page."""
+    foreign = "GET {} HTTP/1.1\r\nHost: attacker.example:8081\r\n\r\n"
+    async with HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"}) as server:
+        assert await ask(server.port, foreign.format("/readyz").encode()) == (200, "ok\n")
+        status, words = await ask(server.port, foreign.format("/status").encode())
+        assert (status, "fine" in words) == (403, False)
+        assert await ask(server.port, get("/status")) == (200, "fine\n")
 
 
 async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
     """Probes come from outside of the pod; nobody else needs to know what goes on in there."""
     server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
 
-    status, words, _ = server._answer("GET", "/status", is_local=False)
+    status, words, _ = server._answer(Asked("GET", "/status", ("10.0.0.1", 1)))
     assert (int(status), words.partition(":")[0]) == (
         403,
         "this page is shown to the same host only",
     )
-    assert server._answer("GET", "/readyz", is_local=False).status == 200
+    assert server._answer(Asked("GET", "/readyz", ("10.0.0.1", 1))).status == 200
     opened = HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="anybody")
-    assert opened._answer("GET", "/status", is_local=False).status == 200
+    assert opened._answer(Asked("GET", "/status", ("10.0.0.1", 1))).status == 200
 
 
 def test_what_cannot_work_is_refused() -> None:
