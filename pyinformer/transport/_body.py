@@ -8,7 +8,8 @@ a body that is left is closed at once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
+import math
+from typing import TYPE_CHECKING, Final, Protocol, final, runtime_checkable
 
 from pyinformer.apimachinery import InformerError, RequestTimeoutError
 from pyinformer.transport._failures import translated, wire_failures
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 # buffer, which costs a third more per event.
 _READ_BYTES = 64 << 10
 
+LEAST_BYTES_PER_SECOND: Final = 16 << 10
+"""The slowest rate at which a server gets on: half of what 256 kbit/s carry. Every limit on the
+total time of a body is moved back by a second for each so many bytes that arrived."""
+
 
 class Body(Protocol):
     """The body of one response, as it arrives."""
@@ -36,7 +41,8 @@ class Body(Protocol):
 
         Raises:
             TransportError: the connection was lost before the end of the body.
-            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+            RequestTimeoutError: a list was silent or slow for too long, or a watch outlived its
+                deadline.
 
         Cancellation:
             Safe; a cancelled read takes nothing.
@@ -96,17 +102,39 @@ class ResponseBody:
         response: the response, its headers read.
         url: what was asked for, without its query.
         idle_seconds: how long it may send nothing; None for as long as it likes.
+        total_seconds: how long its reads may wait in all, and a second more for each
+            `LEAST_BYTES_PER_SECOND` that arrived; None for as long as it likes.
     """
 
-    __slots__ = ("_content", "_failures", "_has_ended", "_idle_seconds", "_response", "_url")
+    __slots__ = (
+        "_content",
+        "_failures",
+        "_has_ended",
+        "_idle_seconds",
+        "_now",
+        "_received",
+        "_response",
+        "_total_seconds",
+        "_url",
+        "_waited_seconds",
+    )
 
     def __init__(
-        self, response: aiohttp.ClientResponse, url: str, *, idle_seconds: float | None
+        self,
+        response: aiohttp.ClientResponse,
+        url: str,
+        *,
+        idle_seconds: float | None,
+        total_seconds: float | None = None,
     ) -> None:
         self._response = response
         self._content = response.content
         self._url = url
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
+        self._total_seconds = math.inf if total_seconds is None else total_seconds
+        self._received = 0
+        self._waited_seconds = 0.0
+        self._now = asyncio.get_running_loop().time
         self._failures: tuple[type[Exception], ...] = (*wire_failures(), RuntimeError)
         self._has_ended = False
 
@@ -118,26 +146,45 @@ class ResponseBody:
 
         Raises:
             TransportError: the connection was lost before the end of the body.
-            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+            RequestTimeoutError: a list was silent or slow for too long, or a watch outlived its
+                deadline.
 
         Cancellation:
             Safe; a cancelled read takes nothing.
         """
         if self._has_ended:
             return b""
+        earned_seconds = self._received / LEAST_BYTES_PER_SECOND
+        left_seconds = self._total_seconds + earned_seconds - self._waited_seconds
         try:
-            if self._idle_seconds is None:
+            if self._idle_seconds == left_seconds == math.inf:
                 data = await self._content.read(_READ_BYTES)
             else:
-                async with asyncio.timeout(self._idle_seconds):
-                    data = await self._content.read(_READ_BYTES)
+                data = await self._read_within(min(self._idle_seconds, left_seconds))
         except self._failures as error:
             if isinstance(error, InformerError):  # ours, by expire()
                 raise
-            raise translated(error, self._url, waited_seconds=self._idle_seconds or 0.0) from error
+            if isinstance(error, TimeoutError) and left_seconds < self._idle_seconds:
+                raise self._too_slow() from error
+            raise translated(error, self._url, waited_seconds=self._idle_seconds) from error
         if not data:
             self._has_ended = True
         return data
+
+    async def _read_within(self, seconds: float) -> bytes:
+        began = self._now()
+        try:
+            async with asyncio.timeout(seconds):
+                data = await self._content.read(_READ_BYTES)
+        finally:
+            self._waited_seconds += self._now() - began
+        self._received += len(data)
+        return data
+
+    def _too_slow(self) -> RequestTimeoutError:
+        waited = self._waited_seconds
+        reason = f"the body arrives too slowly: {self._received} bytes within {waited:.1f} s"
+        return RequestTimeoutError(self._url, reason, waited_seconds=waited)
 
     async def pieces(self) -> list[bytes]:
         """Wait for the next bytes of the body.

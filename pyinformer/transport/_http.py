@@ -53,6 +53,8 @@ _WATCH_BUFFER_BYTES = 1 << 20  # below it the library stops and starts the socke
 _REQUEST_BUFFER_BYTES = 256 << 10
 _MAX_ANSWER_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 64 << 10
+_ERROR_BODY_SECONDS = 5.0  # the status is known, and a retry waits for no more than its words
+_REST = "the rest of the answer"
 _CLOSE_SECONDS = 5.0
 _UNAUTHORIZED = 401
 _FIRST_NO_SUCCESS = 300
@@ -146,7 +148,11 @@ class Connection:
                 loop = asyncio.get_running_loop()
                 timer = loop.call_later(deadline_seconds, body.expire, deadline_seconds)
             try:
-                yield body
+                if watch:
+                    yield body
+                else:
+                    with self._waits.begin(url, self._now(), _REST):
+                        yield body
             finally:
                 if timer is not None:
                     timer.cancel()
@@ -277,14 +283,22 @@ class Connection:
                 response.close()
                 raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
             return response
-        try:
-            text = await read_bounded(self._body(response, url), _MAX_ERROR_BYTES)
-        except TransportError:
-            text = b""  # the status is known; its words are lost
-        finally:
-            response.close()
+        text = await self._read_words(response, url)
         needed = needed_rule(method, url.removeprefix(self._server), watch=watch)
         raise status_error(response.status, response.headers, text, request=request, needed=needed)
+
+    async def _read_words(self, response: _Response, url: str) -> bytes:
+        """Read the body of an error answer; return nothing if it does not arrive in time."""
+        seconds = min(self._options.idle_timeout_seconds, _ERROR_BODY_SECONDS)
+        step = f"the body of an answer with status {response.status}"
+        try:
+            with self._waits.begin(url, self._now(), step):
+                async with asyncio.timeout(seconds):
+                    return await read_bounded(self._body(response, url), _MAX_ERROR_BYTES)
+        except (TransportError, ProtocolError, TimeoutError):
+            return b""  # the status is known
+        finally:
+            response.close()
 
     async def _send(
         self,
@@ -368,7 +382,8 @@ class Connection:
 
     async def _read_answer(self, response: _Response, url: str) -> bytes:
         try:
-            answer = await read_bounded(self._body(response, url), _MAX_ANSWER_BYTES)
+            with self._waits.begin(url, self._now(), _REST):
+                answer = await read_bounded(self._body(response, url), _MAX_ANSWER_BYTES)
             if len(answer) > _MAX_ANSWER_BYTES:
                 raise ProtocolError(url, f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
             return answer
@@ -378,8 +393,14 @@ class Connection:
     def _body(self, response: _Response, url: str, *, watch: bool = False) -> Body:
         if isinstance(response, WatchResponse):
             return response
-        idle_seconds = None if watch else self._options.idle_timeout_seconds
-        return ResponseBody(response, url, idle_seconds=idle_seconds)
+        if watch:
+            return ResponseBody(response, url, idle_seconds=None)
+        return ResponseBody(
+            response,
+            url,
+            idle_seconds=self._options.idle_timeout_seconds,
+            total_seconds=self._options.body_timeout_seconds,
+        )
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:
         if watch not in self._sessions:

@@ -31,7 +31,14 @@ class ConnectionOptions:
     """How long a whole request may take, waiting for a connection included."""
 
     idle_timeout_seconds: float = 30.0
-    """How long a list that began may send nothing. Watches may be silent."""
+    """How long a list that began may send nothing. Watches may be silent. An error answer gets the
+    same time for its whole body, and at most 5 s: its status is known, and only its words are lost.
+    """
+
+    body_timeout_seconds: float = 60.0
+    """How long reads of a list, or of one page of it, may wait in all. Each 16 KiB that arrived add
+    a second, so the limit ends a server that sends byte after byte, and neither a large list nor a
+    slow link."""
 
     acquire_timeout_seconds: float = 10.0
     """How long to wait for one of the connections that requests and lists share."""

@@ -13,7 +13,7 @@ from typing import final
 
 @final
 class Wait:
-    """A request that has no answer yet."""
+    """A request that has no answer yet, or not all of it."""
 
     __slots__ = ("since", "step", "url")
 
@@ -31,15 +31,22 @@ class Wait:
 
 @final
 class Waits:
-    """The requests of one connection that have no answer yet."""
+    """The requests of one connection that have no answer yet, or not all of it."""
 
     def __init__(self) -> None:
         self._waits: dict[Wait, None] = {}  # in the order in which they began
 
     @contextmanager
-    def begin(self, url: str, now: float) -> Iterator[Wait]:
-        """Note a request until the block is left."""
+    def begin(self, url: str, now: float, step: str = "") -> Iterator[Wait]:
+        """Note a request until the block is left.
+
+        Args:
+            url: the URL of the request, without its query.
+            now: the loop's time.
+            step: what the request waits for; empty for a connection or an answer.
+        """
         wait = Wait(url, now)
+        wait.step = step or wait.step
         self._waits[wait] = None
         try:
             yield wait

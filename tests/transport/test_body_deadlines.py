@@ -1,0 +1,158 @@
+"""Every read of a body ends: what a stalled or trickled answer costs, and who is told what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from pyinformer.apimachinery import RequestTimeoutError, ServerError
+from tests.transport.serving import CHUNKED, chunk, connected, serving
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.transport.serving import Request
+
+HEAD_503 = b"HTTP/1.1 503 X\r\nContent-Type: application/json\r\n"
+CLIENTS = ("direct", "aiohttp")
+
+
+async def stalls(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Answer 503 with a length and without a body."""
+    writer.write(HEAD_503 + b"Content-Length: 50\r\n\r\n")
+    await asyncio.Event().wait()
+
+
+async def trickles(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Answer 503 and send its body byte by byte for ever."""
+    writer.write(HEAD_503 + b"Transfer-Encoding: chunked\r\n\r\n")
+    await trickle(writer)
+
+
+async def breaks_http(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Answer 503 with a chunk that has no size."""
+    writer.write(HEAD_503 + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+    await asyncio.Event().wait()
+
+
+async def trickle(writer: asyncio.StreamWriter) -> None:
+    """Send a byte as often as the loop's timers allow."""
+    while True:
+        writer.write(chunk(b" "))
+        await writer.drain()
+        tick = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.002, tick.set)
+        await tick.wait()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("watch", [True, False])
+@pytest.mark.parametrize("answer", [stalls, trickles])
+async def test_an_error_answer_without_its_body_is_the_error_of_its_status(
+    answer: object, watch: bool, client: Literal["direct", "aiohttp"]
+) -> None:
+    async with (
+        serving(answer) as server,  # type: ignore[arg-type] # each of them is one
+        connected(server.url, http_client=client, idle_timeout_seconds=0.05) as connection,
+    ):
+        with pytest.raises(ServerError) as caught:
+            async with connection.stream("/a", watch=watch):
+                pass
+        await server.wait_until(lambda: server.open_connections == 0)
+
+    assert (caught.value.status, caught.value.message) == (503, "")
+
+
+async def test_an_error_answer_whose_body_is_not_http_is_the_error_of_its_status() -> None:
+    async with serving(breaks_http) as server, connected(server.url) as connection:
+        with pytest.raises(ServerError, match="503"):
+            async with connection.stream("/a", watch=True):
+                pass
+
+
+async def test_a_request_is_told_the_status_though_its_words_never_come() -> None:
+    async with (
+        serving(stalls) as server,
+        connected(server.url, idle_timeout_seconds=0.05) as connection,
+    ):
+        with pytest.raises(ServerError, match="503"):
+            await connection.request("PUT", "/a", body=b"{}")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("watch", [True, False])
+async def test_what_waits_for_the_body_of_an_error_says_so_and_can_be_cancelled(
+    watch: bool, client: Literal["direct", "aiohttp"]
+) -> None:
+    async with (
+        serving(stalls) as server,
+        connected(server.url, http_client=client) as connection,
+    ):
+
+        async def ask() -> None:
+            """Open a stream that is refused."""
+            async with connection.stream("/a", watch=watch):
+                pass
+
+        task = asyncio.create_task(ask())
+        await until(lambda: "the body of an answer with status 503" in connection.waits_for("/a"))
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert connection.waits_for("/a") == ""
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_a_list_and_a_request_wait_for_the_rest_of_the_answer() -> None:
+    async def half(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + chunk(b"{"))
+        await asyncio.Event().wait()
+
+    async with serving(half) as server, connected(server.url) as connection:
+        async with connection.stream("/a", watch=False) as body:
+            await body.read()
+            assert "waiting for the rest of the answer" in connection.waits_for("/a")
+        assert connection.waits_for("/a") == ""
+
+        task = asyncio.create_task(connection.request("GET", "/b"))
+        await until(lambda: "the rest of the answer" in connection.waits_for("/b"))
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_a_list_that_trickles_is_given_up_though_it_is_never_idle() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        await trickle(writer)
+
+    async with (
+        serving(answer) as server,
+        connected(server.url, body_timeout_seconds=0.1) as connection,
+        connection.stream("/a", watch=False) as body,
+    ):
+        with pytest.raises(RequestTimeoutError, match=r"too slowly: \d+ bytes within"):
+            while await body.read():
+                pass
+
+
+async def test_a_list_that_brings_much_may_take_longer() -> None:
+    """What arrived has earned three seconds more for what is late."""
+    may_end = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + chunk(b"x" * 48 * 1024))
+        await may_end.wait()
+        writer.write(chunk(b"y") + chunk(b""))
+
+    async with (
+        serving(answer) as server,
+        connected(server.url, body_timeout_seconds=0.05) as connection,
+        connection.stream("/a", watch=False) as body,
+    ):
+        received = 0
+        while received < 48 * 1024:
+            received += len(await body.read())
+        asyncio.get_running_loop().call_later(0.2, may_end.set)
+        assert await body.read() == b"y"
+        assert await body.read() == b""
