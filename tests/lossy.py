@@ -39,6 +39,11 @@ class _LossyBody:
         self._wire = wire
         self._rest = b""
 
+    @property
+    def received_bytes(self) -> int:
+        """How much has arrived so far."""
+        return self._body.received_bytes
+
     async def pieces(self) -> list[bytes]:
         """Wait for the next lines that are not lost; nothing at the end."""
         while True:

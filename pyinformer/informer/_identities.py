@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import InvalidObjectError, ProtocolError, object_key
 from pyinformer.reflector._budget import TimeBudget
+from pyinformer.reflector._paging import Paging
 from pyinformer.transport import ListMetadata, ListSplitter
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector import ListingSlot
     from pyinformer.transport import ListWatch
 
+_TOTAL_SECONDS: Final = 300.0  # and more for what arrives, as for any list
 _PAUSE_SECONDS: Final = 0.02  # between two pages: nobody waits for an audit, others do for the loop
 
 
@@ -48,7 +50,7 @@ class Identities:
     Args:
         list_watch: the scope.
         take: is told key, uid and resource version of each item.
-        listing: asks for a place among the lists that run.
+        listing: asks for a place among the lists that run, for an API group.
         page_size: items per page.
     """
 
@@ -56,7 +58,7 @@ class Identities:
         self,
         list_watch: ListWatch,
         take: Callable[[str, str, str], None],
-        listing: Callable[[], AbstractAsyncContextManager[ListingSlot]],
+        listing: Callable[[str], AbstractAsyncContextManager[ListingSlot]],
         *,
         page_size: int,
     ) -> None:
@@ -65,12 +67,14 @@ class Identities:
         self._take = take
         self._listing = listing
         self._page_size = page_size
+        self._found = 0
 
     async def read(self, position: str) -> None:
         """List everything as it was at a resource version.
 
         Raises:
             ProtocolError: the server cannot answer for this version, or not consistently.
+            RequestTimeoutError: its pages arrive too slowly.
             InformerError: it refused, or could not be reached.
 
         Cancellation:
@@ -78,8 +82,9 @@ class Identities:
         """
         token = ""
         seen: set[str] = set()
+        paging = Paging(self._what, _TOTAL_SECONDS, anyio.current_time())
         while True:
-            page = await self._page(position, token)
+            page = await self._page(position, token, paging)
             if page.resource_version != position:
                 found = page.resource_version[:40]
                 reason = f"it was asked for {position} exactly, and answered at {found}"
@@ -91,16 +96,17 @@ class Identities:
                 reason = "a page is followed by itself, or by one before it"
                 raise ProtocolError(self._what, reason)
             seen.add(token)
-            await anyio.sleep(_PAUSE_SECONDS)
+            seconds = paging.pause_seconds(self._found, anyio.current_time())
+            await anyio.sleep(max(_PAUSE_SECONDS, seconds))
         if page.remaining_item_count:
             reason = f"it ends {page.remaining_item_count} items early"
             raise ProtocolError(self._what, reason)
 
-    async def _page(self, position: str, token: str) -> ListMetadata:
+    async def _page(self, position: str, token: str, paging: Paging) -> ListMetadata:
         splitter = ListSplitter(self._on_item, what=self._what, verify=False)
         budget = TimeBudget()
         async with (
-            self._listing() as place,
+            self._listing(self._list_watch.resource.group) as place,
             self._list_watch.list(
                 resource_version="" if token else position,
                 resource_version_match="" if token else "Exact",
@@ -110,7 +116,8 @@ class Identities:
             ) as body,
         ):
             while chunk := await body.read():
-                place.progress()
+                paging.received_bytes += len(chunk)
+                place.progress(len(chunk))
                 started = budget.now()
                 splitter.feed(chunk)
                 if budget.spend_since(started):
@@ -124,4 +131,5 @@ class Identities:
         meta = _decode(memoryview(data)[start:end]).metadata
         if not meta.name:
             raise InvalidObjectError(self._what, "an item without a name")
+        self._found += 1
         self._take(object_key(meta.namespace, meta.name), meta.uid, meta.resource_version)

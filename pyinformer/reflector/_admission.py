@@ -1,25 +1,30 @@
 """How much the reflectors of one cluster connection may ask of its server at the same time.
 
-What enters are reflectors that want to list or to connect; they leave in the order in which they
-came, few lists at a time and connection attempts at a steady rate. Whatever a server does, a list
-holds up others only while it gets on: a place whose list stands still goes to the next in line.
+Lists begin in the order in which they were asked for, few at a time, and connection attempts at a
+steady rate. Whatever a server does, a list holds up others only while it gets on, and lists of
+other API groups only while it gets on quickly.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from itertools import count
+from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
-from pyinformer.reflector._idle import IdleTimer
+from pyinformer.apimachinery import InternalError, InvalidArgumentError, check_seconds
 from pyinformer.tasks import Turns
+from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+_QUICK_BYTES_PER_SECOND: Final = 1 << 20  # a healthy server sends ten times as much
 
 
 @final
@@ -32,8 +37,15 @@ class AdmissionOptions:
     lists quickly, and falls over again from hundreds."""
 
     list_idle_seconds: float = 30.0
-    """After so long without a byte, a list that the server sits on no longer counts, and the next
-    one may begin. It is not ended by that: it has deadlines of its own."""
+    """After so long without a byte, or so long in all and a second more for each 16 KiB that
+    arrived, a list no longer counts, and the next one may begin. It is not ended by that: it has
+    deadlines of its own."""
+
+    list_slow_seconds: float = 2.0
+    """After so long, and a second more for each MiB that arrived, a list is slow, and after
+    `list_idle_seconds` in any case. Informers of an API group none of whose lists runs do not wait
+    for slow ones, so that one bad API behind the connection cannot keep the others from listing.
+    There are never more lists at a time than `max_lists` and one for each API group."""
 
     attempts_per_second: float = 25.0
     """How many connections for watches may be tried per second, once the burst is spent."""
@@ -47,7 +59,7 @@ class AdmissionOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidArgumentError(name, f"{value!r} is no whole number of at least 1")
-        for name in ("list_idle_seconds", "attempts_per_second"):
+        for name in ("list_idle_seconds", "list_slow_seconds", "attempts_per_second"):
             value = getattr(self, name)
             check_seconds(name, value)  # a rate is as much of a number
             if not value:
@@ -69,7 +81,7 @@ class AdmissionStatistics:
     """Lists that wait for a place."""
 
     overdue: int
-    """How often a list stood still for so long that its place went to the next."""
+    """How often a list stood still, or was slow, for so long that its place went to the next."""
 
     attempts: int
     """Connections for watches that were let go so far."""
@@ -80,39 +92,103 @@ class AdmissionStatistics:
 
 @final
 class ListingSlot:
-    """A place among the lists that run."""
+    """A place among the lists that run.
 
-    __slots__ = ("_on_end", "_timer", "progress")
+    Args:
+        group: the API group that is listed.
+        options: how long the list may hold it.
+        on_change: called when the list turned out to be slow, when it lost its place, and when it
+            has ended.
+    """
 
-    def __init__(self, idle_seconds: float, on_end: Callable[[bool], None]) -> None:
-        """Hold a place that the caller has taken.
+    __slots__ = (
+        "_began_at",
+        "_loop",
+        "_on_change",
+        "_options",
+        "_progressed_at",
+        "_received",
+        "_timer",
+        "group",
+        "has_ended",
+        "holds",
+        "is_slow",
+    )
 
-        Args:
-            idle_seconds: how long it is held without progress.
-            on_end: called once, with whether it was held too long.
-        """
-        self._on_end: Callable[[bool], None] | None = on_end
-        self._timer = IdleTimer(idle_seconds, lambda: self._end(overdue=True))
-        self.progress: Callable[[], None] = self._timer.progress
-        """Take note that the list gets on; cheap enough for every piece of it."""
+    def __init__(
+        self, group: str, options: AdmissionOptions, on_change: Callable[[ListingSlot], None]
+    ) -> None:
+        self.group = group
+        self.has_ended: bool = False
+        """Whether the list asks nothing more of the server."""
+        self.holds: bool = True
+        """Whether the list still has its place."""
+        self.is_slow: bool = False
+        """Whether other API groups no longer wait for this list."""
+        self._options = options
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._began_at = self._progressed_at = self._loop.time()
+        self._received = 0
+        self._timer = self._loop.call_at(min(self._slow_at(), self._lost_at()), self._look)
+
+    def progress(self, received_bytes: int) -> None:
+        """Record that a piece of the list has arrived; cheap enough for every piece of it."""
+        self._received += received_bytes
+        self._progressed_at = self._loop.time()
 
     def release(self) -> None:
         """Let the next one list; from the second time on this does nothing.
 
         What remains to be done with a list that was read is nothing to the server.
         """
-        self._end(overdue=False)
-
-    def _end(self, *, overdue: bool) -> None:
-        on_end, self._on_end = self._on_end, None
-        if on_end is not None:
+        if not self.has_ended:
+            self.has_ended, self.holds = True, False
             self._timer.cancel()
-            on_end(overdue)
+            self._on_change(self)
+
+    def _slow_at(self) -> float:
+        earned = self._options.list_slow_seconds + self._received / _QUICK_BYTES_PER_SECOND
+        return self._began_at + min(earned, self._options.list_idle_seconds)
+
+    def _lost_at(self) -> float:
+        idle = self._options.list_idle_seconds
+        total = self._began_at + idle + self._received / LEAST_BYTES_PER_SECOND
+        return min(total, self._progressed_at + idle)
+
+    def _look(self) -> None:
+        now, slow_at, lost_at = self._loop.time(), self._slow_at(), self._lost_at()
+        if now >= lost_at:
+            self.holds = False
+            self._on_change(self)
+            return
+        if not self.is_slow and now >= slow_at:
+            self.is_slow = True
+            self._on_change(self)
+        self._timer = self._loop.call_at(
+            lost_at if self.is_slow else min(slow_at, lost_at), self._look
+        )
+
+
+@final
+class _InLine:
+    """A list that waits for its place."""
+
+    __slots__ = ("arrival", "slot", "turn")
+
+    def __init__(self, arrival: int) -> None:
+        self.arrival = arrival
+        self.slot: ListingSlot | None = None
+        self.turn = anyio.Event()
 
 
 @final
 class Admission:
     """The budgets of one cluster connection; its reflectors share them, other clusters do not.
+
+    At most `max_lists` lists hold a place. Beyond it one list of an API group may begin none of
+    whose lists runs, if it would only wait for lists that are slow: an API that keeps its lists
+    under way for ever delays the others by `list_slow_seconds`.
 
     Args:
         options: how large they are.
@@ -120,17 +196,20 @@ class Admission:
 
     def __init__(self, options: AdmissionOptions | None = None) -> None:
         self._options = options or AdmissionOptions()
-        self._places = anyio.Semaphore(self._options.max_lists)  # hands over in order of arrival
         self._turns = Turns(per_second=self._options.attempts_per_second, burst=self._options.burst)
-        self._listing = 0
+        self._running: set[ListingSlot] = set()  # those that have lost their place are among them
+        self._lines: dict[str, deque[_InLine]] = {}  # for each API group, in order of arrival
+        self._arrivals = count()
         self._peak_listing = 0
-        self._waiting_to_list = 0
         self._overdue = 0
         self._attempts = 0
 
     @asynccontextmanager
-    async def listing(self) -> AsyncIterator[ListingSlot]:
+    async def listing(self, group: str = "") -> AsyncIterator[ListingSlot]:
         """Wait for a place among the lists, and hold it for the block.
+
+        Args:
+            group: the API group that is listed; empty for the core.
 
         Yields:
             The place: call its `progress()` with whatever arrives, lest it is given away.
@@ -138,23 +217,62 @@ class Admission:
         Cancellation:
             Safe; the place is free again, or was never taken.
         """
-        self._waiting_to_list += 1
-        try:
-            await self._places.acquire()
-        finally:
-            self._waiting_to_list -= 1
-        self._listing += 1
-        self._peak_listing = max(self._peak_listing, self._listing)
-        slot = ListingSlot(self._options.list_idle_seconds, self._ended)
+        slot = await self._take_place(group)
         try:
             yield slot
         finally:
             slot.release()
 
-    def _ended(self, overdue: bool) -> None:  # noqa: FBT001 - a callback's only argument
-        self._listing -= 1
-        self._overdue += overdue
-        self._places.release()
+    async def _take_place(self, group: str) -> ListingSlot:
+        waiting = _InLine(next(self._arrivals))
+        line = self._lines.setdefault(group, deque())
+        line.append(waiting)
+        self._admit()
+        try:
+            await waiting.turn.wait()
+        except BaseException:
+            if waiting.slot is None:
+                line.remove(waiting)
+                self._admit()
+            else:  # the place came together with the cancellation
+                waiting.slot.release()
+            raise
+        if waiting.slot is None:
+            raise InternalError("a list was called up without a place")
+        return waiting.slot
+
+    def _admit(self) -> None:
+        """Let all begin that may."""
+        while (group := self._next_group()) is not None:
+            waiting = self._lines[group].popleft()
+            slot = waiting.slot = ListingSlot(group, self._options, self._slot_changed)
+            self._running.add(slot)
+            self._peak_listing = max(self._peak_listing, self._listing)
+            waiting.turn.set()
+
+    def _next_group(self) -> str | None:
+        """Return the group whose next list may begin; None if none may."""
+        self._lines = {group: line for group, line in self._lines.items() if line}
+        if not self._lines:
+            return None
+        limit = self._options.max_lists
+        groups: Iterable[str] = self._lines
+        if self._listing >= limit:
+            if sum(slot.holds and not slot.is_slow for slot in self._running) >= limit:
+                return None
+            groups = self._lines.keys() - {slot.group for slot in self._running}
+        return min(groups, key=lambda group: self._lines[group][0].arrival, default=None)
+
+    @property
+    def _listing(self) -> int:
+        return sum(slot.holds for slot in self._running)
+
+    def _slot_changed(self, slot: ListingSlot) -> None:
+        if slot.has_ended:
+            self._running.discard(slot)
+        else:
+            self._overdue += not slot.holds
+        self._admit()
 
     async def attempt(self) -> None:
         """Wait until one more connection may be tried.
@@ -168,9 +286,9 @@ class Admission:
     def statistics(self) -> AdmissionStatistics:
         """Return how busy it is; safe from any thread."""
         return AdmissionStatistics(
-            listing=self._listing,
+            listing=sum(slot.holds for slot in tuple(self._running)),
             peak_listing=self._peak_listing,
-            waiting_to_list=self._waiting_to_list,
+            waiting_to_list=sum(map(len, tuple(self._lines.values()))),
             overdue=self._overdue,
             attempts=self._attempts,
             waiting_to_attempt=self._turns.waiting,

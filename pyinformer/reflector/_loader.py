@@ -26,6 +26,7 @@ from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
 from pyinformer.reflector._kind import kind_of
 from pyinformer.reflector._mass_delete import is_mass_delete
+from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
@@ -79,8 +80,8 @@ class Loader(Generic[V]):
         """The server's history was proven to be another: nothing that is cached proves anything."""
         self.broke = ""
         """How the last load proved that by itself; empty if it did not."""
-        self.on_progress: Callable[[], None] = lambda: None
-        """Is called when a piece of a load has arrived."""
+        self.on_progress: Callable[[int], None] = lambda _: None
+        """Is called with the number of bytes when a piece of a load has arrived."""
 
     async def learn_kind(self) -> None:
         """Find out what the objects are of which only metadata will be sent.
@@ -131,17 +132,21 @@ class Loader(Generic[V]):
         self, snapshot: Snapshot[V], mode: LoadMode, own_seconds: float | None
     ) -> None:
         limit = self._options.page_size if mode is LoadMode.PAGED else 0
-        page = await self._read_page(snapshot, limit, "", own_seconds)
+        what = f"list {self._codec.resource}"
+        paging = Paging(what, self._options.list_total_seconds, anyio.current_time())
+        page = await self._read_page(snapshot, paging, limit, "", own_seconds)
         first = page.resource_version
         seen: set[str] = set()
         while page.continue_token:
             self.pages += 1
+            found = len(snapshot.objects) + snapshot.skipped
+            await anyio.sleep(paging.pause_seconds(found, anyio.current_time()))
             token = page.continue_token
             if token in seen:
                 reason = "a page is followed by itself, or by one before it"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
             seen.add(token)
-            page = await self._read_page(snapshot, limit, token, own_seconds)
+            page = await self._read_page(snapshot, paging, limit, token, own_seconds)
             if page.resource_version != first:
                 reason = f"its pages are at {first} and at {page.resource_version}"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
@@ -151,7 +156,12 @@ class Loader(Generic[V]):
         self._complete(snapshot, first)
 
     async def _read_page(
-        self, snapshot: Snapshot[V], limit: int, token: str, own_seconds: float | None
+        self,
+        snapshot: Snapshot[V],
+        paging: Paging,
+        limit: int,
+        token: str,
+        own_seconds: float | None,
     ) -> ListMetadata:
         def on_item(data: bytes, start: int, end: int) -> None:
             if self._codec.gvk is None:
@@ -178,7 +188,7 @@ class Loader(Generic[V]):
             continue_token=token,
             own_connection_seconds=own_seconds,
         ) as body:
-            await self._feed(body, splitter)
+            await self._feed(body, splitter, paging)
         page = splitter.finish()
         if not page.resource_version and self._guard.order != "opaque":
             what = f"list {self._codec.resource}"
@@ -186,10 +196,11 @@ class Loader(Generic[V]):
         self._check_kind(page)
         return page
 
-    async def _feed(self, body: Body, splitter: ListSplitter) -> None:
+    async def _feed(self, body: Body, splitter: ListSplitter, paging: Paging) -> None:
         budget = TimeBudget()
         while chunk := await body.read():
-            self.on_progress()
+            paging.received_bytes += len(chunk)
+            self.on_progress(len(chunk))
             started = budget.now()
             splitter.feed(chunk)
             if budget.spend_since(started):
@@ -258,10 +269,12 @@ class Loader(Generic[V]):
     ) -> None:
         idle_seconds = self._options.initial_events_idle_seconds
         extended = anyio.current_time()
+        received = 0
 
         def on_turn(now: float) -> bool:
-            nonlocal extended
-            self.on_progress()
+            nonlocal extended, received
+            self.on_progress(body.received_bytes - received)
+            received = body.received_bytes
             if now - extended > idle_seconds * _RESCHEDULE_SHARE:
                 extended = now
                 idle.deadline = now + idle_seconds

@@ -20,6 +20,7 @@ _ENDLESS = frozenset({"silence_seconds", "relist_after_outage_seconds"})  # the 
 _DURATIONS = (
     "initial_events_idle_seconds",
     "initial_events_total_seconds",
+    "list_total_seconds",
     "poll_seconds",
     *sorted(_ENDLESS),
 )
@@ -43,6 +44,10 @@ class ReflectorOptions:
     """A watch-list that is silent for so long before its end falls back to a list."""
     initial_events_total_seconds: float = 300.0
     """A watch-list that takes so long falls back to a list."""
+    list_total_seconds: float = 300.0
+    """A list of several pages that takes so long, and a second more for each 16 KiB that arrived,
+    is given up and begun anew. After five minutes most servers have forgotten the version of the
+    first page; a million objects earn the time that a slow link needs for them."""
     silence_seconds: float = 75.0
     """A watch that delivers nothing for so long, not even a bookmark, is doubled by a second one at
     the same position, which takes its place. Servers send bookmarks about once a minute.

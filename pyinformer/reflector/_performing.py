@@ -277,7 +277,7 @@ class Performing(Generic[V]):
     async def _list(self, mode: LoadMode) -> Input:
         self._is_in_line = True
         try:
-            async with self._admission.listing() as slot:
+            async with self._admission.listing(self._codec.resource.group) as slot:
                 self._machine.load_begins()  # it may have waited long for its turn
                 self._begin_load()
                 self._loader.on_progress = slot.progress
@@ -292,7 +292,10 @@ class Performing(Generic[V]):
         opened = loaded = False
         self._is_in_line = True
         try:
-            async with AsyncExitStack() as stack, self._admission.listing() as slot:
+            async with (
+                AsyncExitStack() as stack,
+                self._admission.listing(self._codec.resource.group) as slot,
+            ):
                 self._begin_load()
                 self._loader.on_progress = slot.progress
                 await self._loader.learn_kind()

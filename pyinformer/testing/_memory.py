@@ -43,6 +43,8 @@ class MemoryBody:
     """The body of one answer; a Body of the transport."""
 
     def __init__(self) -> None:
+        self.received_bytes: int = 0
+        """How much has arrived so far."""
         self._pieces: deque[bytes] = deque()
         self._has_ended = False
         self._error: TransportError | None = None
@@ -58,6 +60,7 @@ class MemoryBody:
     def put(self, data: bytes) -> None:
         """Add to the body."""
         if data:
+            self.received_bytes += len(data)
             self._pieces.append(data)
             self._changed.set()
 

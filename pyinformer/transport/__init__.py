@@ -4,7 +4,12 @@ The one door to kubernetes_asyncio. Importing this package loads neither it nor 
 kubeconfig and opening the first connection do.
 """
 
-from pyinformer.transport._body import Body, Delivering, read_bounded
+from pyinformer.transport._body import (
+    LEAST_BYTES_PER_SECOND,
+    Body,
+    Delivering,
+    read_bounded,
+)
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._credentials import (
     Credentials,
@@ -43,6 +48,7 @@ __all__ = [
     "DELETED",
     "ERROR",
     "HEAD_BYTES",
+    "LEAST_BYTES_PER_SECOND",
     "MAX_LINE_BYTES",
     "MODIFIED",
     "MODIFIED_PREFIX",

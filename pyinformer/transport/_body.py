@@ -33,6 +33,11 @@ total time of a body is moved back by a second for each so many bytes that arriv
 class Body(Protocol):
     """The body of one response, as it arrives."""
 
+    @property
+    def received_bytes(self) -> int:
+        """How much has arrived so far."""
+        ...
+
     async def read(self) -> bytes:
         """Wait for the next bytes of the body.
 
@@ -112,11 +117,11 @@ class ResponseBody:
         "_has_ended",
         "_idle_seconds",
         "_now",
-        "_received",
         "_response",
         "_total_seconds",
         "_url",
         "_waited_seconds",
+        "received_bytes",
     )
 
     def __init__(
@@ -132,7 +137,8 @@ class ResponseBody:
         self._url = url
         self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
         self._total_seconds = math.inf if total_seconds is None else total_seconds
-        self._received = 0
+        self.received_bytes: int = 0
+        """How much has arrived so far."""
         self._waited_seconds = 0.0
         self._now = asyncio.get_running_loop().time
         self._failures: tuple[type[Exception], ...] = (*wire_failures(), RuntimeError)
@@ -154,7 +160,7 @@ class ResponseBody:
         """
         if self._has_ended:
             return b""
-        earned_seconds = self._received / LEAST_BYTES_PER_SECOND
+        earned_seconds = self.received_bytes / LEAST_BYTES_PER_SECOND
         left_seconds = self._total_seconds + earned_seconds - self._waited_seconds
         try:
             if self._idle_seconds == left_seconds == math.inf:
@@ -167,6 +173,7 @@ class ResponseBody:
             if isinstance(error, TimeoutError) and left_seconds < self._idle_seconds:
                 raise self._too_slow() from error
             raise translated(error, self._url, waited_seconds=self._idle_seconds) from error
+        self.received_bytes += len(data)
         if not data:
             self._has_ended = True
         return data
@@ -178,12 +185,11 @@ class ResponseBody:
                 data = await self._content.read(_READ_BYTES)
         finally:
             self._waited_seconds += self._now() - began
-        self._received += len(data)
         return data
 
     def _too_slow(self) -> RequestTimeoutError:
         waited = self._waited_seconds
-        reason = f"the body arrives too slowly: {self._received} bytes within {waited:.1f} s"
+        reason = f"the body arrives too slowly: {self.received_bytes} bytes within {waited:.1f} s"
         return RequestTimeoutError(self._url, reason, waited_seconds=waited)
 
     async def pieces(self) -> list[bytes]:

@@ -59,6 +59,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         from multidict import CIMultiDict
 
         self.status = 0
+        self.received_bytes = 0
         self.headers: CIMultiDict[str] = CIMultiDict()
         self._url = url
         self._on_closed = on_closed
@@ -215,6 +216,7 @@ class WatchResponse(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Take note of bytes from the socket (for the event loop)."""
         self._filled += nbytes
+        self.received_bytes += nbytes
         is_full = self._filled == len(self._buffer)
         began = self._now() if is_full else 0.0
         if self._take is not None or not self._has_head:

@@ -538,6 +538,7 @@ PUBLIC: dict[str, list[str]] = {
         "ListSplitter",
         "ListWatch",
         "HEAD_BYTES",
+        "LEAST_BYTES_PER_SECOND",
         "MAX_LINE_BYTES",
         "MODIFIED",
         "MODIFIED_PREFIX",

@@ -33,11 +33,11 @@ class Lists:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
-    async def begin(self, *names: str) -> None:
+    async def begin(self, *names: str, group: str = "") -> None:
         """Let lists ask for a place, in this order."""
         for name in names:
             self._ends[name] = asyncio.Event()
-            self.tasks[name] = asyncio.create_task(self._list(name))
+            self.tasks[name] = asyncio.create_task(self._list(name, group))
             await settle()
 
     async def end(self, *names: str) -> None:
@@ -52,8 +52,8 @@ class Lists:
             self.tasks[name].cancel()
         await settle()
 
-    async def _list(self, name: str) -> None:
-        async with self.admission.listing() as slot:
+    async def _list(self, name: str, group: str) -> None:
+        async with self.admission.listing(group) as slot:
             self.began.append(name)
             self.slots[name] = slot
             await self._ends[name].wait()
@@ -100,7 +100,7 @@ async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> No
 
         # What lost its place has none to give back at its end.
         await lists.begin("third")
-        lists.slots["hangs"].progress()
+        lists.slots["hangs"].progress(1)
         await lists.end("hangs")
         assert lists.began == ["hangs", "next"]
         await lists.end("next")
@@ -113,13 +113,83 @@ async def test_a_list_that_gets_on_keeps_its_place() -> None:
         await lists.begin("slow", "next")
         for _ in range(20):
             await elapse(29.0)
-            lists.slots["slow"].progress()
+            lists.slots["slow"].progress(1_000_000)
         assert lists.began == ["slow"]
 
         last = now()
         while lists.began == ["slow"]:
             await elapse(0.5)
         assert now() - last == pytest.approx(30.0, abs=0.51)
+
+
+async def test_a_list_that_only_trickles_loses_its_place_though_it_is_never_idle() -> None:
+    options = AdmissionOptions(max_lists=1, list_idle_seconds=30.0)
+    async with lists_of(options) as lists:
+        await lists.begin("trickles", "next")
+        while lists.began == ["trickles"]:
+            await elapse(1.0)
+            lists.slots["trickles"].progress(100)
+
+        assert now() == pytest.approx(30.0, abs=1.1)
+        assert lists.admission.statistics().overdue == 1
+
+
+async def test_slow_lists_of_other_groups_keep_nobody_from_listing() -> None:
+    options = AdmissionOptions(max_lists=2, list_slow_seconds=2.0)
+    async with lists_of(options) as lists:
+        await lists.begin("bad-1", "bad-2", "bad-3", group="bad.example.com")
+        await lists.begin("good-1", "good-2")
+        await elapse(1.9)
+        assert lists.began == ["bad-1", "bad-2"]
+        await elapse(0.2)
+
+        # One at a time, so that a server that is slow with everything is asked for little.
+        assert lists.began == ["bad-1", "bad-2", "good-1"]
+        await lists.end("good-1")
+        assert lists.began == ["bad-1", "bad-2", "good-1", "good-2"]
+        await lists.begin("other", group="apps")
+        assert lists.began[-1] == "other"
+        assert lists.admission.statistics().listing == 4
+        assert lists.admission.statistics().waiting_to_list == 1
+
+
+async def test_lists_that_lost_their_place_still_count_as_their_groups_own() -> None:
+    options = AdmissionOptions(max_lists=1, list_slow_seconds=1.0, list_idle_seconds=5.0)
+    async with lists_of(options) as lists:
+        await lists.begin("bad-1", "bad-2", "bad-3", group="bad.example.com")
+        await elapse(5.1)
+        assert lists.began == ["bad-1", "bad-2"]
+        await lists.begin("good-1", "good-2")
+        await elapse(1.0)
+        assert lists.began == ["bad-1", "bad-2", "good-1"]
+        await lists.end("good-1")
+        assert lists.began == ["bad-1", "bad-2", "good-1", "good-2"]
+
+
+async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_groups() -> None:
+    options = AdmissionOptions(max_lists=1, list_slow_seconds=2.0, list_idle_seconds=30.0)
+    async with lists_of(options) as lists:
+        await lists.begin("large")
+        await lists.begin("next", group="apps")
+        while lists.began == ["large"]:
+            await elapse(1.0)
+            lists.slots["large"].progress(10 << 20)
+
+        assert now() == pytest.approx(30.0, abs=1.1)  # but not for ever
+        assert lists.admission.statistics().overdue == 0
+
+
+async def test_a_cancelled_wait_beside_slow_lists_takes_no_place() -> None:
+    options = AdmissionOptions(max_lists=1, list_slow_seconds=1.0)
+    async with lists_of(options) as lists:
+        await lists.begin("bad", group="bad.example.com")
+        await lists.begin("a", "b")
+        await lists.cancel("a")
+        await elapse(1.1)
+        assert lists.began == ["bad", "b"]
+        await lists.begin("c")
+        await lists.cancel("b")
+        assert lists.began == ["bad", "b", "c"]
 
 
 async def test_a_place_that_was_released_early_serves_the_next_once() -> None:
@@ -249,6 +319,7 @@ async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
         pytest.param({"burst": 0}, id="no-burst"),
         pytest.param({"list_idle_seconds": 0.0}, id="no-patience"),
         pytest.param({"list_idle_seconds": math.inf}, id="held-for-ever"),
+        pytest.param({"list_slow_seconds": 0.0}, id="slow-at-once"),
         pytest.param({"attempts_per_second": -1.0}, id="negative-rate"),
         pytest.param({"attempts_per_second": math.nan}, id="nan"),
         pytest.param({"attempts_per_second": None}, id="nothing"),

@@ -24,6 +24,7 @@ class Stream:
 
     def __init__(self, *lines: bytes) -> None:
         self._pieces = [one + b"\n" for one in lines]
+        self.received_bytes = sum(map(len, self._pieces))
 
     async def pieces(self) -> list[bytes]:
         """Return what is left, at once."""

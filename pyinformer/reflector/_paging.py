@@ -1,0 +1,64 @@
+"""Whether the next page of a list is asked for, and when.
+
+A server may answer for ever with pages that bring nothing new, each with another continue token.
+Such pages are asked for ever more slowly, and neither they nor a list as a whole go on for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
+from pyinformer.transport import LEAST_BYTES_PER_SECOND
+
+MAX_EMPTY_PAGES: Final = 16
+"""So many pages in a row may bring nothing new; API servers send none, some aggregated ones few."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_MAX_PAUSE_SECONDS: Final = 5.0  # 16 empty pages take about 45 s
+
+
+@final
+class Paging:
+    """Decides over the pages of one list.
+
+    Args:
+        what: the list, for errors.
+        total_seconds: how long it may take, and a second more for each 16 KiB that arrived.
+        now: the loop's time.
+    """
+
+    __slots__ = ("_began_at", "_empty", "_found", "_total_seconds", "_what", "received_bytes")
+
+    def __init__(self, what: str, total_seconds: float, now: float) -> None:
+        self._what = what
+        self._total_seconds = total_seconds
+        self._began_at = now
+        self._found = 0
+        self._empty = 0
+        self.received_bytes: int = 0
+        """How much of the list has arrived; the reader adds to it."""
+
+    def pause_seconds(self, found: int, now: float) -> float:
+        """Return how long to wait before the next page is asked for.
+
+        Args:
+            found: how many different objects the pages have shown so far.
+            now: the loop's time.
+
+        Raises:
+            ListInconsistentError: too many pages in a row brought nothing.
+            RequestTimeoutError: the list has taken too long.
+        """
+        waited = now - self._began_at
+        if waited > self._total_seconds + self.received_bytes / LEAST_BYTES_PER_SECOND:
+            reason = f"its pages arrive too slowly: {self.received_bytes} bytes in {waited:.0f} s"
+            raise RequestTimeoutError(self._what, reason, waited_seconds=waited)
+        self._empty = self._empty + 1 if found == self._found else 0
+        self._found = found
+        if self._empty >= MAX_EMPTY_PAGES:
+            reason = f"{self._empty} pages in a row brought nothing, and another is to follow"
+            raise ListInconsistentError(self._what, reason)
+        if not self._empty:
+            return 0.0
+        return min(_FIRST_PAUSE_SECONDS * 2.0 ** (self._empty - 1), _MAX_PAUSE_SECONDS)

@@ -1,0 +1,43 @@
+"""Pages that bring nothing: asked for ever more slowly, and not for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
+from pyinformer.reflector._paging import MAX_EMPTY_PAGES, Paging
+
+
+def test_pages_with_objects_follow_at_once() -> None:
+    paging = Paging("list pods", 300.0, 0.0)
+
+    assert [paging.pause_seconds(500 * page, 0.1 * page) for page in range(1, 200)] == [0.0] * 199
+
+
+def test_pages_that_bring_nothing_are_asked_for_ever_more_slowly_and_then_no_more() -> None:
+    paging = Paging("list pods", 300.0, 0.0)
+    at = 0.0
+    with pytest.raises(ListInconsistentError, match="16 pages in a row brought nothing"):
+        for _ in range(MAX_EMPTY_PAGES):
+            at += paging.pause_seconds(0, at)
+
+    assert 30.0 < at < 60.0
+
+
+def test_an_object_that_is_new_ends_the_pauses() -> None:
+    paging = Paging("list pods", 300.0, 0.0)
+    for _ in range(MAX_EMPTY_PAGES - 1):
+        assert paging.pause_seconds(0, 0.0) > 0.0
+
+    assert paging.pause_seconds(1, 0.0) == 0.0
+    assert paging.pause_seconds(1, 0.0) == pytest.approx(0.05)
+
+
+def test_a_list_that_takes_too_long_is_given_up_unless_it_brings_much() -> None:
+    slow, large = Paging("list pods", 300.0, 0.0), Paging("list pods", 300.0, 0.0)
+    large.received_bytes = 2 << 30  # a million objects of two KiB
+
+    assert large.pause_seconds(1, 3600.0) == 0.0
+    assert slow.pause_seconds(1, 299.0) == 0.0
+    with pytest.raises(RequestTimeoutError, match="too slowly: 0 bytes in 301 s"):
+        slow.pause_seconds(2, 301.0)
