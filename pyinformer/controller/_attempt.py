@@ -36,15 +36,23 @@ class Attempt(Generic[V]):
         function: the user's.
         primaries: whose objects it is given; several are of one resource, in several clusters or
             namespaces.
+        on_unwatched: is called with a request in a namespace that no primary watches.
 
     Raises:
         InvalidHandlerError: it cannot be called with a request and an object.
     """
 
-    def __init__(self, function: Reconcile[V], primaries: Sequence[SharedInformer[V]]) -> None:
+    def __init__(
+        self,
+        function: Reconcile[V],
+        primaries: Sequence[SharedInformer[V]],
+        *,
+        on_unwatched: Callable[[Request], None] = lambda _: None,
+    ) -> None:
         check_callable(function, _SHAPE, arguments=2)
         self.name: str = name_of(function)
         self._function = function
+        self._on_unwatched = on_unwatched
         self._primaries: dict[str, list[SharedInformer[V]]] = {}
         for primary in primaries:
             self._primaries.setdefault(primary.cluster.name, []).append(primary)
@@ -92,7 +100,8 @@ class Attempt(Generic[V]):
                 if found is not None:
                     return found
                 is_watched = True
-        if not is_watched:  # None would say that the object is gone
+        if not is_watched and not any(one.namespace_is_gone(namespace) for one in informers):
+            self._on_unwatched(request)  # None would say that the object is gone
             raise TerminalError(f"no primary informer watches the namespace of {request}")
         return None
 

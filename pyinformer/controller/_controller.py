@@ -104,7 +104,7 @@ class Controller(Startable, Generic[V]):
         self._metrics = metrics
         self.engine: Engine[V] = Engine(
             name,
-            Attempt(reconcile, self._primaries),
+            Attempt(reconcile, self._primaries, on_unwatched=self._keep),
             workers=workers,
             options=self._options,
             metrics=metrics,
@@ -374,6 +374,11 @@ class Controller(Startable, Generic[V]):
         )
         self._primary_sources.append(source)
         self.add_source(source, informer)
+
+    def _keep(self, request: Request) -> None:
+        for source in self._primary_sources:
+            if source.cluster == request.cluster:
+                source.keep(request)
 
     def _source_options(self, resync_period_seconds: float) -> SourceOptions:
         return SourceOptions(

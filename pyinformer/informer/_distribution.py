@@ -226,8 +226,11 @@ class Distribution(Generic[V]):
         for receiver in self._receivers:
             self._preload(receiver, contents)
 
-    def leave_nowait(self) -> Iterator[None]:
+    def leave_nowait(self, *, may_still_exist: bool = True) -> Iterator[None]:
         """Take back, in short steps, all that was told; nothing comes in any more.
+
+        Args:
+            may_still_exist: what every deletion says; False if the namespace itself is gone.
 
         What somebody did not get to tell, since it was ended in the middle of a list, is told
         first: every receiver hears the whole life of an object.
@@ -237,7 +240,8 @@ class Distribution(Generic[V]):
         if self.has_synced:
             objects = self._indexer.list()
             yield from self._tell(
-                Deleted(obj, final_state_unknown=True, may_still_exist=True) for obj in objects
+                Deleted(obj, final_state_unknown=True, may_still_exist=may_still_exist)
+                for obj in objects
             )
 
     @staticmethod

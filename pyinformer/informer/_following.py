@@ -124,6 +124,7 @@ class Following(Asking[V]):
             is_known=selection is None,
             on_swap=self._swapped,
             on_synced=lambda: self._key_waits.preload_nowait(()),
+            is_gone=self.namespace_is_gone,
         )
         self._own_writes: OwnWrites[V] = OwnWrites(
             scope,
@@ -305,13 +306,38 @@ class Following(Asking[V]):
         """
         self._members.detach(receiver)
 
+    def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call a function when all that a namespace holds was told, or the namespace is gone.
+
+        This is for controllers: of a namespace that was left, they then know what is gone.
+
+        Args:
+            callback: is called with the name of the namespace on the event loop; must not block.
+
+        Returns:
+            A function that ends it.
+        """
+        return self._members.on_namespace_settled(callback)
+
+    def namespace_is_gone(self, namespace: str) -> bool:
+        """Return whether a namespace is known not to exist: then none of its objects does.
+
+        Only an informer with a `namespace_selector` follows Namespaces; others return False.
+        """
+        return self._selection is not None and self._selection.is_gone(namespace)
+
     async def _begin(self, group: TaskGroup) -> None:
         self.cluster.observe_writes(self.scope.resource, self._own_writes)
         self._audience.start_nowait(group)
         group.start_soon(self._sharing.run)
         await self._members.begin(group)
         if self._selection is not None:
-            self._selection.begin_nowait(group, self._members.want_nowait, on_crash=self._broken)
+            self._selection.begin_nowait(
+                group,
+                self._members.want_nowait,
+                on_gone=self._members.namespace_gone_nowait,
+                on_crash=self._broken,
+            )
 
     async def _finish(self) -> None:
         if self._selection is not None:

@@ -20,7 +20,7 @@ from pyinformer.reflector._budget import TimeBudget
 from pyinformer.store import Indexer, JointIndexer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -41,6 +41,7 @@ class Members(Generic[V]):
         is_known: whether these are all; else it is waited for what is wanted.
         on_swap: is called after each change of the members.
         on_synced: is called whenever what is synced has changed.
+        is_gone: returns whether a namespace is known not to exist any more.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Members(Generic[V]):
         is_known: bool = True,
         on_swap: Callable[[], None],
         on_synced: Callable[[], None],
+        is_gone: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.is_everywhere: bool = namespaces is None
         """One member follows all namespaces; then there is never another one."""
@@ -67,6 +69,10 @@ class Members(Generic[V]):
         self._empty = empty
         self._on_swap = on_swap
         self._on_synced = on_synced
+        self._is_gone = is_gone
+        self._gone: set[str | None] = set()  # was so when they ceased to be wanted
+        self._told: set[str | None] = set()
+        self._on_settled: tuple[Callable[[str], None], ...] = ()
         self._receivers: tuple[Receiver[V], ...] = ()
         self._incomplete: list[Receiver[V]] = []  # not all that exists was told to them yet
         first: Iterable[str | None] = (None,) if namespaces is None else namespaces
@@ -181,6 +187,9 @@ class Members(Generic[V]):
     def want_nowait(self, namespaces: Iterable[str]) -> None:
         """Follow these from now on; what is not followed yet is started soon."""
         wanted: frozenset[str | None] = frozenset(namespaces)
+        dropped = self.by_namespace.keys() - wanted
+        self._gone -= wanted
+        self._gone |= {name for name in dropped if name is not None and self._is_gone(name)}
         if wanted != self._wanted:
             self._announce_from_now_on()
         self._wanted = wanted
@@ -223,11 +232,41 @@ class Members(Generic[V]):
             self.settled.set()
         elif self.settled.is_set():
             self.settled = anyio.Event()
+        self._settle_told()
         if self._incomplete and self._has_told_all():
             told, self._incomplete = self._incomplete, []
             for receiver in told:
                 receiver.initial_list_complete_nowait()
         self._on_synced()
+
+    def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call a function when all that a namespace holds was told, or is known to be gone.
+
+        Returns:
+            A function that ends it.
+        """
+        self._on_settled = (*self._on_settled, callback)
+
+        def end() -> None:
+            self._on_settled = tuple(one for one in self._on_settled if one is not callback)
+
+        return end
+
+    def namespace_gone_nowait(self, namespace: str) -> None:
+        """Record that a namespace does not exist any more."""
+        if namespace not in self.by_namespace:  # else once its objects were told as deletions
+            self._settled(namespace)
+
+    def _settle_told(self) -> None:
+        told = {name for name, one in self.by_namespace.items() if one.distribution.has_announced}
+        new, self._told = told - self._told, told
+        for name in new:
+            if name is not None:
+                self._settled(name)
+
+    def _settled(self, namespace: str) -> None:
+        for callback in self._on_settled:
+            callback(namespace)
 
     def _has_told_all(self) -> bool:
         return self.is_known and all(member.distribution.has_announced for member in self.all)
@@ -286,10 +325,17 @@ class Members(Generic[V]):
         self._forget(leaving)
         budget = TimeBudget()
         started = budget.now()
-        for _ in chain.from_iterable(one.distribution.leave_nowait() for one in leaving):
+        for _ in chain.from_iterable(map(self._take_back, leaving)):
             if budget.spend_since(started):
                 await budget.yield_now()
             started = budget.now()
+
+    def _take_back(self, member: Member[V]) -> Iterator[None]:
+        name = member.scope.namespace
+        yield from member.distribution.leave_nowait(may_still_exist=name not in self._gone)
+        if name is not None and (name in self._gone or self._is_gone(name)):
+            self._gone.discard(name)
+            self._settled(name)
 
     def _drop_from_reads(self) -> None:
         self._forget([one for name, one in self.by_namespace.items() if name not in self._wanted])

@@ -1,8 +1,9 @@
-"""Namespaces chosen by their labels: what is followed goes with the Namespace objects.
+"""Namespaces chosen by their labels: an informer of all Namespaces, of which some match.
 
-The informer of those Namespaces enters; the names of those that exist and match leave, first when
-all of them are known, then at each change. Namespaces that match no more are no longer named; what
-is known stays when the right to watch Namespaces is lost, and the state says so.
+All of them are followed, and the labels are compared here: a watch with the selector would report
+a Namespace that was deleted and one whose labels changed by the same event. Of one that was
+deleted, every object is gone. What is known stays when the right to watch Namespaces is lost, and
+the state says so.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from pyinformer.apimachinery import Deleted
+from pyinformer.informer._mailbox import newest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from anyio.abc import TaskGroup
 
-    from pyinformer.apimachinery import Event, InformerError, KubeObject
+    from pyinformer.apimachinery import Event, InformerError, JSONObject, KubeObject, LabelSelector
     from pyinformer.informer._distribution import Receiver
     from pyinformer.informer._status import InformerStatus, ScopeStatus
     from pyinformer.reflector import ReflectorState
@@ -67,20 +69,25 @@ class NamespaceSelection:
     """Tells an informer which namespaces to follow; a receiver of the informer of Namespaces.
 
     Args:
-        informer: follows the Namespaces that match.
+        informer: follows all Namespaces.
+        selector: chooses among them.
     """
 
-    def __init__(self, informer: NamespaceInformer) -> None:
+    def __init__(self, informer: NamespaceInformer, selector: LabelSelector) -> None:
         self._informer = informer
+        self._matches = selector.matches
         self._names: set[str] = set()
+        self._existing: set[str] = set()
         self._is_complete = False
         self._want: Callable[[Iterable[str]], None] | None = None
+        self._on_gone: Callable[[str], None] | None = None
 
     def begin_nowait(
         self,
         group: TaskGroup,
         want: Callable[[Iterable[str]], None],
         *,
+        on_gone: Callable[[str], None],
         on_crash: Callable[[BaseException], None],
     ) -> None:
         """Begin to tell.
@@ -88,10 +95,12 @@ class NamespaceSelection:
         Args:
             group: where the informer of Namespaces starts.
             want: is told of all names whenever they change.
+            on_gone: is called with the name of a Namespace that was deleted.
             on_crash: is told if that informer breaks.
         """
         informer = self._informer
         self._want = want
+        self._on_gone = on_gone
         informer.on_crash = lambda: on_crash(informer.crash or RuntimeError("no reason is known"))
         informer.attach_receiver(self)
         informer.start_nowait(group)
@@ -102,7 +111,7 @@ class NamespaceSelection:
         Cancellation:
             Takes effect when that has ended, which its grace bounds.
         """
-        self._want = None
+        self._want = self._on_gone = None
         await self._informer.aclose()
 
     @property
@@ -118,17 +127,35 @@ class NamespaceSelection:
         """Return how the choice is doing; from any thread."""
         return self._informer.status().scopes[0]
 
+    def is_gone(self, name: str) -> bool:
+        """Return whether a Namespace is known not to exist."""
+        return self._is_complete and name not in self._existing
+
     def put_nowait(self, event: Event[Any]) -> None:
-        """Take note that a Namespace has come to match, or does no more."""
+        """Record that a Namespace was created or deleted, or that its labels may have changed."""
         if isinstance(event, Deleted):
-            self._names.discard(event.key)
+            self._existing.discard(event.key)
+            self._choose(event.key, is_chosen=False)
+            if self._on_gone is not None:
+                self._on_gone(event.key)
         else:
-            self._names.add(event.key)
-        self._tell()
+            obj = newest(event)
+            self._existing.add(obj._key)
+            self._choose(obj._key, is_chosen=self._matches(obj.metadata.labels))
 
     def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
-        """Take note of those that match from the beginning."""
-        self._names.update(obj._key for obj in objects)
+        """Record those that exist from the beginning."""
+        self._existing.update(obj._key for obj in objects)
+        self._names.update(obj._key for obj in objects if self._matches(obj.metadata.labels))
+
+    def _choose(self, name: str, *, is_chosen: bool) -> None:
+        if is_chosen == (name in self._names):
+            return
+        if is_chosen:
+            self._names.add(name)
+        else:
+            self._names.remove(name)
+        self._tell()
 
     def initial_list_complete_nowait(self) -> None:
         """Take note that all of them are known."""
@@ -141,3 +168,12 @@ class NamespaceSelection:
     def _tell(self) -> None:
         if self._is_complete and self._want is not None:
             self._want(self._names)
+
+
+def labels_only(obj: JSONObject) -> JSONObject:
+    """Keep of a Namespace what chooses it: there may be many that are not chosen."""
+    meta = obj["metadata"]
+    kept = {
+        name: meta[name] for name in ("name", "uid", "resourceVersion", "labels") if name in meta
+    }
+    return {**obj, "metadata": kept}

@@ -31,7 +31,7 @@ from pyinformer.informer._handlers import (
     ResourceEventHandler,
     UpdateFunction,
 )
-from pyinformer.informer._namespace_selection import NamespaceSelection
+from pyinformer.informer._namespace_selection import NamespaceSelection, labels_only
 from pyinformer.informer._registration import Registration
 from pyinformer.informer._scope import (
     InformerSettings,
@@ -177,14 +177,14 @@ class SharedInformer(Startable, Following[V]):
                 cluster,
                 "v1",
                 "namespaces",
-                label_selector=scope.namespace_selector,
                 memory="metadata",
+                transform=labels_only,
                 audit_period_seconds=audit_period_seconds,
                 options=options,
                 metrics=metrics,
                 grace_seconds=grace_seconds,
             )
-            selection = NamespaceSelection(chosen)
+            selection = NamespaceSelection(chosen, scope.namespace_selector)
         super().__init__(
             cluster,
             scope,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, cast, final
 
@@ -30,6 +30,7 @@ from pyinformer.apimachinery import (
 from pyinformer.informer._scope import Scope
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._fence import SourceFence
+from pyinformer.sources._left import LeftKeys
 from pyinformer.sources._pacing import PacedRounds
 from pyinformer.sources._predicates import PredicateFunction, check_plain, verdict
 from pyinformer.sources._pump import pump
@@ -125,6 +126,8 @@ class InformerSource(ABC, Generic[V]):
         self._enqueue: Enqueue | None = None
         self._was_attached = False
         self._initial: list[KubeObject[V]] = []  # the last leaves first
+        self._left: LeftKeys = LeftKeys(name)
+        self._stop_asking: Callable[[], None] = _do_nothing
         self._looked_at: set[str] = set()  # while there is an initial list: the keys that are done
         self._list_complete = anyio.Event()
         self._synced = anyio.Event()
@@ -169,6 +172,7 @@ class InformerSource(ABC, Generic[V]):
         except LifecycleError:
             self._enqueue = None
             raise
+        self._stop_asking = self.informer.on_namespace_settled(self._namespace_settled)
 
     def _check_ready(self) -> None:
         """Raise if there is something to be set before events may come."""
@@ -178,6 +182,7 @@ class InformerSource(ABC, Generic[V]):
         if self._enqueue is not None:
             self._enqueue = None
             self._initial = []
+            self._stop_asking()
             self.informer.detach_receiver(self)
 
     def put_nowait(self, event: Event[V]) -> None:
@@ -190,8 +195,11 @@ class InformerSource(ABC, Generic[V]):
         change = self._change_of(event)
         if change is None:
             self._unchanged += 1
-        elif self._has_left(event) or not self._passes(*change):
+        elif not self._passes(*change):
             self._filtered += 1
+        elif self._has_left(event):
+            self._filtered += 1
+            self._left.keep(event.key, self._collect(*change))
         elif isinstance(event, Added) and event.is_in_initial_list:  # of a namespace that came late
             reason = reason_of_initial(self.name, event.object)
             self._hand_over(self._collect(*change), reason, self._options.initial_priority)
@@ -271,9 +279,19 @@ class InformerSource(ABC, Generic[V]):
         return event.last_known, None
 
     def _has_left(self, event: Event[V]) -> bool:
-        """Tell whether an object only left the cache with its namespace: that is nobody's work."""
+        """Tell whether an object left the cache with its namespace, and may exist on the server."""
         is_left = isinstance(event, Deleted) and event.may_still_exist
         return is_left and self._is_outside(event.key)
+
+    def keep(self, request: Request) -> None:
+        """Keep a request whose namespace is not followed, until it is followed again or gone."""
+        self._left.keep(str(request.key), (request,))
+
+    def _namespace_settled(self, namespace: str) -> None:
+        """Request what was cached when the namespace was left, and does not exist any more."""
+        for key, requests in self._left.take(namespace).items():
+            if self.informer.lister.get(key, allow_unsynced=True) is None:
+                self._hand_over(requests, Reason(self.name, "deleted", key=key), 0)
 
     def _is_outside(self, key: str) -> bool:
         """Tell whether the namespace of a key is followed no more."""
@@ -350,3 +368,7 @@ class InformerSource(ABC, Generic[V]):
         self._resyncs += 1
         reason = reason_of_resync(self.name, obj)
         self._hand_over(self._collect(obj, obj), reason, self._options.resync_priority)
+
+
+def _do_nothing() -> None:
+    """Stand for what has not begun."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol, final
 from pyinformer.apimachinery import Event, V, View
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.informer import Receiver
     from pyinformer.sources._request import Reason, Request
     from pyinformer.store import IndexFunction, Lister
@@ -45,6 +47,10 @@ class SourceInformer(Protocol[V]):
 
     def detach_receiver(self, receiver: Receiver[V]) -> None:
         """Tell it nothing any more."""
+        ...
+
+    def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call a function when all that a namespace holds was told, or the namespace is gone."""
         ...
 
     def add_index(self, name: str, by: IndexFunction) -> None:

@@ -39,6 +39,8 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
         BlockingInformer,
         {
             "attach_receiver": _LOOP_ONLY,
+            "on_namespace_settled": _LOOP_ONLY,
+            "namespace_is_gone": _LOOP_ONLY,
             "detach_receiver": _LOOP_ONLY,
             "reflector_state": "for the stations: state and status() say the same",
             "run": _LOOP_ONLY,

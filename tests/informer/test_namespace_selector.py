@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer import SharedInformer, SharedInformerFactory
+from pyinformer import Deleted, SharedInformer, SharedInformerFactory
 from pyinformer.apimachinery import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     NotCachedError,
     StaleCacheError,
 )
+from pyinformer.informer._namespace_selection import labels_only
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
@@ -111,9 +112,9 @@ async def test_nothing_is_answered_before_the_namespaces_are_known(apiserver: AP
         with pytest.raises(CacheSyncTimeoutError) as raised:
             await pods.wait_for_cache_sync(timeout_seconds=0.05)
         (line,) = raised.value.pending
-        assert line.startswith("namespaces.v1 with labels team=web: forbidden")
-        assert "namespaces.v1 with labels team=web: forbidden" in pods.staleness
-        assert "namespaces.v1 with labels team=web: forbidden" in pods.status().line()
+        assert line.startswith("namespaces.v1: forbidden")
+        assert "namespaces.v1: forbidden" in pods.staleness
+        assert "namespaces.v1: forbidden" in pods.status().line()
         report = await pods.audit(timeout_seconds=10)
         assert report.verdict == "inconclusive"
         assert "namespaces are not known: forbidden" in report.reason
@@ -181,8 +182,39 @@ async def test_only_the_metadata_of_namespaces_is_asked_for(apiserver: APIServer
     asked = [one for one in apiserver.requests if one.resource == "namespaces"]
     asked = [one for one in asked if one.verb == "watch"]
     assert asked
-    assert {one.query["labelSelector"] for one in asked} == {"team=web"}
     assert all("PartialObjectMetadata" in one.accept for one in asked)
+
+
+def test_of_namespaces_that_are_not_chosen_only_their_labels_are_kept() -> None:
+    meta: dict[str, Any] = {"name": "a", "uid": "u", "resourceVersion": "1"}
+    noise = {"annotations": {"a": "b"}, "managedFields": [{}], "finalizers": ["x/y"]}
+    assert labels_only({"kind": "Namespace", "metadata": meta | noise}) == {
+        "kind": "Namespace",
+        "metadata": meta,
+    }
+    assert labels_only({"metadata": meta | {"labels": {}}})["metadata"]["labels"] == {}
+
+
+async def test_a_deletion_says_whether_the_namespace_is_gone(apiserver: APIServer) -> None:
+    name_space(apiserver, "a", team="web")
+    name_space(apiserver, "b", team="web")
+
+    async with following(apiserver) as (pods, notes):
+        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await notes.until_heard("add a/x", "add b/x")
+        label(apiserver, "a", team="db")
+        await notes.until_heard("delete a/x")
+        assert not pods.namespace_is_gone("a")
+        apiserver.faults.add(Fault(resource="pods", verb="watch", namespace="b", hang=True))
+        apiserver.drop_connections()
+        apiserver.delete("v1", "pods", "x", "b")
+        apiserver.delete("v1", "namespaces", "b")
+        await notes.until_heard("delete b/x")
+        assert pods.namespace_is_gone("b")
+        told = {event.key: event for event in notes.events if isinstance(event, Deleted)}
+        assert told["a/x"].may_still_exist
+        assert not told["b/x"].may_still_exist
+    assert notes.faults == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,3 +156,125 @@ async def test_a_selector_of_namespaces_follows_their_labels(server: Server) -> 
             assert positions(informer.lister.list()) == truth
             await until(lambda truth=truth: notes.mirror == truth)  # type: ignore[misc]
         assert notes.faults == []
+
+
+class Calls:
+    """A reconcile that records what it was given."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, bool]] = []
+        """Keys, and whether there was an object."""
+
+    async def __call__(self, request: pyinformer.Request, obj: object) -> None:
+        """Record one call."""
+        self.seen.append((str(request.key), obj is not None))
+
+    def last(self, key: str) -> bool | None:
+        """Return whether there was an object when a key was reconciled last; None if never."""
+        return dict(self.seen).get(key)
+
+
+async def end(cluster: pyinformer.Cluster, namespace: str) -> None:
+    """Delete a Namespace before its content: its event is first, and may be the only one."""
+    await cluster.delete(await cluster.get("v1", "namespaces", namespace))
+    doomed = (await cluster.get("v1", "namespaces", namespace)).to_dict()
+    doomed["spec"] = {"finalizers": []}
+    path = f"/api/v1/namespaces/{namespace}/finalize"
+    await cluster.connection.request("PUT", path, body=json.dumps(doomed).encode())
+
+
+async def test_what_is_gone_with_its_namespace_is_reconciled(server: Server) -> None:
+    stays, ends = server.namespace(), server.namespace()
+    team = unique("team")
+    for namespace in (stays, ends):
+        for name in ("one", "two"):
+            make(server, name, namespace)
+        chosen: Any = server.api.get("v1", "namespaces", namespace)
+        chosen["metadata"].setdefault("labels", {})["team"] = team
+        server.api.update(chosen)
+    calls = Calls()
+    async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        informer, notes = config_maps(factory, namespace_selector=f"team={team}")
+        async with pyinformer.Controller("maps", calls, informer):
+            await until(lambda: calls.last(f"{ends}/two") and calls.last(f"{stays}/two"))
+            await end(cluster, ends)
+            await until(lambda: informer.namespaces == {stays})
+            await until(
+                lambda: calls.last(f"{ends}/one") is False and calls.last(f"{ends}/two") is False
+            )
+            await until(lambda: sorted(notes.mirror) == [f"{stays}/one", f"{stays}/two"])
+    assert notes.faults == []
+    assert [called for called in calls.seen if called == (f"{stays}/one", False)] == []
+
+
+@pytest.mark.parametrize("chosen_by", ["names", "labels"])
+async def test_what_was_deleted_while_its_namespace_was_left_is_reconciled_after_its_return(
+    server: Server, chosen_by: str
+) -> None:
+    a, b = server.namespace(), server.namespace()
+    team = unique("team")
+    for name in ("kept", "gone"):
+        make(server, name, b)
+    make(server, "one", a)
+
+    def join(namespace: str, joined: str) -> None:
+        obj: Any = server.api.get("v1", "namespaces", namespace)
+        obj["metadata"].setdefault("labels", {})["team"] = joined
+        server.api.update(obj)
+
+    async def follow(*namespaces: str) -> None:
+        for namespace in (a, b):
+            if chosen_by == "labels":
+                joined = team if namespace in namespaces else "none"
+                await asyncio.to_thread(join, namespace, joined)
+        if chosen_by == "names":
+            await informer.set_namespaces(namespaces)
+        await until(lambda: informer.namespaces == set(namespaces))
+
+    calls = Calls()
+    async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        scope: Any = (
+            {"namespaces": [a]} if chosen_by == "names" else {"namespace_selector": f"team={team}"}
+        )
+        informer, notes = config_maps(factory, **scope)
+        await factory.start()
+        await follow(a, b)
+        async with pyinformer.Controller("maps", calls, informer):
+            await until(lambda: calls.last(f"{b}/gone") and calls.last(f"{b}/kept"))
+            await follow(a)
+            await until(lambda: list(notes.mirror) == [f"{a}/one"])
+            assert (f"{b}/gone", False) not in calls.seen  # it exists
+            server.api.delete("v1", "configmaps", "gone", b)
+            await follow(a, b)
+            await until(lambda: calls.last(f"{b}/gone") is False)
+    assert (f"{b}/kept", False) not in calls.seen
+    assert (f"{a}/one", False) not in calls.seen
+
+
+async def test_a_retry_for_what_is_gone_survives_that_its_namespace_is_left(
+    server: Server,
+) -> None:
+    a, b = server.namespace(), server.namespace()
+    make(server, "gone", b)
+    calls, is_broken = Calls(), asyncio.Event()
+    is_broken.set()
+
+    async def reconcile(request: pyinformer.Request, obj: object) -> None:
+        await calls(request, obj)
+        if obj is None and is_broken.is_set():
+            raise pyinformer.RetryAfter(0.05, "what it cleans up is out of reach")
+
+    async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
+        informer, _ = config_maps(factory, namespaces=[a, b])
+        await factory.start()
+        controller = pyinformer.Controller("maps", reconcile, informer)
+        async with controller:
+            await until(lambda: calls.last(f"{b}/gone"))
+            server.api.delete("v1", "configmaps", "gone", b)
+            await until(lambda: calls.last(f"{b}/gone") is False)
+            await informer.set_namespaces([a])
+            await until(lambda: controller.status().outcomes["terminal"] == 1)
+            is_broken.clear()
+            before = len(calls.seen)
+            await informer.set_namespaces([a, b])
+            await until(lambda: calls.seen[before:] == [(f"{b}/gone", False)])

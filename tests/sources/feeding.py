@@ -23,7 +23,7 @@ from pyinformer.informer._distribution import Distribution
 from pyinformer.store import Indexer, Lister
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyinformer.informer import Receiver
     from pyinformer.sources._request import Reason, Request
@@ -80,6 +80,8 @@ class FedInformer:
 
     def __init__(self, scope: str = "configmaps.v1") -> None:
         self.scope = scope
+        self.settled: list[Callable[[str], None]] = []
+        """Called with the name of a namespace that is told, or gone."""
         self._indexer: Indexer[None] = Indexer()
         self.crashes: list[Exception] = []
         """What a receiver let escape; a source lets nothing escape."""
@@ -95,6 +97,11 @@ class FedInformer:
     def detach_receiver(self, receiver: Receiver[None]) -> None:
         """Detach, as an informer does."""
         self._distribution.detach(receiver)
+
+    def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Keep what an informer would call."""
+        self.settled.append(callback)
+        return lambda: self.settled.remove(callback)
 
     def add_index(self, name: str, by: IndexFunction) -> None:
         """Add an index, as an informer does."""
