@@ -35,6 +35,7 @@ from pyinformer.informer._wait_for import KeyWaits
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import ReflectorOptions, StaleObject
 from pyinformer.store import Indexer, IndexFunction, Lister
+from pyinformer.store._overlay import Entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from pyinformer.informer._distribution import Receiver
     from pyinformer.informer._namespace_selection import NamespaceSelection
     from pyinformer.store import Overlay
-    from pyinformer.store._overlay import Entry
 
 
 class Following(Asking[V]):
@@ -90,7 +90,7 @@ class Following(Asking[V]):
         self.call_sites: list[str] = []
         """The places that a factory has handed it out to, each once; of a private one, none."""
         self._indexes: dict[str, str | IndexFunction] = {}
-        self._written: dict[str, Entry[V]] = {}
+        self._written: Entries[V] = Entries()
         self._callbacks = StateCallbacks()
         self._selection = selection
         self._lifetime = Lifetime(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Reflector
     from pyinformer.store import Indexer
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import Entries
 
 _NEW_EPOCH = "the server's history is not the one that was written to: a new epoch has begun"
 
@@ -64,7 +64,7 @@ class Freshness(Generic[V]):
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
         key_of: Callable[[str], str | None] = lambda _version: None,
-        written: dict[str, Entry[V]] | None = None,
+        written: Entries[V] | None = None,
     ) -> None:
         if settings.projection is not None:
             check_view(settings.projection)

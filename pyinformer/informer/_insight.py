@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.informer._state_changes import StateCallbacks
     from pyinformer.store import Lister
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import Entries
 
 
 class Insight(Generic[V]):
@@ -43,7 +43,7 @@ class Insight(Generic[V]):
     lister: Lister[V]
     _callbacks: StateCallbacks
     _members: Members[V]
-    _written: dict[str, Entry[V]]
+    _written: Entries[V]
     _audience: Audience[V]
     _lifetime: Lifetime
     _selection: NamespaceSelection | None

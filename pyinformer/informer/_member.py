@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
     from pyinformer.store import IndexFunction, Lister
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import Entries
 
 
 @final
@@ -49,7 +49,7 @@ class Common(Generic[V]):
     lifetime: Lifetime
     indexes: Mapping[str, str | IndexFunction]
     """Those that were asked for, by name."""
-    written: dict[str, Entry[V]]
+    written: Entries[V]
     """The own writes that no member has heard of yet; each puts its own in."""
     callbacks: StateCallbacks
     """Are told of every member's state."""

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias
 
-from pyinformer.apimachinery import InvalidTypeError, JSONValue, KubeObject, V
+from pyinformer.apimachinery import (
+    IndexNotFoundError,
+    InvalidTypeError,
+    JSONValue,
+    KubeObject,
+    V,
+)
 
 IndexValue: TypeAlias = str | int | float | bool
 """What an object can be found by."""
@@ -135,3 +141,15 @@ class Index(Generic[V]):
 
 def _values(placement: str | tuple[str, ...]) -> tuple[str, ...]:
     return (placement,) if isinstance(placement, str) else placement
+
+
+def find_index(indexes: Mapping[str, Index[V]], name: str) -> Index[V]:
+    """Return the index with this name.
+
+    Raises:
+        IndexNotFoundError: there is no such index.
+    """
+    try:
+        return indexes[name]
+    except KeyError:
+        raise IndexNotFoundError(index=name, known=tuple(indexes)) from None

@@ -1,10 +1,10 @@
 """The cache: objects by key, and their indexes. Written on the loop, read from any thread.
 
-An object enters by an event, or with a complete list. The order of the writes makes an index read
-atomic at the write of the object itself: new buckets, then the object, then old buckets (for a
-deletion the object first). A reader iterates over a copy of a bucket, looks each key up again and
-returns what the cache holds now, so it never sees an object that was replaced or removed before.
-A list builds a second state beside the first and swaps the two in one assignment.
+An object enters by an event, or with a complete list. A change takes several steps: new buckets,
+then the object, then old buckets (for a deletion the object first). To readers it is one moment,
+that of the object itself: while a change is under way its key is in `_changing`, and a reader that
+meets one reads by `SnapshotReader`. A list builds a second state beside the first and swaps the two
+in one assignment.
 """
 
 from __future__ import annotations
@@ -16,15 +16,29 @@ from typing import TYPE_CHECKING, Generic, cast, final
 from pyinformer.apimachinery import (
     Added,
     Event,
-    IndexNotFoundError,
     InvalidArgumentError,
     KubeObject,
     Updated,
     V,
     View,
 )
-from pyinformer.store._index import Index, IndexStatistics, IndexValue, Placement, text_of
-from pyinformer.store._readers import SharedPaths, read_again, read_fenced, reader_of
+from pyinformer.store._index import (
+    Index,
+    IndexStatistics,
+    IndexValue,
+    Placement,
+    find_index,
+    text_of,
+)
+from pyinformer.store._moment import SnapshotReader
+from pyinformer.store._readers import (
+    SharedPaths,
+    has_value,
+    read_again,
+    read_fenced,
+    reader_of,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +53,7 @@ _FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
 
 
-class _State(Generic[V]):
+class State(Generic[V]):
     """What is swapped as one: the objects and the indexes over exactly these objects."""
 
     __slots__ = ("indexes", "items", "ordered", "shown")
@@ -66,7 +80,9 @@ class Indexer(Generic[V]):
         """The newest resource version whose changes are all in here; empty before the first."""
         self.generation: int = 0
         """How many complete lists have been taken."""
-        self._state: _State[V] = _State({}, {})
+        self._state: State[V] = State({}, {})
+        self._changing: list[str] = [""]
+        """The key whose change is under way, or an empty one. A call of C can read a list."""
         self.add_index(NAMESPACE_INDEX, "metadata.namespace")
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
@@ -96,7 +112,7 @@ class Indexer(Generic[V]):
         )
         for key, obj in state.items.items():
             index.place(key, read_fenced(index, obj), obj)
-        self._state = _State(state.items, {**state.indexes, name: index})
+        self._state = State(state.items, {**state.indexes, name: index})
 
     def get(self, key: str) -> KubeObject[V] | None:
         """Return the object with this key, `namespace/name` or `name`, or None."""
@@ -129,21 +145,20 @@ class Indexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        state, wanted = self._state, text_of(value)
-        index = _find(state, name)
-        bucket = index.buckets.get(wanted)
-        if bucket is None:
-            return []
-        items, bucket = state.items, bucket.copy()
-        current_states = list(map(items.get, bucket))
-        if current_states == list(bucket.values()):  # by identity, at the speed of C
-            return cast("builtins.list[KubeObject[V]]", current_states)
-        found: list[KubeObject[V]] = []  # the loop is at work between the two writes of a change
-        for obj in bucket.values():
-            current = items.get(obj._key)
-            if current is obj or (current is not None and _has(index, current, wanted)):
-                found.append(current)
-        return found
+        wanted, changing = text_of(value), self._changing
+        if not changing[0]:
+            bucket = find_index(self._state.indexes, name).buckets.get(wanted)
+            found = [] if bucket is None else list(bucket.values())
+            # What is half done at the copy began after the first look and has ended before the
+            # second, so it is a moment within this read.
+            if not changing[0]:
+                return found
+        return self.at_once.under(name, wanted, {}).objects
+
+    @property
+    def at_once(self) -> SnapshotReader[V]:
+        """Reads several of this cache's mappings at one moment."""
+        return SnapshotReader((self,))
 
     def index_values(self, name: str) -> builtins.list[str]:
         """Return the values by which some object can be found at this moment.
@@ -151,7 +166,12 @@ class Indexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        return list(_find(self._state, name).buckets)
+        changing = self._changing
+        if not changing[0]:
+            found = list(find_index(self._state.indexes, name).buckets)
+            if not changing[0]:
+                return found
+        return self.at_once.values(name, {}).present()
 
     def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
         """Return the values that an index has for an object, cached or not.
@@ -159,10 +179,7 @@ class Indexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        placement = read_again(_find(self._state, name), obj)
-        if placement is None:
-            return ()
-        return (placement,) if isinstance(placement, str) else placement
+        return values_of(find_index(self._state.indexes, name), obj)
 
     def is_under(self, name: str, value: IndexValue, obj: KubeObject[V]) -> bool:
         """Tell whether an index has an object, cached or not, under a value.
@@ -170,7 +187,7 @@ class Indexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        return _has(_find(self._state, name), obj, text_of(value))
+        return has_value(find_index(self._state.indexes, name), obj, text_of(value))
 
     @property
     def has_index_functions(self) -> bool:
@@ -193,8 +210,10 @@ class Indexer(Generic[V]):
                 continue
             placement = read_again(index, obj)
             if index.has_misplaced(key, placement):
+                self._changing[0] = key
                 index.move(key, placement, obj)
                 changed.append(index.name)
+        self._changing[0] = ""
         return changed
 
     def indexes(self) -> tuple[IndexStatistics, ...]:
@@ -221,7 +240,8 @@ class Indexer(Generic[V]):
             old: what the cache holds.
             new: the same object, later.
         """
-        state, key = self._state, old._key
+        state, key, changing = self._state, old._key, self._changing
+        changing[0] = key
         moved: list[tuple[Index[V], Placement, Placement]] | None = None
         for index in state.ordered:
             read = index.read
@@ -240,6 +260,7 @@ class Indexer(Generic[V]):
         if moved is not None:
             for index, before, after in moved:
                 index.displace(key, before, after)
+        changing[0] = ""
 
     def _add(self, key: str, new: KubeObject[V]) -> None:
         state = self._state
@@ -247,17 +268,20 @@ class Indexer(Generic[V]):
         if old is not None:  # added twice: its old values must not stay behind
             self.update_nowait(old, new)
             return
+        self._changing[0] = key
         for index in state.ordered:
             index.place(key, read_fenced(index, new), new)
         state.items[key] = new
+        self._changing[0] = ""
 
     def _remove(self, key: str) -> None:
         state = self._state
+        self._changing[0] = key
         old = state.items.pop(key, None)
-        if old is None:
-            return
-        for index in state.indexes.values():
-            index.displace(key, read_again(index, old), None)
+        if old is not None:
+            for index in state.indexes.values():
+                index.displace(key, read_again(index, old), None)
+        self._changing[0] = ""
 
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
@@ -283,21 +307,9 @@ class Indexer(Generic[V]):
                 indexes[name] = late = index.empty_copy()
                 for key, obj in items.items():
                     late.place(key, read_fenced(late, obj), obj)
-        self._state = _State(items, indexes)
+        self._state = State(items, indexes)
         self.generation += 1
 
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that the cache is complete up to this resource version."""
         self.resource_version = resource_version
-
-
-def _find(state: _State[V], name: str) -> Index[V]:
-    try:
-        return state.indexes[name]
-    except KeyError:
-        raise IndexNotFoundError(index=name, known=tuple(state.indexes)) from None
-
-
-def _has(index: Index[V], obj: KubeObject[V], wanted: str) -> bool:
-    placement = read_again(index, obj)
-    return placement == wanted or (isinstance(placement, tuple) and wanted in placement)

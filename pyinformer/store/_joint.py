@@ -9,14 +9,14 @@ is written here: each cache has one writer of its own.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Generic, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.store._index import IndexStatistics, IndexValue, text_of
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
+from pyinformer.store._moment import SnapshotReader
 
 
 @final
@@ -30,6 +30,8 @@ class JointIndexer(Generic[V]):
     def __init__(self, by_namespace: Mapping[str, Indexer[V]]) -> None:
         self._by_namespace = by_namespace
         self._all = tuple(by_namespace.values())
+        self.at_once: SnapshotReader[V] = SnapshotReader(self._all, by_namespace)
+        """Reads several mappings of these caches at one moment."""
 
     def get(self, key: str) -> KubeObject[V] | None:
         """Return the object with this key, or None."""
@@ -44,18 +46,15 @@ class JointIndexer(Generic[V]):
 
     def keys(self) -> builtins.list[str]:
         """Return a copy of all keys."""
-        return list(chain.from_iterable(one.keys() for one in self._all))
+        return list(self.at_once.items({}).stored)
 
     def list(self) -> builtins.list[KubeObject[V]]:
         """Return all objects in a list of the caller's own."""
-        return list(chain.from_iterable(one.list() for one in self._all))
+        return self.at_once.objects()
 
     def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
         """Return the objects by key; unlike that of one cache, this is a copy."""
-        found: dict[str, KubeObject[V]] = {}
-        for one in self._all:
-            found.update(one.snapshot().copy())
-        return MappingProxyType(found)
+        return MappingProxyType(self.at_once.items({}).stored)
 
     @property
     def generation(self) -> int:
@@ -68,11 +67,10 @@ class JointIndexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        asked: Iterable[Indexer[V]] = self._all
         if name == NAMESPACE_INDEX:
             only = self._by_namespace.get(text_of(value))
-            asked = () if only is None else (only,)
-        return list(chain.from_iterable(one.by_index(name, value) for one in asked))
+            return [] if only is None else only.by_index(name, value)
+        return self.at_once.under(name, text_of(value), {}).objects
 
     def index_values(self, name: str) -> builtins.list[str]:
         """Return the values by which some object can be found at this moment.
@@ -80,7 +78,7 @@ class JointIndexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        return list(dict.fromkeys(chain.from_iterable(one.index_values(name) for one in self._all)))
+        return self.at_once.values(name, {}).present()
 
     def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
         """Return the values that an index has for an object, cached or not.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 from copy import copy
-from typing import TYPE_CHECKING, Generic, Protocol, cast, final
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast, final
 
 from pyinformer.apimachinery import (
     InvalidArgumentError,
@@ -29,16 +29,20 @@ from pyinformer.store._merging import (
     merged_index_values,
     merged_items,
 )
+from pyinformer.store._overlay import Entries
 from pyinformer.store._selecting import select
 from pyinformer.store._walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from pyinformer.store._decoded import DecodedObjects
     from pyinformer.store._index import IndexValue
     from pyinformer.store._joint import Cache
-    from pyinformer.store._overlay import Entry, Overlay
+    from pyinformer.store._overlay import Overlay
+
+
+_T = TypeVar("_T")
 
 
 class Readiness(Protocol):
@@ -106,7 +110,7 @@ class Lister(Generic[V]):
         resource: str,
         readiness: Readiness | None = None,
         overlay: Overlay[V] | None = None,
-        written: Mapping[str, Entry[V]] | None = None,
+        written: Entries[V] | None = None,
         decoded: DecodedObjects[V] | None = None,
     ) -> None:
         self._indexer: Cache[V] = indexer
@@ -114,7 +118,7 @@ class Lister(Generic[V]):
         self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
         # Nearly always empty, and then all that a read costs more is to look.
-        entries: Mapping[str, Entry[V]] = {} if overlay is None else overlay.entries
+        entries: Entries[V] = Entries() if overlay is None else overlay.entries
         self._written = entries if written is None else written
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
@@ -229,7 +233,7 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             InvalidSelectorError: the selector cannot be parsed.
         """
-        return _select(self._all(self._ready(None, allow_unsynced)), label_selector)
+        return _select(self._all(allow_unsynced), label_selector)
 
     def namespace(self, namespace: str) -> NamespaceLister[V]:
         """Return a lister of one namespace."""
@@ -240,13 +244,13 @@ class Lister(Generic[V]):
     ) -> builtins.list[KubeObject[V]]:
         """Return the objects that an index has under a value, without looking at any other.
 
-        One such read is atomic; two of them are two moments.
+        Each read is one moment of the cache; two reads are two moments.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
             IndexNotFoundError: there is no such index.
         """
-        return self._by_index(self._ready(None, allow_unsynced), name, value)
+        return self._by_index(name, value, allow_unsynced)
 
     def index_values(self, name: str, *, allow_unsynced: bool = False) -> builtins.list[str]:
         """Return the values that some object has in an index.
@@ -255,10 +259,12 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             IndexNotFoundError: there is no such index.
         """
-        cache = self._ready(None, allow_unsynced)
-        if self._written:
-            return merged_index_values(cache, self._written, name)
-        return cache.index_values(name)
+        return self._read(
+            None,
+            allow_unsynced,
+            lambda cache: cache.index_values(name),
+            lambda cache, written: merged_index_values(cache, written, name),
+        )
 
     def keys(self, *, allow_unsynced: bool = False) -> builtins.list[str]:
         """Return all keys.
@@ -266,10 +272,12 @@ class Lister(Generic[V]):
         Raises:
             CacheNotSyncedError: the first sync is not done.
         """
-        cache = self._ready(None, allow_unsynced)
-        if self._written:
-            return list(merged_items(cache, self._written))
-        return cache.keys()
+        return self._read(
+            None,
+            allow_unsynced,
+            lambda cache: cache.keys(),
+            lambda cache, written: list(merged_items(cache, written)),
+        )
 
     def iter_async(
         self,
@@ -288,33 +296,57 @@ class Lister(Generic[V]):
         Cancellation:
             Safe at every step; the walk just ends.
         """
-        cache = self._ready(None, allow_unsynced)
-        return walk(self._all(cache), LabelSelector.parse(label_selector))
+        return walk(self._all(allow_unsynced), LabelSelector.parse(label_selector))
 
-    def _all(self, cache: Cache[V]) -> builtins.list[KubeObject[V]]:
-        if self._written:
-            return list(merged_items(cache, self._written).values())
-        return cache.list()
+    def _all(self, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
+        return self._read(
+            None,
+            allow_unsynced,
+            lambda cache: cache.list(),
+            lambda cache, written: list(merged_items(cache, written).values()),
+        )
 
     def _by_index(
-        self, cache: Cache[V], name: str, value: IndexValue
+        self,
+        name: str,
+        value: IndexValue,
+        allow_unsynced: bool,  # noqa: FBT001
+        namespace: str | None = None,
     ) -> builtins.list[KubeObject[V]]:
-        if self._written:
-            return merged_by_index(cache, self._written, name, value)
-        return cache.by_index(name, value)
+        return self._read(
+            namespace,
+            allow_unsynced,
+            lambda cache: cache.by_index(name, value),
+            lambda cache, written: merged_by_index(cache, written, name, value),
+        )
 
-    def _ready(self, namespace: str | None, allow_unsynced: bool) -> Cache[V]:  # noqa: FBT001
-        """Return the cache that can answer: what was looked at is what is read."""
+    def _read(
+        self,
+        namespace: str | None,
+        allow_unsynced: bool,  # noqa: FBT001
+        plain: Callable[[Cache[V]], builtins.list[_T]],
+        merged: Callable[[Cache[V], Entries[V]], builtins.list[_T]],
+    ) -> builtins.list[_T]:
+        """Read the cache that can answer, as it is at one moment.
+
+        Args:
+            namespace: what the cache must be able to answer for; None is all.
+            allow_unsynced: do not check that it can.
+            plain: reads the cache while there are no own writes.
+            merged: reads the cache with own writes laid over it.
+        """
+        written = self._written
         while True:
             cache = self._source._indexer  # noqa: SLF001 - a lister, too
-            if allow_unsynced:
-                return cache
-            self._readiness.check(namespace)
-            if cache is self._source._indexer:  # noqa: SLF001 - as above
-                return cache
-
-    def _in_namespace(self, namespace: str, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
-        return self._by_index(self._ready(namespace, allow_unsynced), NAMESPACE_INDEX, namespace)
+            if not allow_unsynced:
+                self._readiness.check(namespace)
+            puts = written.puts
+            is_plain = not written
+            found = plain(cache) if is_plain else merged(cache, written)
+            if is_plain and written.puts != puts:
+                continue  # a write was shown meanwhile, and may be over already
+            if cache is self._source._indexer:  # noqa: SLF001 - else the informer replaced it
+                return found
 
 
 @final
@@ -363,7 +395,10 @@ class NamespaceLister(Generic[V]):
         allow_unsynced: bool = False,
     ) -> builtins.list[KubeObject[V]]:
         """Return the namespace's objects whose labels match; otherwise as `Lister.list`."""
-        found = self._lister._in_namespace(self._namespace, allow_unsynced)  # noqa: SLF001
+        namespace = self._namespace
+        found = self._lister._by_index(  # noqa: SLF001 - a part of it
+            NAMESPACE_INDEX, namespace, allow_unsynced, namespace
+        )
         return _select(found, label_selector)
 
 

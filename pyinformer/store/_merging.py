@@ -1,8 +1,8 @@
 """Reads of a store with own writes laid over it.
 
-A store and the overlay's entries enter, what a reader sees leaves. The entries are always copied
-before the store is read: what is evicted in between, the store holds. Work beyond that of the plain
-read goes with the number of entries, which is nearly always zero.
+A read of one key takes the entry first and the store second: what is evicted in between, the store
+holds. A read of several keys copies both at one moment. The work beyond that of the plain read goes
+with the number of entries, which is nearly always zero.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import KubeObject, V
+from pyinformer.store._index import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +34,8 @@ def merged_items(
     indexer: Cache[V], entries: Mapping[str, Entry[V]]
 ) -> builtins.dict[str, KubeObject[V]]:
     """Return all objects by key as a reader sees them, in a dict of the caller's own."""
-    laid_over = dict(entries)
-    items = indexer.snapshot().copy()
-    for key, entry in laid_over.items():
+    items, written = indexer.at_once.items(entries)
+    for key, entry in written.items():
         seen = entry.over(items.get(key))
         if seen is None:
             items.pop(key, None)
@@ -48,10 +48,10 @@ def merged_by_index(
     indexer: Cache[V], entries: Mapping[str, Entry[V]], name: str, value: IndexValue
 ) -> list[KubeObject[V]]:
     """Return the objects under a value as a reader sees them."""
-    laid_over = dict(entries)
-    found = [obj for obj in indexer.by_index(name, value) if obj._key not in laid_over]
-    for key, entry in laid_over.items():
-        seen = entry.over(indexer.get(key))
+    objects, written, stored = indexer.at_once.under(name, text_of(value), entries)
+    found = [obj for obj in objects if obj._key not in written]
+    for key, entry in written.items():
+        seen = entry.over(stored.get(key))
         if seen is not None and indexer.is_under(name, value, seen):
             found.append(seen)
     return found
@@ -59,17 +59,9 @@ def merged_by_index(
 
 def merged_index_values(indexer: Cache[V], entries: Mapping[str, Entry[V]], name: str) -> list[str]:
     """Return the values by which some object can be found, as a reader sees them."""
-    laid_over = dict(entries)
-    values = dict.fromkeys(indexer.index_values(name))
-    doubtful: dict[str, None] = {}
-    for key, entry in laid_over.items():
-        stored = indexer.get(key)
-        seen = entry.over(stored)
-        if stored is not None and seen is not stored:
-            doubtful.update(dict.fromkeys(indexer.values_of(name, stored)))
+    found = indexer.at_once.values(name, entries)
+    for key, entry in found.written.items():
+        seen = entry.over(found.stored.get(key))
         if seen is not None:
-            values.update(dict.fromkeys(indexer.values_of(name, seen)))
-    for value in doubtful:  # its last object may have moved, or be gone
-        if not merged_by_index(indexer, laid_over, name, value):
-            values.pop(value, None)
-    return list(values)
+            found.counts.update(indexer.values_of(name, seen))
+    return found.present()

@@ -72,6 +72,21 @@ class Buried(Struct, frozen=True):
 Entry: TypeAlias = Written[V] | Buried
 
 
+class Entries(dict[str, Entry[V]], Generic[V]):
+    """What is laid over a cache, by key, the oldest key first. Written on the loop alone."""
+
+    __slots__ = ("puts",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.puts: int = 0
+        """How often an entry was put in: a reader that finds none tells by it that none came."""
+
+    def __setitem__(self, key: str, entry: Entry[V]) -> None:
+        self.puts += 1
+        super().__setitem__(key, entry)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class OverlayStatistics:
@@ -112,9 +127,9 @@ class Overlay(Generic[V]):
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None] = lambda _was, _now: None,
         selective: bool = False,
         max_entries: int = _MAX_ENTRIES,
-        shown: dict[str, Entry[V]] | None = None,
+        shown: Entries[V] | None = None,
     ) -> None:
-        self.entries: dict[str, Entry[V]] = {} if shown is None else _Mirrored(shown)
+        self.entries: Entries[V] = Entries() if shown is None else _Mirrored(shown)
         """By key, the oldest key first; always this dict, changed by nobody else."""
         self._get = get
         self._position = position
@@ -312,12 +327,13 @@ class Overlay(Generic[V]):
         )
 
 
-class _Mirrored(dict[str, Entry[V]], Generic[V]):
+@final
+class _Mirrored(Entries[V]):
     """The entries of one overlay, each change of which is made in what several share, too."""
 
     __slots__ = ("_shown",)
 
-    def __init__(self, shown: dict[str, Entry[V]]) -> None:
+    def __init__(self, shown: Entries[V]) -> None:
         super().__init__()
         self._shown = shown
 

@@ -110,3 +110,17 @@ def read_again(index: Index[V], obj: KubeObject[V]) -> Placement:
         return placement_of(index.read(obj))
     except Exception:  # noqa: BLE001 - user code; counted when the object arrived
         return None
+
+
+def values_of(index: Index[V], obj: KubeObject[V] | None) -> tuple[str, ...]:
+    """Return the values of an object that was read before; none of no object."""
+    placement = None if obj is None else read_again(index, obj)
+    if placement is None:
+        return ()
+    return (placement,) if isinstance(placement, str) else placement
+
+
+def has_value(index: Index[V], obj: KubeObject[V], wanted: str) -> bool:
+    """Return whether an object that was read before has a value."""
+    placement = read_again(index, obj)
+    return placement == wanted or (isinstance(placement, tuple) and wanted in placement)
