@@ -73,6 +73,7 @@ from pyinformer.apimachinery._keys import (
     GroupVersionKind,
     GroupVersionResource,
     ObjectKey,
+    is_object_name,
     object_key,
 )
 from pyinformer.apimachinery._label_selector import LabelSelector
@@ -189,6 +190,7 @@ __all__ = [
     "compare_resource_versions",
     "decode_object",
     "diff",
+    "is_object_name",
     "load_zstandard",
     "object_key",
     "older",

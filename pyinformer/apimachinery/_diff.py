@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, TypeAlias, final, runtime_checkable
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery._errors import InvalidTypeError
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.apimachinery._paths import parse_path
@@ -49,7 +50,7 @@ class Change:
     new: JSONValue | Absent = field(repr=False)
 
     def __str__(self) -> str:
-        return "".join(map(_step_text, self.path)).removeprefix(".")
+        return printable("".join(map(_step_text, self.path)).removeprefix("."))
 
 
 @runtime_checkable

@@ -48,6 +48,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from pyinformer._printable import Lines, printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -67,10 +69,14 @@ def _rebuild(
 
 
 class InformerError(Exception):
-    """The root: `except InformerError` catches everything pyinformer raises on purpose."""
+    """The root: `except InformerError` catches everything pyinformer raises on purpose.
+
+    Its text is one line in which characters that are not printed are escaped, whatever objects and
+    servers have put into it. The attributes hold the data as they are.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
 
     def __str__(self) -> str:
         # KeyError and OSError among the bases would print the repr or an errno instead.
@@ -475,7 +481,7 @@ class ForbiddenError(APIStatusError):
             retry_after_seconds=retry_after_seconds,
         )
         if needed:
-            Exception.__init__(self, f"{self}; {needed}")
+            Exception.__init__(self, f"{self}; {printable(needed)}")
 
 
 @final
@@ -927,7 +933,7 @@ class KubeAPIServerError(InformerError, RuntimeError):
     def __init__(self, what: str, reason: str) -> None:
         self.what = what
         self.reason = reason
-        super().__init__(f"{what}: {reason}")
+        Exception.__init__(self, Lines(f"{what}: {reason}"))
 
 
 @final

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from pyinformer._clock import utc_text, wall_time
+from pyinformer._printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ class JournalEntry:
     """A sentence without object content."""
 
     def __str__(self) -> str:
-        return f"{utc_text(self.at)}: {self.what}"
+        return f"{utc_text(self.at)}: {printable(self.what)}"
 
 
 @final

@@ -18,6 +18,8 @@ from pyinformer.apimachinery._errors import InvalidArgumentError, InvalidTypeErr
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME: Final = 1024  # RBAC sets no limit; every other kind has 253 or less
+_NOT_NAMES: Final = frozenset({".", ".."})
 
 
 @final
@@ -43,6 +45,25 @@ class ObjectKey(str):
 def object_key(namespace: str, name: str) -> str:
     """Return the key of an object as a plain string."""
     return f"{namespace}/{name}" if namespace else name
+
+
+def is_object_name(text: str) -> bool:
+    """Tell whether an object, or a namespace, may have this name, as far as a text can show it.
+
+    API servers take more than DNS names: RBAC's have colons, those of aggregated APIs spaces. None
+    is empty, a dot, two dots, or has a slash or a percent sign. A Role's name may even have control
+    characters; no program should act on such a name because a text in another object says so.
+
+    Source:
+        k8s.io/apimachinery pkg/api/validation/path, IsValidPathSegmentName.
+    """
+    return (
+        0 < len(text) <= _LONGEST_NAME
+        and text.isprintable()
+        and "/" not in text
+        and "%" not in text
+        and text not in _NOT_NAMES
+    )
 
 
 def _split_api_version(api_version: str) -> tuple[str, str]:

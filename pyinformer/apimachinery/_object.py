@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from typing_extensions import TypeVar
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery._diff import diff
 from pyinformer.apimachinery._errors import (
     FieldNotFoundError,
@@ -190,7 +191,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
     def __repr__(self) -> str:
         meta = self.metadata
-        return f"<{self.gvk} {self._key} uid={meta.uid} resource_version={meta.resource_version}>"
+        what = f"{self.gvk} {self._key} uid={meta.uid} resource_version={meta.resource_version}"
+        return f"<{printable(what)}>"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("_key", self._key), ("metadata", self.metadata)]  # a Struct's own has the body

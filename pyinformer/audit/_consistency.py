@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import (
     KubeObject,
     ObjectMeta,
@@ -91,7 +92,7 @@ class AuditReport:
                 names = ", ".join(mismatches.keys[:_SHOWN])
                 more = ", ..." if mismatches.count > _SHOWN else ""
                 text += f"; {mismatches.count} {kind}: {names}{more}"
-        return f"{text} ({self.reason})" if self.reason else text
+        return printable(f"{text} ({self.reason})" if self.reason else text)
 
 
 _SHOWN: Final = 10  # keys of each kind in a sentence; the report has the others

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import msgspec
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import ABSENT, Change, diff
 
 MutationMode: TypeAlias = Literal["off", "sample", "debug"]
@@ -36,8 +37,8 @@ class MutatedPath:
 
     def __str__(self) -> str:
         if self.old_type == self.new_type:
-            return f"{self.path}: changed ({self.new_type})"
-        return f"{self.path}: {self.old_type} became {self.new_type}"
+            return printable(f"{self.path}: changed ({self.new_type})")
+        return printable(f"{self.path}: {self.old_type} became {self.new_type}")
 
 
 @final
@@ -64,7 +65,7 @@ class CacheMutation:
         where = f" at {'; '.join(map(str, self.paths))}" if self.paths else ""
         readers = (*self.handlers, *self.call_sites)
         whose = f", read by {', '.join(readers)}" if readers else ""
-        return f"{self.what} of {self.key} in {self.informer} was changed{where}{whose}"
+        return printable(f"{self.what} of {self.key} in {self.informer} was changed{where}{whose}")
 
 
 def digest_of(value: object) -> int | None:

@@ -7,17 +7,18 @@ each change and logged once for each key. The books are bounded.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol, final
 
+from pyinformer._logging import get_logger
 from pyinformer.audit._mutation import CacheMutation, MutatedPath, digest_of, mutated_paths
+from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, View
 
-_log = logging.getLogger("pyinformer.audit")
+_log = get_logger("pyinformer.audit")
 
 _MAX_REPORTS = 100
 _MAX_LOGGED = 1_000  # keys; beyond, a key may be logged a second time
@@ -131,7 +132,7 @@ class MutationLedger:
             try:
                 listener(mutation)
             except Exception as error:  # noqa: BLE001 - user code
-                _log.error("on_mutation failed on %s: %s", mutation.key, type(error).__name__)
+                _log.error("on_mutation failed on %s: %s", mutation.key, error_text(error))
 
     def _log(self, mutation: CacheMutation) -> None:
         about = mutation.informer, mutation.key

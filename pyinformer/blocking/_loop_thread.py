@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -21,11 +20,12 @@ from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar, cast, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import LifecycleError
 from pyinformer.blocking._calls import Call, Work, seconds_left
-from pyinformer.tasks import Host
+from pyinformer.tasks import Host, error_text, trace_text
 
-_log = logging.getLogger("pyinformer.blocking")
+_log = get_logger("pyinformer.blocking")
 
 R = TypeVar("R")
 
@@ -306,7 +306,7 @@ class LoopThread:
             asyncio.run(self._main())
         except BaseException as error:  # noqa: BLE001 - whatever ends a loop; nobody joins this
             self._crash = error
-            _log.exception("%s has crashed", self._name)
+            _log.error("%s has crashed: %s\n%s", self._name, error_text(error), trace_text(error))
         finally:
             with self._lock:
                 self._over.set()
@@ -331,4 +331,4 @@ class LoopThread:
             try:
                 await close()
             except Exception as error:  # noqa: BLE001 - one of them keeps no other open
-                _log.error("%r was not closed in order: %s", lifetime, error)
+                _log.error("%r was not closed in order: %s", lifetime, error_text(error))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import JSONObject
 from pyinformer.bookkeeping._event_series import Series
 from pyinformer.bookkeeping._references import Reference
@@ -100,5 +101,5 @@ def _separator(found: re.Match[str]) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    """Return as much of a text as fits into so many bytes; what is no Unicode becomes a mark."""
-    return text.encode("utf-8", "replace")[:longest].decode("utf-8", "ignore")
+    """Return a text as one printable line, cut to a number of bytes."""
+    return printable(text).encode()[:longest].decode("utf-8", "ignore")

@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pyinformer._clock import wall_time
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ConflictError,
     ExponentialBackoff,
@@ -40,7 +41,7 @@ from pyinformer.bookkeeping._references import AnyObject
 from pyinformer.cluster import Cluster
 from pyinformer.tasks import Host, Startable
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 _SWEEP_SECONDS: Final = 60.0  # series end after six minutes of silence: one more does not matter
 _ATTEMPTS: Final = 12  # upstream's; with these delays about five minutes

@@ -10,10 +10,11 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, final
 
 import typer
 
+from pyinformer._printable import Lines
 from pyinformer.cli import _options
 from pyinformer.cli._ending import (
     Terminated,
@@ -90,10 +91,20 @@ def _ending_well() -> Iterator[None]:
         raise typer.Exit(SIGNALLED + number) from None
 
 
+@final
+class _PrintableFormatter(logging.Formatter):
+    """Escapes what is not printed, in lines of other libraries, too; indents what follows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return Lines(super().format(record).replace("\n", "\n    "))
+
+
 def _hear_logs(verbose: bool) -> None:  # noqa: FBT001 - of one meaning
     """Let the library's logs reach stderr, or nobody: what matters of them is said in lines."""
     if verbose:
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(_PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=logging.INFO, handlers=[handler])
     else:
         logging.basicConfig(handlers=[logging.NullHandler()])
 

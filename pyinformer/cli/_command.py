@@ -14,11 +14,11 @@ from typing import Any, Protocol, TextIO, final
 
 import anyio
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import InformerError
 from pyinformer.cli._ending import Ending, run
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
 from pyinformer.cli._paper import Paper
-from pyinformer.cli._printable import printable
 from pyinformer.cli._rows import Layout
 from pyinformer.cli._session import Access, CommandError, Session, Standing, Wanted, session
 from pyinformer.informer import SharedInformer

@@ -20,8 +20,8 @@ from typing import TextIO, final
 
 import anyio
 
+from pyinformer._printable import printable
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, SIGNALLED
-from pyinformer.cli._printable import printable
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_SECONDS = 0.6  # for an orderly end; a second is promised

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import msgspec
 
+from pyinformer._printable import printable_json
 from pyinformer.apimachinery import (
     Added,
     Deleted,
@@ -24,7 +25,6 @@ from pyinformer.apimachinery import (
     diff,
     redacted,
 )
-from pyinformer.cli._printable import printable_json
 
 
 @final

@@ -7,12 +7,14 @@ only said to have changed. Pure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, final
 
 from pyinformer._clock import wall_time
+from pyinformer._printable import printable, shortened
 from pyinformer.apimachinery import (
     Added,
     Change,
@@ -26,7 +28,6 @@ from pyinformer.apimachinery import (
 from pyinformer.apimachinery._diff import ABSENT
 from pyinformer.apimachinery._redact import REDACTED, redacted_change
 from pyinformer.cli._paper import Style
-from pyinformer.cli._printable import printable, value_text
 from pyinformer.cli._rows import Layout, facts_of, table_of
 
 _INDENT: Final = " " * 10
@@ -109,7 +110,7 @@ def _verb(change: Change) -> str:
 
 
 def _text(value: Any, length: int) -> str:  # noqa: ANN401 - JSON
-    return value_text(value, length)
+    return shortened(printable(json.dumps(value, ensure_ascii=False)), length)
 
 
 def _on_deletion(event: Deleted[Any]) -> str:

@@ -15,13 +15,13 @@ import anyio
 import msgspec
 
 from pyinformer._clock import wall_time
+from pyinformer._printable import printable, printable_json
 from pyinformer.apimachinery import KubeObject
 from pyinformer.cli._command import Showing
 from pyinformer.cli._ending import Ending
 from pyinformer.cli._event_json import json_line, shown
 from pyinformer.cli._exit_status import FAILED, OK
 from pyinformer.cli._paper import Paper
-from pyinformer.cli._printable import printable, printable_json
 from pyinformer.cli._rows import table_of
 from pyinformer.cli._session import Session
 from pyinformer.cli._telling import in_portions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, final
 
-from pyinformer.cli._printable import printable
+from pyinformer._printable import printable
 from pyinformer.informer import InformerStatus, ScopeStatus
 from pyinformer.reflector import ReflectorState
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, final
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import InvalidObjectError, KubeObject
 from pyinformer.cli._kinds import Cells, KindColumns, columns_of
-from pyinformer.cli._printable import printable
 
 Object: TypeAlias = KubeObject[Any]
 

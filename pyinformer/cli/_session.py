@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import (
     GroupVersionResource,
     ServerError,
@@ -24,7 +25,6 @@ from pyinformer.apimachinery import (
     TransportError,
 )
 from pyinformer.cli._paper import Paper
-from pyinformer.cli._printable import printable
 from pyinformer.cli._progress import Progress, is_impossible, is_refused, why
 from pyinformer.cluster import Cluster, connect
 from pyinformer.informer import SharedInformer, SharedInformerFactory

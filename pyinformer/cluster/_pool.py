@@ -8,7 +8,6 @@ is opened and closed by a task of its own, whoever waits for it; nothing is lock
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ExponentialBackoff,
     LifecycleError,
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
 """Connects to the cluster of a name."""
 
-_log = logging.getLogger("pyinformer.cluster")
+_log = get_logger("pyinformer.cluster")
 
 _LAST_LOOK_SECONDS: Final = 0.5  # a look takes no time; on a busy loop its turn comes late
 _LAST_WORDS_SECONDS: Final = 1.0  # ready() says more about its timeout than being cut off would

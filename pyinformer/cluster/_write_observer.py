@@ -7,13 +7,14 @@ by then, so an observer that fails is named and counted, and never makes the wri
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Protocol, final
+
+from pyinformer._logging import get_logger
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import GroupVersionResource
 
-_LOGGER = logging.getLogger("pyinformer.cluster")
+_LOGGER = get_logger("pyinformer.cluster")
 
 
 class WriteObserver(Protocol):

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer._logging import get_logger
 from pyinformer.controller._hot_loop import HotKey, HotLoops
 from pyinformer.controller._noop_writes import NoopWrites, Storm
 from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
     from pyinformer.sources._request import Request
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 _TOP: Final = 10  # keys that are named: who looks for a bug needs one
 _RELEASED: Final = 64  # at each step: what was held comes back without holding up the loop

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InformerError,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._slot import Ended
     from pyinformer.sources._source import Source
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 
 class Lifetime(Protocol):

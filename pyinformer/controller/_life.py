@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
+from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
 from pyinformer.apimachinery import InformerError, LifecycleError
 from pyinformer.controller._signals import StopSignals
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog, telling_at_signal
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._engine import Engine
     from pyinformer.informer import SharedInformer, SharedInformerFactory
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 _CACHES_SECONDS = 2 * (DEFAULT_GRACE_SECONDS + 5.0)  # informers, then factories, with their hosts
 
@@ -172,7 +174,7 @@ class Life:
         lines = [str(factory.status()) for factory in self._factories]
         lines += [informer.status().line() for informer in informers]
         lines += [engine.status().line() for engine in self._engines]
-        _log.log(level, "status of %s\n%s", self._name, "\n".join(lines))
+        _log.log(level, "status of %s\n%s", self._name, Lines("\n".join(lines)))
 
     def _signalled(self, signal_name: str) -> None:
         if self._is_asked:

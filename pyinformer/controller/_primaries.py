@@ -6,12 +6,12 @@ and for sources of owned objects the kind that their owners are of.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     InformerError,
     InvalidArgumentError,
@@ -28,7 +28,7 @@ from pyinformer.sources._request import Request
 if TYPE_CHECKING:
     from pyinformer.sources._owned import OwnedSource
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 _PASSING: Final = (TransportError, ServerError, TooManyRequestsError)
 _FIRST_WAIT_SECONDS: Final = 0.2  # doubles: a server that restarts is back within seconds

@@ -9,12 +9,12 @@ cancelled once; if it does not end within the grace, its slot is poisoned: named
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import QueueClosedError, ReconcileTimeoutError
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.controller._slot import Deadlines, Ended, Slot
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyinformer.tasks import UserTasks
     from pyinformer.workqueue import PriorityQueue
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 _FORCED_SECONDS = 0.25  # what a cancelled reconcile gets when somebody is in a hurry
 

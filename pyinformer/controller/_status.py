@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
+from pyinformer._printable import printable
 from pyinformer.informer._status import counted
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ControllerStatus:
 
     def line(self) -> str:
         """Return it in one line, for people."""
-        return f"controller {self.name}: {self._in_a_word()}; {'; '.join(self._parts())}"
+        return printable(f"controller {self.name}: {self._in_a_word()}; {'; '.join(self._parts())}")
 
     def _in_a_word(self) -> str:
         noops = self.noop_writes

@@ -9,13 +9,13 @@ answer makes the audit inconclusive, never a repair; repairs that do not help ar
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ExponentialBackoff,
     InformerError,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyinformer.store import Indexer
     from pyinformer.transport import ListWatch
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _PAGE_SIZE: Final = 500  # for those who list everything in one body: nobody waits for an audit
 _SLICE: Final = 512  # records per look at the clock

@@ -9,16 +9,16 @@ expect. Nothing here waits, so nothing can hang.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from pyinformer._clock import monotonic
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import InvalidArgumentError, KubeObject, ObjectKey, View, check_seconds
 from pyinformer.informer._status import InformerStatus
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _LISTS = 2  # the next one may have begun before the write was sent
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from pyinformer._clock import utc_text
+from pyinformer._printable import printable
 from pyinformer.apimachinery import (
     InformerError,
     InternalError,
@@ -55,7 +56,8 @@ class Explanation:
     """The answer, without the content of any object."""
 
     def __str__(self) -> str:
-        return "\n".join((f"{self.key} in the cache of {self.informer}:", *self.sentences))
+        lines = (f"{self.key} in the cache of {self.informer}:", *self.sentences)
+        return "\n".join(map(printable, lines))
 
 
 class Explained(Protocol):
@@ -161,7 +163,8 @@ class Explainer:
         if not all(parts) or len(parts) > _PARTS:
             reason = f"is 'namespace/name', or 'name' if cluster-scoped, not {key[:_SHOWN]!r}"
             raise InvalidArgumentError("key", reason)
-        return Explanation(str(self._informer.scope), key, tuple(self._sentences(key)))
+        sentences = tuple(map(printable, self._sentences(key)))
+        return Explanation(str(self._informer.scope), key, sentences)
 
     async def explain_live(self, key: str) -> Explanation:
         """Say the same, and what the server has of the key now.
@@ -174,7 +177,7 @@ class Explainer:
             Safe.
         """
         known = self.explain(key)
-        asked = tuple([sentence async for sentence in self._on_server(key)])
+        asked = tuple([printable(sentence) async for sentence in self._on_server(key)])
         return Explanation(known.informer, known.key, known.sentences + asked)
 
     def _sentences(self, key: str) -> Iterator[str]:

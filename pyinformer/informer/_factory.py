@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
 import anyio
 
+from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
 from pyinformer.apimachinery import (
     FieldSelector,
     InformerError,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
-_log = logging.getLogger("pyinformer.informer")
+_log = get_logger("pyinformer.informer")
 
 VW = TypeVar("VW", bound=View)
 
@@ -427,7 +429,7 @@ class SharedInformerFactory(Closable):
         # Whoever asks wants to see it, also where nobody has set up logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
         informers = counted(len(self._informers), "informer")
-        _log.log(level, "status: %s\n%s", informers, self.status())
+        _log.log(level, "status: %s\n%s", informers, Lines(str(self.status())))
 
     async def aclose(self) -> None:
         """Stop every informer: watches first, then handlers, all of them at the same time.

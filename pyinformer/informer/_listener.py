@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
@@ -18,6 +17,7 @@ from typing import Generic, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     Added,
     CacheSyncTimeoutError,
@@ -32,7 +32,7 @@ from pyinformer.informer._handlers import Handler
 from pyinformer.informer._mailbox import Mailbox
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks, place_of
 
-_log = logging.getLogger("pyinformer.informer")
+_log = get_logger("pyinformer.informer")
 
 _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", default=None)
 """Marks what runs inside an awaited call: tasks and threads that the handler starts inherit it."""

@@ -7,10 +7,10 @@ takes an object out of the scope hides it. Nothing that arrives here ever fails 
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     FieldNotFoundError,
     InformerError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._scope import Scope
     from pyinformer.store import Overlay
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _REMEMBERED = 1_024  # writes whose key a barrier finds by their version alone
 # What a server says of a field that is absent; where nothing stands here, it says "".

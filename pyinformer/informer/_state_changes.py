@@ -12,13 +12,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from pyinformer._logging import get_logger
 from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import check_callable, name_of
+from pyinformer.tasks import FailureLog, check_callable, error_text, name_of, repeats_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = logging.getLogger("pyinformer.informer")
+_log = get_logger("pyinformer.informer")
 
 _LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
 _LASTING_ATTEMPTS = 2  # one that fails is a reconnect; from the second on it is an outage
@@ -44,6 +45,7 @@ class StateCallbacks:
     def __init__(self) -> None:
         self.all: tuple[Callable[[StateChange], object], ...] = ()
         """Never changed, only replaced."""
+        self.failures: FailureLog = FailureLog()
 
     def add(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
         """Call this at each change from now on; what is returned ends that.
@@ -100,8 +102,16 @@ class StateChanges:
         for callback in self._callbacks.all:
             try:
                 callback(change)
-            except Exception:  # noqa: BLE001 - the user's code
-                _log.exception("%s failed on a change of state", name_of(callback))
+            except Exception as error:  # noqa: BLE001 - the user's code
+                unlogged = self._callbacks.failures.due(error)
+                if unlogged is not None:
+                    _log.error(
+                        "%s failed on a change of state of %s: %s%s",
+                        name_of(callback),
+                        self._informer,
+                        error_text(error),
+                        repeats_text(unlogged),
+                    )
 
     def _say(self, before: ReflectorState, reason: str, attempts: int) -> None:
         state, level = self._state, logging.DEBUG

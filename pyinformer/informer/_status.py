@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import JournalEntry
 from pyinformer.informer._listener import HandlerStatus
 from pyinformer.reflector import LineageStatus, ReflectorState, ReflectorStatus
@@ -53,7 +54,8 @@ class ScopeStatus:
     """How often the server's history has begun anew since the first list."""
 
     def __str__(self) -> str:
-        return f"{self.follows}: {said(self.state, self.reason, self.attempts, self.last_error)}"
+        how = said(self.state, self.reason, self.attempts, self.last_error)
+        return printable(f"{self.follows}: {how}")
 
 
 def said(state: ReflectorState, reason: str, attempts: int, last_error: str | None) -> str:
@@ -109,10 +111,11 @@ class InformerStatus:
 
     def __str__(self) -> str:
         if self.crash is not None:
-            return f"{self.informer}: crashed after {self.running_seconds:.1f} s: {self.crash}"
+            took = f"{self.running_seconds:.1f} s"
+            return printable(f"{self.informer}: crashed after {took}: {self.crash}")
         facts = self.reflector
         how = said(facts.state, facts.reason, facts.attempts, facts.last_error)
-        return f"{self.informer}: {how}, for {self.running_seconds:.1f} s"
+        return printable(f"{self.informer}: {how}, for {self.running_seconds:.1f} s")
 
     def pending(self) -> tuple[str, ...]:
         """Say why it has not synced: a line for each namespace that has not."""
@@ -128,7 +131,7 @@ class InformerStatus:
 
     def line(self) -> str:
         """Return all that an overview needs to say, in one line; `str()` says why it waits."""
-        return "; ".join((f"{self.informer}: {self._how()}", *self._troubles()))
+        return printable("; ".join((f"{self.informer}: {self._how()}", *self._troubles())))
 
     def _how(self) -> str:
         if self.crash is not None:
@@ -177,7 +180,8 @@ class FactoryStatus:
         return all(informer.has_synced for informer in self.informers)
 
     def __str__(self) -> str:
-        return "\n".join((*(informer.line() for informer in self.informers), *self._on_all()))
+        lines = (*(informer.line() for informer in self.informers), *self._on_all())
+        return "\n".join(map(printable, lines))
 
     def _on_all(self) -> Iterator[str]:
         lineages = dict.fromkeys(informer.lineage for informer in self.informers)

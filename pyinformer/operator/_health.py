@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import TracebackType
@@ -20,6 +19,8 @@ from urllib.parse import parse_qsl
 
 import httptools
 
+from pyinformer._logging import get_logger
+from pyinformer._printable import Lines, printable
 from pyinformer.apimachinery import (
     ConfigurationError,
     InvalidArgumentError,
@@ -27,12 +28,12 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.operator._same_host import Asked, why_foreign
-from pyinformer.tasks import place_of
+from pyinformer.tasks import error_text
 
 Check: TypeAlias = Callable[[], Sequence[str]]
 """Returns what is wrong, one line each; nothing if all is well."""
 
-_log = logging.getLogger("pyinformer.operator")
+_log = get_logger("pyinformer.operator")
 
 _PagesFor: TypeAlias = Literal["loopback", "anybody"]
 Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]
@@ -189,7 +190,7 @@ def _checked(check: Check) -> _Answer:
     except Exception as error:  # noqa: BLE001 - a fence: the check may be the program's own
         problems = (f"the check failed with {type(error).__name__}",)
     if problems:
-        words = "".join(f"{each}\n" for each in problems)
+        words = "".join(f"{printable(each)}\n" for each in problems)
         return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, words)
     return _Answer(HTTPStatus.OK, "ok\n")
 
@@ -202,10 +203,11 @@ def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
     except InvalidArgumentError as error:
         return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
     except Exception as error:  # noqa: BLE001 - a fence: the page may be the program's own
-        _log.error("a page failed with %s %s", type(error).__name__, place_of(error))
+        _log.error("a page failed with %s", error_text(error))
         words = f"the page failed with {type(error).__name__}\n"
         return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, words)
-    return _Answer(HTTPStatus.OK, found if found.endswith("\n") else f"{found}\n")
+    text = Lines(found)
+    return _Answer(HTTPStatus.OK, text if text.endswith("\n") else f"{text}\n")
 
 
 class _Answering(Protocol):

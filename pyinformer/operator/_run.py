@@ -15,6 +15,8 @@ from typing import Self, final
 import anyio
 from anyio.abc import TaskStatus
 
+from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
 from pyinformer.apimachinery import (
     APIStatusError,
     CacheSyncTimeoutError,
@@ -33,7 +35,7 @@ from pyinformer.operator._health import HealthServer
 from pyinformer.operator._verdict import Health
 from pyinformer.tasks import Closable, close_behind, telling_at_signal
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 
 def check_no_loop() -> None:
@@ -155,7 +157,7 @@ class OperatorRun(Closable):
     def _tell(self) -> None:
         # Whoever asks wants to see it, also where nobody has set up logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
-        _log.log(level, "status of the operator\n%s", self.health.overview())
+        _log.log(level, "status of the operator\n%s", Lines(self.health.overview()))
 
     async def start(self) -> None:
         """Start the caches, wait until they have synced, and let the workers begin.

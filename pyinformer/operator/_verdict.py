@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, final
 
 from pyinformer._clock import monotonic
+from pyinformer._printable import printable
 from pyinformer.apimachinery import InvalidTypeError
 from pyinformer.cluster import ClusterPool
 from pyinformer.operator._findings import (
@@ -173,8 +174,12 @@ class Health:
         self, hysteresis: Hysteresis, found: list[Finding], statuses: list[Status], now: float
     ) -> HealthVerdict:
         reasons, pending = hysteresis.judge(found, now)
-        notes = [note for status in statuses for note in notes_of(status)]
-        return HealthVerdict(is_ok=not reasons, reasons=reasons, notes=(*pending, *notes))
+        notes = (*pending, *(note for status in statuses for note in notes_of(status)))
+        return HealthVerdict(
+            is_ok=not reasons,
+            reasons=tuple(map(printable, reasons)),
+            notes=tuple(map(printable, notes)),
+        )
 
     def _block_findings(self, statuses: list[Status], now: float) -> list[Finding]:
         """Say whether the loop turns; several watchdogs of one loop see the same blocks."""

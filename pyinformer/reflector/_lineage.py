@@ -8,13 +8,13 @@ one address.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import InformerError
 from pyinformer.reflector._histories import beside
 from pyinformer.reflector._proof import Proof, Witnessing, cluster_uid, prove
@@ -23,7 +23,7 @@ from pyinformer.reflector._state import Verdict
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _FLAP_RESETS: Final = 2  # more than one restore within minutes is nobody's routine
 _FLAP_SECONDS: Final = 600.0

@@ -8,13 +8,13 @@ connection of its own, has said how it is; that one is believed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     PARTIAL_OBJECT_METADATA,
     InformerError,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._sink import Sink
     from pyinformer.transport import Body, ListWatch
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _SLICE = 2048  # keys per step; a step stays far below the time budget
 _RESCHEDULE_SHARE = 1 / 30  # moving a deadline costs more than an event: once a second at 30 s
 

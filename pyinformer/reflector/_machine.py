@@ -7,9 +7,9 @@ everything again. Every repetition passes the backoff, so no server answer makes
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Literal, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ForbiddenError,
     InformerError,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import ExponentialBackoff
     from pyinformer.reflector._watch_list_memory import WatchListMemory
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner must not be reopened at once
 _EMPTY_WATCHES = 3  # so many empty ones in a row: the position may be dead (kubernetes#104171)

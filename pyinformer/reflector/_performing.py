@@ -6,7 +6,6 @@ and decides nothing: what follows is the machine's, what an event may do the gua
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, Literal, cast
 import anyio
 
 from pyinformer._clock import wall_time
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     APIStatusError,
     ExponentialBackoff,
@@ -67,6 +67,7 @@ from pyinformer.reflector._state import (
 )
 from pyinformer.reflector._watch_list_memory import WatchListMemory
 from pyinformer.reflector._watching import Watching
+from pyinformer.tasks import error_text, trace_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._sink import Sink
     from pyinformer.transport import ListWatch
 
-_log = logging.getLogger("pyinformer.reflector")
+_log = get_logger("pyinformer.reflector")
 
 _GIVEN_UP_SECONDS = 600.0  # a cache that is stuck is loud, and looks for a way out now and then
 _LOADS_KEPT = 32  # each explains how the objects of its versions came
@@ -424,8 +425,9 @@ class Performing(Generic[V]):
         if isinstance(error, InformerError):
             return error
         facts = self._facts(error)
-        _log.error("bug in the reflector of %(resource)s", facts, exc_info=error, extra=facts)
-        internal = InternalError(f"a reflector met {type(error).__name__}: {error}")
+        shown = {**facts, "trace": trace_text(error)}
+        _log.error("bug in the reflector of %(resource)s: %(error)s\n%(trace)s", shown, extra=facts)
+        internal = InternalError(f"a reflector met {error_text(error)}")
         internal.__cause__ = error
         return internal
 
@@ -433,7 +435,7 @@ class Performing(Generic[V]):
         return {
             "resource": str(self._codec.resource),
             "position": self._guard.position,
-            "error": str(error),
+            "error": str(error) if isinstance(error, InformerError) else error_text(error),
         }
 
 

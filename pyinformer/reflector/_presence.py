@@ -24,12 +24,12 @@ The reflector's part:
 from __future__ import annotations
 
 import enum
-import logging
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
 import msgspec
 from msgspec import Struct
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import InvalidArgumentError, NotFoundError, ProtocolError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _DEADLINE_SECONDS = 30.0
 _MAX_ANSWER_BYTES = 16 << 20
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class Finding(enum.Enum):

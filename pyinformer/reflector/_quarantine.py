@@ -7,12 +7,12 @@ good object: whether a bad one was mended is looked up when somebody asks. Bound
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, final
 
 from msgspec import Struct
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import KubeObject, V
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_HELD = 256  # a state may have a megabyte; beyond, a change of schema is at fault, not objects
 _MAX_LINES = 10  # a new schema can spoil every object at once
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @final

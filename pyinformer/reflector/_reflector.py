@@ -7,12 +7,12 @@ the machine's commands, waits, and reports how they ended. It ends only by cance
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from anyio import TASK_STATUS_IGNORED
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     V,
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyinformer.reflector._proof import Witness
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _RELOAD_SPREAD_SECONDS = 2.0  # all that load again because of one proof do not in one instant
 

@@ -7,9 +7,9 @@ changed stays the record that is cached already, so that loading again costs nex
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Generic, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     InvalidObjectError,
     InvalidResourceVersionError,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._guard import Guard
     from pyinformer.reflector._sink import Sink
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _SLICE = 512  # objects freed in one step: half a millisecond
 
 

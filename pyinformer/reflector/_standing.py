@@ -7,9 +7,9 @@ new epoch begins with nothing remembered. Pure; what an event may do is decided 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector._memory import Memory
@@ -17,7 +17,7 @@ from pyinformer.reflector._orders import RULES
 from pyinformer.reflector._ruling import Order
 from pyinformer.reflector._tally import GuardStatistics, Tally
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _UNORDERED_LISTS = 2  # the second was asked for because of the first
 _UNORDERED_CONNECTIONS = 3  # one can be a lagging server, two a coincidence
 _NOT_RESUMABLE = frozenset({"", "0"})  # "0" asks for any state at all

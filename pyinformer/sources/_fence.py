@@ -7,16 +7,16 @@ error's text, which may quote an object. Nothing else is delayed by it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, final
 
+from pyinformer._logging import get_logger
 from pyinformer.tasks import name_of, place_of
 
 if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

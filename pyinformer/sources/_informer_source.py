@@ -132,6 +132,7 @@ class InformerSource(ABC, Generic[V]):
         self._list_complete = anyio.Event()
         self._synced = anyio.Event()
         self._events = self._filtered = self._unchanged = self._enqueued = self._resyncs = 0
+        self._refused = 0
 
     @abstractmethod
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
@@ -265,6 +266,7 @@ class InformerSource(ABC, Generic[V]):
             unchanged=self._unchanged,
             enqueued=self._enqueued,
             resyncs=self._resyncs,
+            refused=self._refused,
             failures=sum(fence.failures for fence in fences),
             last_failure=next((f.last_failure for f in fences if f.last_failure), None),
         )

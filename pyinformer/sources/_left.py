@@ -6,9 +6,9 @@ namespace is followed again, or is known to be gone, the keys that are missing a
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import ObjectKey
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyinformer.sources._request import Request
 
-_log = logging.getLogger("pyinformer.controller")
+_log = get_logger("pyinformer.controller")
 
 MAX_LEFT_KEYS: Final = (
     100_000  # of all namespaces together; names have at most 317 characters, so 60 MB

@@ -12,15 +12,26 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, final
 
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject, LifecycleError, V, View
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    KubeObject,
+    LifecycleError,
+    V,
+    View,
+    is_object_name,
+    object_key,
+)
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._informer_source import InformerSource, SourceOptions
-from pyinformer.sources._owners import OwnerKind, owner_index, owner_index_name, owner_keys
+from pyinformer.sources._owners import OwnerKind, owner_index, owner_index_name, owner_names
 from pyinformer.sources._request import Request, request_for
 
 if TYPE_CHECKING:
     from pyinformer.sources._predicates import PredicateFunction
     from pyinformer.sources._source import SourceInformer
+
+_log = get_logger("pyinformer.controller")
 
 
 @final
@@ -71,6 +82,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         """Whether only the owner that controls an object counts."""
         self._concerns = concerns
         self._owner: OwnerKind | None = None
+        self._is_refusal_logged = False
 
     @property
     def owner(self) -> OwnerKind | None:
@@ -131,7 +143,23 @@ class OwnedSource(InformerSource[V], Generic[V]):
         keys: dict[str, None] = {}
         for state in (old, new):
             if state is not None and state.metadata.owner_references:
-                found = owner_keys(state, owner, controller_only=self.controller_only)
-                keys.update(dict.fromkeys(found))
+                found = owner_names(state, owner, controller_only=self.controller_only)
+                namespace = state.metadata.namespace if owner.namespaced else ""
+                names = [name for name in found if is_object_name(name)]
+                keys.update(dict.fromkeys(object_key(namespace, name) for name in names))
+                if state is new and len(names) < len(found):
+                    self._refuse(state, len(found) - len(names))
         concerns = self._concerns
         return [request_for(key, self.cluster) for key in keys if concerns is None or concerns(key)]
+
+    def _refuse(self, state: KubeObject[V], references: int) -> None:
+        """Count references whose name no object can have; any tenant can write them."""
+        self._refused += references
+        if not self._is_refusal_logged:
+            self._is_refusal_logged = True
+            _log.warning(
+                "%s: %s has an ownerReference whose name no object can have; such references make"
+                " no request, and further ones are only counted",
+                self.name,
+                state._key,
+            )

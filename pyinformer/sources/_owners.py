@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from pyinformer.apimachinery import KubeObject, View, object_key
+from pyinformer.apimachinery import KubeObject, View, is_object_name, object_key
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import OwnerReference
@@ -43,23 +43,43 @@ def owner_keys(
         controller_only: only the owner that controls the object (`controller: true`).
 
     Returns:
-        `namespace/name` with the object's own namespace, or `name` for cluster-scoped owners.
+        `namespace/name` with the object's own namespace, or `name` for cluster-scoped owners. A
+        reference whose name no object can have is left out.
 
     Source:
         controller-runtime pkg/handler/enqueue_owner.go.
     """
     namespace = obj.metadata.namespace if owner.namespaced else ""
     keys = [
-        object_key(namespace, reference.name)
-        for reference in obj.metadata.owner_references
-        if _is_of(reference, owner) and (reference.controller or not controller_only)
+        object_key(namespace, name)
+        for name in owner_names(obj, owner, controller_only=controller_only)
+        if is_object_name(name)
     ]
     return tuple(keys) if len(keys) < 2 else tuple(dict.fromkeys(keys))  # noqa: PLR2004 - each once
 
 
+def owner_names(
+    obj: KubeObject[View | None], owner: OwnerKind, *, controller_only: bool
+) -> list[str]:
+    """Return what an object's references to owners of one kind say, whatever it is.
+
+    The server takes any text for a name in a reference: who may write the object writes the text.
+
+    Args:
+        obj: the owned object.
+        owner: the kind.
+        controller_only: only the owner that controls the object.
+    """
+    return [
+        reference.name
+        for reference in obj.metadata.owner_references
+        if _is_of(reference, owner) and (reference.controller or not controller_only)
+    ]
+
+
 def _is_of(reference: OwnerReference, owner: OwnerKind) -> bool:
-    if reference.kind != owner.kind or not reference.name or "/" in reference.name:
-        return False  # the server takes any text for a name here, and no object is called so
+    if reference.kind != owner.kind:
+        return False
     group, slash, _ = reference.api_version.partition("/")
     return group == owner.group if slash else not owner.group
 

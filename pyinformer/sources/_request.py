@@ -7,11 +7,17 @@ for logs and tests, never for logic: a reconcile looks at the state, not at what
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, ObjectKey
+from pyinformer._printable import printable
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    ObjectKey,
+    is_object_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +35,8 @@ ReasonEvent: TypeAlias = Literal[
     "retry",
 ]
 
+_SHOWN: Final = 80  # characters of what cannot be a key
+
 
 @final
 class Reason(Struct, frozen=True, gc=False):
@@ -45,7 +53,8 @@ class Reason(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         version = f"@{self.resource_version}" if self.resource_version else ""
-        return " ".join(part for part in (self.source, self.event, f"{self.key}{version}") if part)
+        parts = (self.source, self.event, f"{self.key}{version}")
+        return printable(" ".join(part for part in parts if part))
 
 
 @final
@@ -59,7 +68,8 @@ class Request:
 
     Raises:
         InvalidTypeError: the key or the cluster is no text.
-        InvalidArgumentError: the key is neither `namespace/name` nor `name`.
+        InvalidArgumentError: the key is neither `namespace/name` nor `name`, or no object can have
+            such a name.
     """
 
     __slots__ = ("_cluster", "_hash", "_key", "_reasons")
@@ -68,9 +78,9 @@ class Request:
         for argument, value in (("key", key), ("cluster", cluster)):
             if not isinstance(value, str):
                 raise InvalidTypeError(argument, f"must be text, not {type(value).__name__}")
-        namespace, slash, name = key.partition("/")
-        if not (namespace and "/" not in name and bool(name) == bool(slash)):
-            raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
+        if not _is_key(key):
+            shown = key[:_SHOWN]
+            raise InvalidArgumentError("key", f"{shown!r} is neither 'namespace/name' nor 'name'")
         self._key = key
         self._cluster = cluster
         self._reasons = tuple(reasons)
@@ -117,10 +127,15 @@ class Request:
         return _rebuild, (self._key, self._cluster, self._reasons)
 
     def __str__(self) -> str:
-        return f"{self._cluster}:{self._key}" if self._cluster else self._key
+        return printable(f"{self._cluster}:{self._key}" if self._cluster else self._key)
 
     def __repr__(self) -> str:
         return f"<Request {self}>"
+
+
+def _is_key(key: str) -> bool:
+    first, slash, rest = key.partition("/")
+    return is_object_name(first) and (not slash or is_object_name(rest))
 
 
 def request_for(key: str, cluster: str, *, reasons: Sequence[Reason] = ()) -> Request:

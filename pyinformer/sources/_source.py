@@ -80,6 +80,8 @@ class SourceStatus:
     """Objects that were reminded of, because the controller asked for it."""
     failures: int
     """Calls of a predicate, a mapping or a timer's function that raised or returned nonsense."""
+    refused: int = 0
+    """Owner references whose name no object can have: they make no request."""
     last_failure: str | None
     """The function, the type of its last error and where it was raised; None if none was."""
 

@@ -10,12 +10,12 @@ Written on the loop, like the store; readers of any thread copy `entries`.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from msgspec import Struct
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     Deleted,
     Event,
@@ -29,7 +29,7 @@ from pyinformer.apimachinery import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _MAX_ENTRIES = 10_000  # a watch that stalls for minutes under hundreds of writes a second
 _SWEEP_AT_LEAST = 64

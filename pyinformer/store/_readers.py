@@ -6,10 +6,10 @@ from the view where they have it; the paths that remain share one narrow decode 
 
 from __future__ import annotations
 
-import logging
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import KubeObject, PathSet, V, View, parse_path, view_path
 from pyinformer.store._index import Index, Placement, placement_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONValue
     from pyinformer.store._index import IndexFunction
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _METADATA: Final = {
     ("metadata", "namespace"): attrgetter("metadata.namespace"),

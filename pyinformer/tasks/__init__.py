@@ -1,5 +1,13 @@
 """Where tasks live: hosts for our own, plain tasks and threads for user code, and a watchdog."""
 
+from pyinformer.tasks._failures import (
+    FailureLog,
+    LogExceptions,
+    causes_text,
+    error_text,
+    repeats_text,
+    trace_text,
+)
 from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
 from pyinformer.tasks._signals import SignalListener, telling_at_signal
@@ -16,7 +24,9 @@ from pyinformer.tasks._worker_threads import WorkerThreads
 __all__ = [
     "DEFAULT_GRACE_SECONDS",
     "Closable",
+    "FailureLog",
     "Host",
+    "LogExceptions",
     "SignalListener",
     "Startable",
     "Turns",
@@ -25,11 +35,15 @@ __all__ = [
     "Watchdog",
     "WatchdogStatistics",
     "WorkerThreads",
+    "causes_text",
     "check_callable",
     "close_behind",
+    "error_text",
     "name_of",
     "place_of",
+    "repeats_text",
     "sleep_until_cancelled",
     "telling_at_signal",
+    "trace_text",
     "wait_shielded",
 ]

@@ -9,7 +9,6 @@ and surfaces where the host is closed, as one bare error or as a note on the err
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -18,10 +17,12 @@ from typing import Self, TypeAlias, final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
+from pyinformer.tasks._failures import error_text
 from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 
-_log = logging.getLogger("pyinformer.tasks")
+_log = get_logger("pyinformer.tasks")
 
 Main: TypeAlias = Callable[[TaskGroup, Callable[[], None]], Awaitable[None]]
 """Is given the task group and a function that says "ready"; runs until it is cancelled.
@@ -196,7 +197,7 @@ class Host:
             return
         crash = error if isinstance(error, InformerError) else self._internal_error(error)
         self._error = crash
-        _log.error("%s crashed with %s", self.name, type(error).__name__)
+        _log.error("%s crashed with %s", self.name, error_text(error))
         if self._on_crash is not None:
             self._on_crash(crash)
 

@@ -6,20 +6,21 @@ wrong. Whoever listened before still hears the signal, and gets it back in the e
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import LifecycleError
+from pyinformer.tasks._failures import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-_log = logging.getLogger("pyinformer.tasks")
+_log = get_logger("pyinformer.tasks")
 
 _JOIN_SECONDS: Final = 1.0  # what it says may be long; the thread is a daemon
 
@@ -93,8 +94,8 @@ class SignalListener:
         while self._asked.get():
             try:
                 self._say()
-            except Exception:  # noqa: BLE001 - whoever asks again is to be answered
-                _log.exception("what was asked for by %s could not be said", self._signal.name)
+            except Exception as error:  # noqa: BLE001 - a later signal is answered all the same
+                _log.error("the answer to %s failed: %s", self._signal.name, error_text(error))
 
 
 @contextmanager

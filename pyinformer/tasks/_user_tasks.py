@@ -8,13 +8,15 @@ which under an anyio scope it would not. Waiting is shielded from the scopes of 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import final
 
 import anyio
 
-_log = logging.getLogger("pyinformer.tasks")
+from pyinformer._logging import get_logger
+from pyinformer.tasks._failures import error_text
+
+_log = get_logger("pyinformer.tasks")
 
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
 
@@ -165,7 +167,7 @@ class UserTasks:
             try:
                 task.get_coro().close()
             except Exception as error:  # noqa: BLE001 - a fence: what user code raises at its end
-                _log.error("%s raised %s when it was thrown out", name, type(error).__name__)
+                _log.error("%s raised %s when it was thrown out", name, error_text(error))
             task.cancel()  # what it waited for wakes it no more
 
     def _abandon(self, handle: UserTask, waited_seconds: float) -> None:
@@ -184,7 +186,7 @@ class UserTasks:
         if task in self._thrown_out:  # its error is that it was closed
             self._thrown_out.remove(task)
         elif error is not None:
-            _log.error("%s crashed with %s", handle.name, type(error).__name__)
+            _log.error("%s crashed with %s", handle.name, error_text(error))
             if self._on_crash is not None:
                 self._on_crash(error)
 

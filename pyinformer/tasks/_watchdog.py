@@ -16,8 +16,10 @@ from typing import final
 from weakref import WeakKeyDictionary
 
 from pyinformer._clock import monotonic
+from pyinformer._logging import get_logger
+from pyinformer._printable import printable
 
-_log = logging.getLogger("pyinformer.tasks")
+_log = get_logger("pyinformer.tasks")
 
 _FRAMES = 4  # the blocking call, and who called it
 
@@ -47,7 +49,7 @@ class WatchdogStatistics:
         now = f", and is for {self.blocked_seconds:.1f} s now" if self.blocked_seconds else ""
         longest = max(self.longest_seconds, self.blocked_seconds)
         worst = f"{longest:.1f} s at most, last by {self.last_culprit}"
-        return f"the event loop was blocked {times}{now}: {worst}"
+        return printable(f"the event loop was blocked {times}{now}: {worst}")
 
 
 @final

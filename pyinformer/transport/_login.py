@@ -8,18 +8,18 @@ login runs; while one that could not be renewed in time is still good, it stays 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, final
 from weakref import WeakKeyDictionary
 
 from pyinformer._clock import wall_time
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import ConfigurationError
 
 if TYPE_CHECKING:
     from pyinformer.transport._client_certificate import ClientCertificate
 
-_log = logging.getLogger("pyinformer.transport")
+_log = get_logger("pyinformer.transport")
 
 _MARGIN_SECONDS: Final = 60.0  # a request must not arrive with what expires on its way
 _MARGIN_SHARE: Final = 0.2  # of a short life; else one of a minute would be renewed all the time

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 
 from pyinformer.apimachinery import _errors as errors
+from tests.hostile import HOSTILE, assert_shown_safely
 
 _APIStatus = type[errors.APIStatusError]
 
@@ -427,3 +430,50 @@ def test_each_status_has_its_error(
     status: int, causes: tuple[str, ...], expected: _APIStatus
 ) -> None:
     assert errors.status_error_class(status, causes) is expected
+
+
+_VALUES: dict[str, object] = {
+    "float": 1.0,
+    "float | None": None,
+    "int": 500,
+    "bool | None": None,
+    "Sequence[FieldConflict]": [],
+}
+
+
+def _holding(cls: type[errors.InformerError], text: str) -> errors.InformerError:
+    """Make an error each of whose texts is what a tenant wrote."""
+    given = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        kind = str(parameter.annotation)
+        is_list = kind in {"Sequence[str]", "tuple[str, ...]"}
+        given[name] = _VALUES.get(kind, (text,) if is_list else text)
+    make = cast("Callable[..., errors.InformerError]", cls)
+    return make(**given)
+
+
+def _raw(text: str) -> set[object]:
+    return {text, (text,), *(value for value in _VALUES.values() if value != []), ()}
+
+
+def _all_errors() -> list[type[errors.InformerError]]:
+    found, waiting = list[type[errors.InformerError]](), [errors.InformerError]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += [one for one in found[-1].__subclasses__() if one.__module__ == errors.__name__]
+    return found
+
+
+@pytest.mark.parametrize("cls", _all_errors(), ids=lambda cls: cls.__name__)
+def test_the_text_of_an_error_is_one_printable_line_and_its_data_is_raw(
+    cls: type[errors.InformerError],
+) -> None:
+    for text in HOSTILE:
+        error = _holding(cls, text)
+        if issubclass(cls, errors.KubeAPIServerError):  # it shows the output of a program
+            assert all(line.isprintable() for line in str(error).split("\n"))
+        else:
+            assert_shown_safely(str(error))
+        given = inspect.signature(cls).parameters.keys() - {"reason"}  # some put theirs together
+        assert {vars(error)[name] for name in given & vars(error).keys()} <= _raw(text)
+        assert str(copy.copy(error)) == str(error)

@@ -176,7 +176,7 @@ async def test_a_text_that_is_no_unicode_stops_no_recorder() -> None:
         await _written(recorder, 1)
 
         (event,) = _events(server)
-        assert event["note"] == "no such file: ?.txt"
+        assert event["note"] == "no such file: \\udcff.txt"
 
 
 async def test_a_clock_beyond_all_calendars_stops_no_recorder() -> None:

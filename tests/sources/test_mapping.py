@@ -14,6 +14,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.sources._mapping import Keys, check_mapping, collect, request_of
 from pyinformer.sources._request import Request
+from tests.hostile import HOSTILE, assert_shown_safely
 
 
 def _collected(found: Keys, cluster: str = "") -> list[str]:
@@ -41,10 +42,16 @@ def test_keys_become_requests(found: Keys, expected: list[str]) -> None:
     assert _collected(found, "prod") == expected
 
 
-@pytest.mark.parametrize("key", ["", "/", "/a", "a/", "a/b/c"])
+@pytest.mark.parametrize(
+    "key",
+    ["", "/", "/a", "a/", "a/b/c", "..", "a/.", "a/b%2Fc", "a/" + "<" * 300_000, *HOSTILE],
+    ids=lambda key: ascii(key[:20]),
+)
 def test_a_text_that_is_no_key_is_refused(key: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="neither 'namespace/name' nor 'name'"):
+    with pytest.raises(InvalidArgumentError, match="neither 'namespace/name' nor 'name'") as caught:
         request_of(key)
+    assert_shown_safely(str(caught.value))
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize(

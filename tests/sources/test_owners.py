@@ -12,6 +12,7 @@ from pyinformer.apimachinery import Added, KubeObject, LifecycleError
 from pyinformer.sources._owned import OwnedSource
 from pyinformer.sources._owners import OwnerKind, owner_keys
 from pyinformer.sources._request import Request
+from tests.hostile import STORABLE, assert_shown_safely
 from tests.sources.feeding import FedInformer, Noted, made, owner
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ _TENANT = OwnerKind("acme.io", "Tenant", namespaced=False)
         pytest.param([owner("a", controller=False)], _DEPLOYMENT, (), id="does-not-control"),
         pytest.param([owner("")], _DEPLOYMENT, (), id="nameless"),
         pytest.param([owner("a/b")], _DEPLOYMENT, (), id="no-name"),
+        pytest.param([owner("a%b")], _DEPLOYMENT, (), id="percent"),
+        pytest.param([owner("..")], _DEPLOYMENT, (), id="dots"),
+        pytest.param([owner("<" * 300_000)], _DEPLOYMENT, (), id="endless"),
+        pytest.param([owner("system:a b")], _DEPLOYMENT, ("default/system:a b",), id="of-rbac"),
         pytest.param(
             [owner("a", api_version="acme.io/v1", kind="Tenant")], _TENANT, ("a",), id="cluster"
         ),
@@ -200,3 +205,27 @@ def _assert_equals_recomputation(
             key = f"{namespace}/{name}"
             expected = {obj.key for obj in informer.lister.list() if key in owners(obj)}
             assert {obj.key for obj in source.owned_by(key)} == expected
+
+
+@pytest.mark.parametrize("name", STORABLE, ids=ascii)
+def test_a_reference_whose_name_no_object_can_have_makes_no_request(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    informer, noted = FedInformer(), Noted()
+    informer.load()
+    source = _source(informer)
+    source.attach(noted)
+
+    for number in range(3):
+        informer.add(made(f"x{number}", owners=[owner(name), owner("good")]))
+
+    assert [line.split()[0] for line in noted.take()] == ["default/good"] * 3
+    assert source.status().refused == 3
+    (line,) = caplog.messages
+    assert "default/x0 has an ownerReference whose name no object can have" in line
+    assert_shown_safely(line)
+
+
+def test_an_index_of_owners_has_no_bucket_for_a_name_that_cannot_be() -> None:
+    obj = made("x", owners=[owner("a\nb"), owner("good")])
+    assert owner_keys(obj, _DEPLOYMENT, controller_only=True) == ("default/good",)

@@ -17,6 +17,8 @@ from pyinformer import (
     Result,
     RetryAfter,
 )
+from pyinformer.sources._request import request_for
+from tests.hostile import HOSTILE, assert_shown_safely
 
 _REASON = Reason("pods", "updated", "default/a", "7")
 
@@ -48,6 +50,15 @@ def test_a_request_prints_short() -> None:
 def test_a_reason_prints_what_happened() -> None:
     assert str(_REASON) == "pods updated default/a@7"
     assert str(Reason("every 5 s", "timer")) == "every 5 s timer"
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_a_request_for_a_cached_object_of_any_name_prints_in_one_line(name: str) -> None:
+    reason = Reason("roles", "added", f"default/{name}", "1")
+    request = request_for(f"default/{name}", "prod", reasons=(reason,))
+    assert request.name == name
+    for text in (str(request), repr(request), str(reason)):
+        assert_shown_safely(text)
 
 
 @pytest.mark.parametrize("name", ["key", "cluster", "reasons", "anything"])

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import JSONObject
 from pyinformer.cli.scenes._front import Front, Upstream, fronting
 from pyinformer.cluster import Cluster, connect
@@ -146,7 +147,7 @@ def hearing() -> Iterator[Counter[str]]:
     Yields:
         How often each line was logged, the level before it.
     """
-    logger, heard = logging.getLogger("pyinformer"), _Heard()
+    logger, heard = get_logger("pyinformer").logger, _Heard()
     propagated, logger.propagate = logger.propagate, False
     logger.addHandler(heard)
     try:

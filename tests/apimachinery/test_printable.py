@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.cli._printable import printable, printable_json, value_text
+from pyinformer._printable import printable, printable_json
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,3 @@ def test_json_says_the_same_after_it(text: str) -> None:
     written = json.dumps({text: [text]}, ensure_ascii=False, separators=(",", ":"))
 
     assert json.loads(printable_json(written)) == {text: [text]}
-
-
-def test_long_values_are_cut() -> None:
-    assert value_text("x" * 100, 10) == '"xxxxxx...'
-    assert value_text({"a": [1, None]}, 60) == '{"a": [1, null]}'

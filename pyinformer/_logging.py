@@ -1,0 +1,90 @@
+"""The loggers of the package: each escapes and bounds the values that it puts into a log line.
+
+A name, a message or a reason may come from any tenant of a cluster. A log line that shows it stays
+one line of printable text of bounded length, whichever module writes it. Modules get their logger
+from `get_logger`; ruff refuses `logging.getLogger` elsewhere in the package.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final, cast, final
+
+from pyinformer._printable import Lines, printable, shortened
+
+_LONGEST: Final = 16_384  # characters of one value: a name in a watch line may have millions
+_AS_THEY_ARE: Final = (int, float, Lines, type(None))
+
+
+def get_logger(name: str) -> Logger:
+    """Return the logger of a name, such as `pyinformer.informer`."""
+    return Logger(logging.getLogger(name))
+
+
+@final
+class Logger(logging.LoggerAdapter[logging.Logger]):
+    """Writes to a logger of the standard library; values are escaped, format texts are not."""
+
+    def log(  # type: ignore[override]  # no exc_info: a foreign error's text may quote an object
+        self,
+        level: int,
+        msg: object,
+        *args: object,
+        extra: Mapping[str, object] | None = None,
+        stacklevel: int = 1,
+    ) -> None:
+        """Write one line if the level is enabled.
+
+        Args:
+            level: the level.
+            msg: the format text, which is pyinformer's own.
+            args: the values; one mapping if the format text names them.
+            extra: fields for structured logs; texts in it are escaped, too.
+            stacklevel: whose line it is, counted from the caller.
+        """
+        if self.isEnabledFor(level):
+            self.logger.log(
+                level,
+                msg,
+                *map(_shown, args),
+                extra=None if extra is None else _fields(extra),
+                stacklevel=stacklevel + 1,
+            )
+
+
+def _fields(extra: Mapping[str, object]) -> dict[str, object]:
+    """Escape the texts; a value of another type keeps it for structured logs."""
+    return {
+        name: _bounded(value) if isinstance(value, str) else value for name, value in extra.items()
+    }
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, _AS_THEY_ARE):
+        return value
+    if isinstance(value, str):
+        return _bounded(value)
+    if isinstance(value, Mapping):
+        named = cast("Mapping[str, object]", value)
+        return {name: _shown(each) for name, each in named.items()}
+    return _Shown(value)
+
+
+def _bounded(text: str) -> str:
+    return shortened(printable(text[:_LONGEST]), _LONGEST)
+
+
+class _Shown:
+    """A value that is turned into text when, and if, a handler formats the line."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return _bounded(str(self._value))
+
+    def __repr__(self) -> str:
+        return _bounded(repr(self._value))

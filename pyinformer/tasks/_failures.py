@@ -1,0 +1,178 @@
+"""What a log says of an error that user code has raised, and how often it says so.
+
+The text of a foreign error may quote an object, a Secret for one. It is shown only where the
+program asked for that. What is always shown holds no content of objects: the classes of the error,
+of its causes and of the members of a group, the places, and the texts of pyinformer's own errors.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, TypeAlias, final
+
+from pyinformer._clock import monotonic
+from pyinformer._printable import Lines, printable, shortened
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ForbiddenError,
+    InformerError,
+    RetryAfter,
+    TerminalError,
+)
+from pyinformer.tasks._functions import place_of
+
+LogExceptions: TypeAlias = Literal["classes", "full"]
+"""What logs show of an error: `classes` hides the texts of foreign errors, `full` shows them."""
+
+_ERRORS: Final = 8  # of a chain and its groups: more would hide the first
+_MEMBERS: Final = 4  # of one group
+_LONGEST_TEXT: Final = 1_000  # characters of one error's text
+_FRAMES: Final = 20  # of one error, the innermost
+_PERIOD_SECONDS: Final = 60.0
+_KINDS: Final = 64  # classes made on the fly must not add up
+
+
+def error_text(error: BaseException, shown: LogExceptions = "classes") -> str:
+    """Return an error, its causes and the members of its groups, in one line.
+
+    Args:
+        error: what was raised; it may be a user's class whose methods raise.
+        shown: whether the texts of foreign errors are shown.
+    """
+    try:
+        return printable("; ".join(_chain(error, shown, set())))
+    except Exception:  # noqa: BLE001 - a fence: attributes of a user's class
+        return type(error).__name__
+
+
+def causes_text(error: BaseException, shown: LogExceptions = "classes") -> str:
+    """Return the causes of an error, each after a semicolon; empty if it has none."""
+    link, cause = _cause_of(error)
+    return "" if cause is None else f"; {link}{error_text(cause, shown)}"
+
+
+def trace_text(error: BaseException) -> Lines:
+    """Return where an error and its causes were raised, a line for each call; no texts.
+
+    Args:
+        error: what was raised.
+    """
+    lines: list[str] = []
+    seen = set[int]()
+    link = ""
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen and len(seen) < _ERRORS:
+        seen.add(id(cause))
+        lines.append(f"{link}{type(cause).__name__}")
+        lines += [
+            f"  at {frame.filename}:{frame.lineno} in {frame.name}"
+            for frame in traceback.extract_tb(cause.__traceback__)[-_FRAMES:]
+        ]
+        link, cause = _cause_of(cause)
+    return Lines("\n".join(map(printable, lines)))
+
+
+@final
+class FailureLog:
+    """Decides which failures of one function are logged: of each kind one per minute.
+
+    A kind is the error's class and the place where it was raised. Holds at most 64 kinds.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    __slots__ = ("_clock", "_kinds")
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._kinds: dict[str, tuple[float, int]] = {}  # when it was logged, how many since
+
+    def due(self, error: BaseException) -> int | None:
+        """Count a failure.
+
+        Args:
+            error: what was raised.
+
+        Returns:
+            How many of its kind were not logged since the last that was, if this one has to be
+            logged; None if it has not.
+        """
+        now = self._clock()
+        kind = self._room_for(f"{type(error).__qualname__} {place_of(error)}", now)
+        logged_at, unlogged = self._kinds.get(kind, (None, 0))
+        if logged_at is not None and now - logged_at < _PERIOD_SECONDS:
+            self._kinds[kind] = logged_at, unlogged + 1
+            return None
+        self._kinds[kind] = now, 0
+        return unlogged
+
+    def _room_for(self, kind: str, now: float) -> str:
+        """Return the kind, or the one that stands for all which have no room."""
+        kinds = self._kinds
+        if kind in kinds or len(kinds) < _KINDS:
+            return kind
+        for known, (logged_at, _) in tuple(kinds.items()):
+            if known and now - logged_at >= _PERIOD_SECONDS:
+                del kinds[known]
+        return kind if len(kinds) < _KINDS else ""
+
+
+def repeats_text(unlogged: int) -> str:
+    """Return how many failures of a kind were not logged, to end a sentence; empty if none."""
+    return f"; {unlogged} more of this kind since the last such line" if unlogged else ""
+
+
+def _chain(error: BaseException, shown: LogExceptions, seen: set[int]) -> Iterator[str]:
+    link = ""
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if len(seen) >= _ERRORS:
+            yield "and more"
+            return
+        seen.add(id(cause))
+        yield f"{link}{_one(cause, shown, seen)}"
+        link, cause = _cause_of(cause)
+
+
+def _cause_of(error: BaseException) -> tuple[str, BaseException | None]:
+    if error.__cause__ is not None:
+        return "caused by ", error.__cause__
+    if error.__context__ is not None and not error.__suppress_context__:
+        return "while handling ", error.__context__
+    return "", None
+
+
+def _one(error: BaseException, shown: LogExceptions, seen: set[int]) -> str:
+    words = type(error).__name__
+    text = shortened(_text_of(error, shown), _LONGEST_TEXT)
+    if text:
+        words = f"{words} ({text})"
+    if isinstance(error, BaseExceptionGroup):
+        members = error.exceptions
+        told = [each for member in members[:_MEMBERS] for each in _chain(member, shown, seen)]
+        if len(members) > _MEMBERS:
+            told.append(f"and {len(members) - _MEMBERS} more")
+        return f"{words} of {len(members)} [{'; '.join(told)}]"
+    return f"{words} {place_of(error)}" if error.__traceback__ is not None else words
+
+
+def _text_of(error: BaseException, shown: LogExceptions) -> str:
+    """Return an error's own words, as far as they are for logs."""
+    try:
+        if shown == "full":
+            return str(error)
+        if isinstance(error, APIStatusError):  # the server's words may quote what it refused
+            needed = error.needed if isinstance(error, ForbiddenError) else ""
+            answer = f"{error.request}: {error.status} {error.reason}".rstrip()
+            return f"{answer}; {needed}" if needed else answer
+        if isinstance(error, TerminalError | RetryAfter):
+            return error.reason
+        is_ours = type(error).__module__.partition(".")[0] == _PACKAGE
+        return str(error) if isinstance(error, InformerError) and is_ours else ""
+    except Exception:  # noqa: BLE001 - a fence: a user's class that cannot say it
+        return ""
+
+
+_PACKAGE: Final = __name__.partition(".")[0]

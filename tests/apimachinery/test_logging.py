@@ -1,0 +1,88 @@
+"""The loggers of the package: no value that a line shows can end the line or steer a terminal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
+from tests.hostile import HOSTILE, assert_shown_safely
+
+_log = get_logger("pyinformer.tests")
+
+
+class Named:
+    """Something whose text is what a tenant wrote."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<{self._name}>"
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("shape", ["%s", "%r", "%(name)s"])
+def test_a_value_stays_in_its_line(text: str, shape: str, caplog: pytest.LogCaptureFixture) -> None:
+    for value in (text, Named(text), ValueError(text)):
+        caplog.clear()
+        _log.error(f"it is {shape}", {"name": value} if "(" in shape else value)
+        assert_shown_safely(caplog.messages[0])
+        assert caplog.messages[0].startswith("it is ")
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_texts_of_structured_fields_are_escaped_and_other_values_kept(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    facts: Mapping[str, object] = {"resource": text, "objects": 3, "keys": (text,)}
+    _log.warning("it is %(resource)s, %(objects)d", facts, extra=facts)
+
+    (record,) = caplog.records
+    assert_shown_safely(record.__dict__["resource"])
+    assert record.__dict__["objects"] == 3
+    assert record.__dict__["keys"] == (text,)
+
+
+def test_numbers_keep_their_formats(caplog: pytest.LogCaptureFixture) -> None:
+    _log.error("%d of %.1f, %5.1f %%: %s", 3, 4.25, 75, None)
+    assert caplog.messages == ["3 of 4.2,  75.0 %: None"]
+
+
+def test_lines_that_the_program_wrote_stay_lines(caplog: pytest.LogCaptureFixture) -> None:
+    _log.error("status\n%s", Lines("one\ntwo \x1b[2J"))
+    assert_shown_safely(caplog.messages[0], lines=3)
+
+
+def test_a_value_of_any_length_costs_a_line_of_bounded_length(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _log.error("%s and %s", "<" * 300_000, Named("\x1b" * 300_000))
+    assert len(caplog.messages[0]) < 40_000
+    assert caplog.messages[0].endswith("...")
+
+
+def test_a_line_names_the_module_that_wrote_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "pyinformer.tests")
+    _log.error("one")
+    _log.log(logging.DEBUG, "two")
+    assert [record.filename for record in caplog.records] == ["test_logging.py"] * 2
+    assert {record.funcName for record in caplog.records} == {
+        "test_a_line_names_the_module_that_wrote_it"
+    }
+
+
+def test_what_is_not_enabled_is_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
+    class Costly:
+        def __str__(self) -> str:
+            raise AssertionError
+
+    caplog.set_level(logging.INFO, "pyinformer.tests")
+    _log.debug("%s", Costly())
+    assert not caplog.records
