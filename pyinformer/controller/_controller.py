@@ -27,6 +27,7 @@ from pyinformer.controller._engine import Engine
 from pyinformer.controller._life import Life
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._primaries import (
+    Clusters,
     listed,
     request_among,
     tell_owner,
@@ -70,7 +71,8 @@ class Controller(Startable, Generic[V]):
         reconcile: `reconcile(request, obj)`; obj is the cached state, None if it is gone or has
             left a selector. It may be asynchronous, or plain, and then runs in a thread.
         primary: whose objects are reconciled; several informers if they are in several clusters
-            or namespaces. None for a controller that is woken by other sources only.
+            or namespaces. Each cluster of a controller needs a name of its own. None for a
+            controller that is woken by other sources only.
         workers: how many objects are reconciled at a time; one object never is twice.
         predicate: drops changes of the primary that do not matter.
         options: how it behaves.
@@ -100,6 +102,9 @@ class Controller(Startable, Generic[V]):
         if not isinstance(workers, int) or workers < 1:
             raise InvalidArgumentError("workers", f"{workers!r}; 1 is the least")
         self._primaries = listed(primary)
+        self._clusters = Clusters()
+        for informer in self._primaries:
+            self._clusters.add(informer, "primary")
         self._options = options or ControllerOptions()
         self._metrics = metrics
         self.engine: Engine[V] = Engine(
@@ -152,11 +157,13 @@ class Controller(Startable, Generic[V]):
             The source; its `owned_by(request)` reads what an object owns.
 
         Raises:
-            InvalidArgumentError: no primary is in the informer's cluster.
+            InvalidArgumentError: no primary is in the informer's cluster, or another cluster has
+                its name.
             LifecycleError: the controller was started.
         """
+        self._clusters.add(informer, "informer")
         cluster = informer.cluster.name
-        owners = [one for one in self._primaries if one.cluster.name == cluster]
+        owners = [one for one in self._primaries if one.cluster is informer.cluster]
         if not owners:
             reason = f"{informer!r} is in a cluster without a primary that could own anything"
             raise InvalidArgumentError("informer", reason)
@@ -189,6 +196,7 @@ class Controller(Startable, Generic[V]):
             predicate: drops changes that do not matter, before they are mapped.
 
         Raises:
+            InvalidArgumentError: another cluster has the name of the informer's.
             InvalidHandlerError: a function that could not be called.
             LifecycleError: the controller was started.
         """
@@ -235,8 +243,11 @@ class Controller(Startable, Generic[V]):
             informer: whose cache is to be synced before the first reconcile.
 
         Raises:
+            InvalidArgumentError: another cluster has the name of the informer's.
             LifecycleError: the controller was started.
         """
+        if informer is not None:
+            self._clusters.add(informer, "informer")
         self.engine.add_source(source, informer)
 
     def enqueue(

@@ -7,7 +7,7 @@ and for sources of owned objects the kind that their owners are of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
@@ -26,6 +26,7 @@ from pyinformer.sources._owners import OwnerKind
 from pyinformer.sources._request import Request
 
 if TYPE_CHECKING:
+    from pyinformer.cluster import Cluster
     from pyinformer.sources._owned import OwnedSource
 
 _log = get_logger("pyinformer.controller")
@@ -51,6 +52,34 @@ def listed(
             reason = f"must be a SharedInformer, not {type(informer).__name__}"
             raise InvalidTypeError("primary", reason)
     return informers
+
+
+@final
+class Clusters:
+    """The clusters of one controller: each has a name of its own, by which requests know it."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Cluster] = {}
+
+    def add(self, informer: SharedInformer[Any], argument: str) -> None:
+        """Admit the cluster of an informer.
+
+        Args:
+            informer: the informer.
+            argument: what the caller gave it as, for the error.
+
+        Raises:
+            InvalidArgumentError: another cluster has the same name.
+        """
+        cluster = informer.cluster
+        known = self._by_name.setdefault(cluster.name, cluster)
+        if known is not cluster:
+            named = f"are both named {cluster.name!r}" if cluster.name else "have no name"
+            reason = (
+                f"{cluster!r} and {known!r} {named}, so requests could not tell their objects"
+                " apart; give each cluster of a controller a name: connect(..., name='eu')"
+            )
+            raise InvalidArgumentError(argument, reason)
 
 
 def the_only_cluster(primaries: Sequence[SharedInformer[V]]) -> str | None:
