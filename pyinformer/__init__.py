@@ -77,6 +77,7 @@ from pyinformer.apimachinery import (
     Updated,
     View,
     WaitTimeoutError,
+    WriteAnswerError,
     diff,
     redacted,
 )
@@ -356,6 +357,7 @@ __all__ = [
     "WaitTimeoutError",
     "WithMaxWaitRateLimiter",
     "WorkQueueStatistics",
+    "WriteAnswerError",
     "WriteObserver",
     "WriteOptions",
     "annotations_changed",

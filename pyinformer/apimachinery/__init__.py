@@ -61,6 +61,7 @@ from pyinformer.apimachinery._errors import (
     UnauthorizedError,
     UnknownResourceError,
     WaitTimeoutError,
+    WriteAnswerError,
     status_error_class,
 )
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
@@ -185,6 +186,7 @@ __all__ = [
     "V",
     "View",
     "WaitTimeoutError",
+    "WriteAnswerError",
     "check_seconds",
     "check_view",
     "compare_resource_versions",

@@ -14,7 +14,7 @@ them survive pickling and copying, attributes included.
       FrozenObjectError                      (TypeError, AttributeError)
       CacheMutatedError                      (RuntimeError)
       InvalidObjectError                     (ValueError)
-        ModelMismatchError (of TerminalError, too)
+        ModelMismatchError (of TerminalError, too), WriteAnswerError
       ConfigurationError                     (ValueError)
         ConfigurationNotFoundError           (FileNotFoundError)
       TransportError                         (ConnectionError)
@@ -318,6 +318,25 @@ class InvalidObjectError(InformerError, ValueError):
         self.what = what
         self.reason = reason
         super().__init__(f"{what}: {reason}")
+
+
+@final
+class WriteAnswerError(InvalidObjectError):
+    """The server carried out a write, and its answer cannot be read: do not send the write again.
+
+    Attributes:
+        what: the write: `POST configmaps.v1`.
+        reason: what is wrong with the answer.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        InformerError.__init__(
+            self,
+            f"{what}: the server carried out the write, but its answer cannot be read: {reason};"
+            " do not send the write again",
+        )
 
 
 class ConfigurationError(InformerError, ValueError):

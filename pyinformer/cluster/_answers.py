@@ -13,10 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer.apimachinery import (
+    GroupVersionKind,
     GroupVersionResource,
+    InvalidArgumentError,
     InvalidObjectError,
     KubeObject,
     ObjectCodec,
+    ObjectMeta,
     ProtocolError,
 )
 
@@ -34,6 +37,20 @@ class _Status(Struct, frozen=True):
 
 
 _decode_status = msgspec.json.Decoder(_Status).decode
+
+
+class _Named(Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+
+
+class _Nameless(Struct, frozen=True, rename="camel"):
+    kind: str
+    api_version: str
+    metadata: _Named = _Named()
+
+
+_decode_nameless = msgspec.json.Decoder(_Nameless).decode
 
 
 @final
@@ -73,6 +90,23 @@ class Answers:
         else:
             self._observers.wrote(resource, raw)
         return found
+
+    def created(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+        """Tell of a create, and return the server's answer, whose object may have no name.
+
+        A review is answered and not stored, and a Binding is answered by a Status: such an answer
+        has an empty key, and no observer is told of it.
+
+        Raises:
+            InvalidObjectError: the answer is neither an object of this resource nor nameless.
+        """
+        try:
+            return self.wrote(resource, raw)
+        except InvalidObjectError:
+            nameless = _nameless(raw)
+            if nameless is None:
+                raise
+            return nameless
 
     def recorded(self, resource: GroupVersionResource, raw: bytes, *, deleting: bool) -> None:
         """Tell of a write that somebody else made, once it is known to be an answer.
@@ -143,6 +177,18 @@ class Answers:
     def _ended(self, resource: GroupVersionResource, last: KubeObject) -> None:
         meta = last.metadata
         self._observers.deleted(resource, last.key, meta.uid, meta.resource_version or None)
+
+
+def _nameless(raw: bytes) -> KubeObject | None:
+    """Return an answer that is an object without a name; None if it is something else."""
+    try:
+        found = _decode_nameless(raw)
+        gvk = GroupVersionKind.of(found.api_version, found.kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidArgumentError):
+        return None
+    if found.metadata.name:
+        return None
+    return KubeObject("", ObjectMeta(found.metadata.namespace, "", "", ""), None, raw, gvk)
 
 
 def is_gone(found: KubeObject) -> bool:

@@ -177,6 +177,20 @@ class Discovery:
         ordered = {one: tables[one] for one in asked if one in tables}
         return Catalogue(ordered, tuple(sorted(unavailable)))
 
+    async def again(self, resource: GroupVersionResource) -> APIResource:
+        """Describe a resource as the server serves it now, whatever is known of it.
+
+        Raises:
+            NotFoundError: the server does not serve it.
+            ForbiddenError: it does not say what it serves.
+            TransportError: it was not reached.
+
+        Cancellation:
+            Safe; others who wait for the same answer ask for themselves.
+        """
+        await self._newer(resource.api_version, self._tables.get(resource.api_version))
+        return await self.resource(resource)
+
     def known(self, resource: GroupVersionResource) -> APIResource | None:
         """Return the description of a resource if it was asked for before; asks nobody."""
         table = self._tables.get(resource.api_version, [])

@@ -7,7 +7,9 @@ its resource the moment its answer is there.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, overload
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias, overload
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
@@ -18,9 +20,10 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster._applying import Applying
 from pyinformer.cluster._bodies import Body, body_of
-from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.cluster._edits import patch_of, status_patch_of, unstored_fields
 from pyinformer.cluster._observed_writes import query_of
 from pyinformer.cluster._targets import (
+    Target,
     identified,
     object_path,
     refuse_metadata_alone,
@@ -29,6 +32,8 @@ from pyinformer.cluster._targets import (
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What becomes of the objects that a deleted one owns."""
+
+_SHOWN_FIELDS: Final = 5
 
 
 class ObjectClient(Applying):
@@ -77,9 +82,12 @@ class ObjectClient(Applying):
             dry_run: let the server check it and store nothing.
 
         Returns:
-            The object as the server stored it.
+            The object as the server stored it. What is answered and not stored, a
+            SelfSubjectAccessReview for one, has no name: its key is empty, and its `status` has
+            the answer. A Binding is answered by a Status.
 
         Raises:
+            WriteAnswerError: it was created, and the answer cannot be read.
             ConflictError: it exists already; its reason is `AlreadyExists`.
             InvalidArgumentError: it does not say what it is, or where.
             APIStatusError: the server refused.
@@ -215,7 +223,8 @@ class ObjectClient(Applying):
             ConflictError: it is another object by now, or with `check_version` another version.
             NotFoundError: it does not exist.
             InvalidArgumentError: `status` is a whole object, or elements of a list cannot be told
-                apart.
+                apart; or the server stored none of the fields that are sent, since the resource
+                has no status subresource, or its schema does not have these fields.
             InvalidTypeError: `obj` is a model: it may not know all fields.
             APIStatusError: the server refused.
             TransportError: no answer came; it may have been written or not.
@@ -227,15 +236,29 @@ class ObjectClient(Applying):
         refuse_metadata_alone(before.to_dict())
         patch = status_patch_of(before, status)
         query = query_of(field_manager, dry_run=dry_run)
-        return await self._patch(
-            target.status_path,
-            target,
-            before,
-            patch,
-            query=query,
-            check_uid=check_uid,
-            check_version=check_version,
-        )
+
+        async def send(target: Target) -> tuple[KubeObject, tuple[str, ...]]:
+            """Write the status; return what is stored, and the fields that are not."""
+            found = await self._patch(
+                target.status_path,
+                target,
+                before,
+                patch,
+                query=query,
+                check_uid=check_uid,
+                check_version=check_version,
+            )
+            has_status = target.api.has_status
+            return found, (patch and unstored_fields(patch, found, has_status=has_status)) or ()
+
+        found, missing = await send(target)
+        if missing and not target.api.has_status:
+            target = replace(target, api=await self.discovery.again(target.resource))
+            if target.api.has_status:  # it has one by now: nothing was stored without it
+                found, missing = await send(target)
+        if missing:
+            raise _not_stored(target, missing)
+        return found
 
     @overload
     async def delete(
@@ -323,3 +346,17 @@ class ObjectClient(Applying):
         return await self._delete(
             resource, key, uid, options, dry_run=dry_run, version=str(version) if version else None
         )
+
+
+def _not_stored(target: Target, fields: Sequence[str]) -> InvalidArgumentError:
+    shown = ", ".join(fields[:_SHOWN_FIELDS])
+    if len(fields) > _SHOWN_FIELDS:
+        shown += f" and {len(fields) - _SHOWN_FIELDS} more"
+    reason = f"the server stored none of {shown}: the schema of {target.resource} must have them"
+    if not target.api.has_status:
+        reason = (
+            f"the server stored none of {shown}: {target.resource} has no status subresource. For a"
+            " custom resource, add `subresources: {status: {}}` and the schema of the status to its"
+            " CustomResourceDefinition"
+        )
+    return InvalidArgumentError("status", reason)

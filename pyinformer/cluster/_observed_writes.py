@@ -7,6 +7,8 @@ answer is there. A dry run is told to nobody.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pyinformer.apimachinery import (
@@ -14,11 +16,14 @@ from pyinformer.apimachinery import (
     GroupVersionResource,
     InvalidArgumentError,
     InvalidError,
+    InvalidObjectError,
     InvalidTypeError,
     JSONObject,
     KubeObject,
     NotFoundError,
+    ProtocolError,
     View,
+    WriteAnswerError,
 )
 from pyinformer.cluster._answers import Answers, is_gone
 from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of, encode_body, is_model
@@ -228,10 +233,13 @@ class ObservedWrites:
         raw = await self._sender.send(
             method, path, query=query, body=encode_body(body), content_type=content_type
         )
-        if DRY_RUN in query:
-            return self._unheard.wrote(target.resource, raw), raw
-        found = self._answers.wrote(target.resource, raw)
+        answers = self._unheard if DRY_RUN in query else self._answers
+        read = answers.created if method == "POST" else answers.wrote
+        with _carried_out(method, target.resource):
+            found = read(target.resource, raw)
         after = found.metadata.resource_version
+        if answers is self._unheard or not found.metadata.name:  # nothing was stored
+            return found, raw
         if method == "POST":
             self._tally.created(target.resource, found.key, after)
         elif is_gone(found):
@@ -266,7 +274,8 @@ class ObservedWrites:
                 await self.discovery.resource(resource), key
             )  # or a slip looks like success
             return None
-        left = answers.deleted(resource, raw, key=key, uid=uid, version=version)
+        with _carried_out("DELETE", resource):
+            left = answers.deleted(resource, raw, key=key, uid=uid, version=version)
         if dry_run:
             return left
         if left is None:
@@ -275,6 +284,15 @@ class ObservedWrites:
             after = left.metadata.resource_version
             self._tally.wrote(resource, key, before=version, after=after)
         return left
+
+
+@contextmanager
+def _carried_out(method: str, resource: GroupVersionResource) -> Iterator[None]:
+    """Have an answer that cannot be read say that the server has carried out the write."""
+    try:
+        yield
+    except (InvalidObjectError, ProtocolError) as error:
+        raise WriteAnswerError(f"{method} {resource}", error.reason) from error
 
 
 def _is_another(target: Target, error: InvalidError) -> ConflictError:

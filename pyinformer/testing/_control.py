@@ -65,8 +65,9 @@ class ObjectControl:
                 metadata first and items without kind and apiVersion.
             has_status: whether clients have to write status through its subresource.
             field_labels: fields that field selectors may name besides name and namespace.
-            schema: a structural OpenAPI v3 schema: nothing is validated by it, but server-side
-                apply merges lists and maps as it says; None knows nothing of the fields.
+            schema: a structural OpenAPI v3 schema: nothing is validated by it, but fields that it
+                does not have are dropped, and server-side apply merges lists and maps as it says;
+                None keeps every field.
             short_names: what people call it, as kubectl and `find_resource` know it.
             has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
                 and the text in `status.selector`.

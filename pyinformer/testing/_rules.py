@@ -13,6 +13,7 @@ from pyinformer.testing import _failure, _managers
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._managers import Managed
 from pyinformer.testing._objects import Record, key_of
+from pyinformer.testing._pruning import pruned
 from pyinformer.testing._resources import ResourceType
 
 _STALE = (
@@ -82,13 +83,14 @@ def _without_nulls(resource: ResourceType, metadata: JSONObject) -> JSONObject:
 def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
     """Return a copy of a body with this metadata and the resource's kind and apiVersion.
 
+    Fields that the type does not have are left out.
     What is empty in the metadata is left out, in place: Go's types do not know it from absence.
     """
     for name in _OMITTED_IF_EMPTY:
         if not metadata.get(name, True):
             del metadata[name]
     fixed = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return {**body, **fixed}
+    return pruned(resource, {**body, **fixed})
 
 
 def check_name(metadata: JSONObject, name: str) -> None:

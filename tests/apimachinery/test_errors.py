@@ -284,6 +284,14 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         ),
     ),
     (
+        errors.WriteAnswerError("POST pods.v1", "is no JSON"),
+        errors.InvalidObjectError,
+        (
+            "POST pods.v1: the server carried out the write, but its answer cannot be read: is no"
+            " JSON; do not send the write again"
+        ),
+    ),
+    (
         errors.WaitTimeoutError(
             informer="pods.v1",
             key="ns/web",

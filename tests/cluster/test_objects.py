@@ -395,3 +395,17 @@ async def keys(cluster: Cluster) -> list[str]:
     async with pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer:
         await informer.wait_for_cache_sync(timeout_seconds=10)
         return informer.lister.keys()
+
+
+async def test_a_status_subresource_that_came_later_is_used(apiserver: APIServer) -> None:
+    """A definition gets its subresource while the program runs, which knows the kind already."""
+    version, metadata = "example.com/v1", {"name": "a", "namespace": "default"}
+    apiserver.register(version, "Widget", "widgets", schema={"properties": {"spec": {}}})
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create({"apiVersion": version, "kind": "Widget", "metadata": metadata})
+        with pytest.raises(pyinformer.InvalidArgumentError, match="no status subresource"):
+            await cluster.status(made, {"ready": True})
+        apiserver.register(version, "Widget", "widgets", has_status=True)
+        stored = await cluster.status(made, {"ready": True})
+        assert stored.at("status.ready", bool)
+        assert apiserver.requests[-1].path.endswith("/widgets/a/status")

@@ -41,7 +41,11 @@ BODY: JSONObject = {
     "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"},
     "data": {"a": "1"},
 }
-STORED = {**BODY, "metadata": {**BODY["metadata"], "resourceVersion": "2"}}
+STORED = {
+    **BODY,
+    "metadata": {**BODY["metadata"], "resourceVersion": "2"},
+    "status": {"ready": True},
+}
 EDITED = {**BODY, "data": {"a": "2"}}
 DELETED = {"kind": "Status", "status": "Success", "details": {"uid": "u"}}
 
@@ -422,3 +426,29 @@ async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
     async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
         with pytest.raises(pyinformer.ProtocolError, match="no list of resources"):
             await cluster.create(BODY)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"no JSON", id="no-json"),
+        pytest.param(b"[]", id="a-list"),
+        pytest.param(b'{"kind":"Pod","apiVersion":"v2","metadata":{"name":"a"}}', id="other-kind"),
+        pytest.param(b'{"kind":"ConfigMap","apiVersion":1,"metadata":{}}', id="no-version"),
+    ],
+)
+async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: bytes) -> None:
+    """The caller must not send it again, and its error says so."""
+    done = "the server carried out the write, but its answer cannot be read"
+    async with scripted(Script([response(answer)] * 4)) as (server, cluster, heard):
+        with pytest.raises(pyinformer.WriteAnswerError, match=f"POST configmaps.v1: {done}"):
+            await cluster.create(BODY)
+        with pytest.raises(pyinformer.WriteAnswerError, match=f"PUT configmaps.v1: {done}"):
+            await cluster.replace(BODY)
+        with pytest.raises(pyinformer.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"):
+            await cluster.patch(BODY, EDITED)
+        with pytest.raises(pyinformer.WriteAnswerError, match=f"DELETE configmaps.v1: {done}"):
+            await cluster.delete(BODY)
+        assert heard.events == []
+        assert len(server.requests) == 5  # discovery, and each write once

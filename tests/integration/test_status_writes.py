@@ -1,0 +1,140 @@
+"""What a server stores of a status, and what `cluster.status()` says where it stores nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from tests.integration.objects import CONFIG_MAPS, unique
+
+if TYPE_CHECKING:
+    from pyinformer import Cluster, KubeObject
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.servers import Server
+
+_SPEC: JSONObject = {"type": "object", "properties": {"size": {"type": "integer"}}}
+_STATUS: JSONObject = {
+    "type": "object",
+    "properties": {
+        "ready": {"type": "boolean"},
+        "note": {"type": "string"},
+        "since": {"type": "string", "format": "date-time"},
+        "open": {"type": "object", "additionalProperties": {"type": "string"}},
+        "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "parts": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+        },
+    },
+}
+
+
+def schema(**properties: JSONObject) -> JSONObject:
+    return {"type": "object", "properties": properties}
+
+
+async def served(
+    server: Server, cluster: Cluster, wanted: JSONObject | None, *, has_status: bool
+) -> KubeObject:
+    """Serve a new kind, and create an object of it."""
+    kind = f"K{unique('x').partition('-')[2]}"
+    version = f"{kind.lower()}.example.com/v1"
+    await asyncio.to_thread(
+        server.api.register, version, kind, f"{kind.lower()}s", has_status=has_status, schema=wanted
+    )
+    metadata = {"name": "a", "namespace": server.namespace()}
+    return await cluster.create(
+        {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {"size": 1}}
+    )
+
+
+@pytest.mark.parametrize("status", [{"ready": True}, {"ready": False, "count": 0}])
+async def test_a_status_without_its_subresource_is_refused_if_nothing_is_stored(
+    server: Server, status: JSONObject
+) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC), has_status=False)
+
+        with pytest.raises(pyinformer.InvalidArgumentError) as caught:
+            await cluster.status(made, status)
+
+        words = str(caught.value)
+        assert "has no status subresource" in words
+        assert "add `subresources: {status: {}}`" in words
+        assert "status.ready" in words
+        plural = made.gvk.kind.lower() + "s"
+        now = await cluster.get(made.gvk.api_version, plural, made.key)
+        assert now.metadata.resource_version == made.metadata.resource_version
+        assert "status" not in now.to_dict()
+
+
+async def test_a_kind_that_has_no_status_at_all_is_refused(server: Server) -> None:
+    async with server.connect() as cluster:
+        made = await cluster.create(CONFIG_MAPS.make("a", server.namespace()))
+        with pytest.raises(pyinformer.InvalidArgumentError, match=r"configmaps\.v1 has no status"):
+            await cluster.status(made, {"ready": True})
+        with pytest.raises(pyinformer.InvalidArgumentError, match="no status"):
+            await cluster.status(made, {"ready": True}, dry_run=True)
+
+
+async def test_a_status_that_is_stored_without_a_subresource_is_no_error(server: Server) -> None:
+    async with server.connect() as cluster:
+        free = await served(server, cluster, None, has_status=False)
+        named = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=False)
+        for made in (free, named):
+            stored = await cluster.status(made, {"ready": False})
+            assert stored.at("status.ready", bool) is False
+
+
+async def test_fields_that_the_schema_lacks_are_named_once_none_is_stored(server: Server) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+
+        partly = await cluster.status(made, {"ready": True, "typo": "x"})
+        assert partly.to_dict()["status"] == {"ready": True}
+        with pytest.raises(pyinformer.InvalidArgumentError, match=r"none of status\.typo: "):
+            await cluster.status(partly, {"ready": True, "typo": "x"})
+
+
+async def test_a_subresource_without_a_schema_for_the_status_is_named(server: Server) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC), has_status=True)
+        with pytest.raises(pyinformer.InvalidArgumentError, match=r"status\.ready: the schema of"):
+            await cluster.status(made, {"ready": True})
+
+
+async def test_a_server_keeps_of_a_status_what_its_schema_has(server: Server) -> None:
+    """The embedded server drops what the real one drops."""
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        stored = await cluster.status(
+            made,
+            {
+                "note": "",
+                "since": "2026-11-22T07:00:00Z",
+                "open": {"a": "b"},
+                "any": {"x": {"y": [1]}},
+                "parts": [{"name": "a", "other": 1}],
+                "gone": {"x": 1},
+            },
+        )
+        assert stored.to_dict()["status"] == {
+            "note": "",
+            "since": "2026-11-22T07:00:00Z",
+            "open": {"a": "b"},
+            "any": {"x": {"y": [1]}},
+            "parts": [{"name": "a"}],
+        }
+        emptied = await cluster.status(stored, {})
+        assert not emptied.to_dict().get("status")
+
+
+async def test_a_removal_alone_is_no_error(server: Server) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        stored = await cluster.status(made, {"ready": True, "note": "x"})
+        left = await cluster.status(stored, {"ready": True})
+        assert left.to_dict()["status"] == {"ready": True}
