@@ -1,20 +1,25 @@
 """Order of resource versions, by the rule of KEP-5504.
 
 A resource version is well formed if it is a decimal number without sign, space or leading zero,
-and not zero. Two well-formed ones of the same resource in the same cluster compare as numbers;
-anything else compares only for equality. The text is never turned into an `int`: it comes from
-the network and its length is not ours.
+not zero, and has at most 39 digits. Two well-formed ones of the same resource in the same cluster
+compare as numbers; anything else compares only for equality. They are compared as text.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyinformer.apimachinery._errors import InvalidResourceVersionError
+
+MAX_DIGITS: Final = 39
+"""Conformance demands at most 2**128 - 1. The bound also keeps `int()` of one safe and cheap."""
 
 
 def resource_version_is_well_formed(resource_version: str) -> bool:
     """Return whether a resource version can be compared."""
     return (
-        resource_version.isdecimal()
+        len(resource_version) <= MAX_DIGITS
+        and resource_version.isdecimal()
         and resource_version.isascii()
         and not resource_version.startswith("0")
     )

@@ -76,3 +76,10 @@ def test_who_has_no_position_that_counts_asks_about_the_servers_own() -> None:
     per_object.is_ordered = False
     assert beside([opaque, PODS, other, per_object], opaque) == ("", [PODS])
     assert beside([opaque], opaque) == ("", [])
+
+
+def test_a_version_of_thousands_of_digits_harms_no_neighbour() -> None:
+    """Python refuses to make an int of so many digits."""
+    huge = at(METRICS, "pods", "9" * 5_000)
+    for one in (PODS, huge, None):
+        assert beside([huge, PODS, DEPLOYMENTS], one) == ("", [PODS, DEPLOYMENTS])
