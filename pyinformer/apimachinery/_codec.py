@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
+from msgspec import Raw
+
 from pyinformer.apimachinery._compact import BodyPacker
 from pyinformer.apimachinery._errors import InvalidObjectError
+from pyinformer.apimachinery._fields import Fields, fields_of
 from pyinformer.apimachinery._identity import (
-    Fields,
-    fields_of_head,
     identity_of,
+    known_by_metadata,
     metadata_of,
     named_kind,
     unreadable,
@@ -33,7 +35,6 @@ from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._transform import Transform, apply_transform
 from pyinformer.apimachinery._wire import (
     WireMeta,
-    decode_fields,
     decode_labels,
     decode_owners,
     decode_wire_meta,
@@ -222,24 +223,26 @@ class ObjectCodec(Generic[V]):
         return self._record(wire.metadata, wire, raw, self.gvk)
 
     def decode_head(self, head: bytes, size_bytes: int) -> KubeObject[V]:
-        """Return the record of an object that is too long to be kept, from its first bytes.
+        """Return the record of an object that is too long to be kept, from its kind and metadata.
 
         It has its metadata, a `problem` that says so, and no body.
 
         Args:
-            head: the object's text from its first byte on.
+            head: what `MetadataReader.head` has returned.
             size_bytes: how long the whole is.
 
         Raises:
-            InvalidObjectError: its metadata does not end in there, or is none.
+            InvalidObjectError: it has no metadata, or no name in it.
         """
-        fields = fields_of_head(head)
+        fields = self._fields_of(head)
         gvk = self._kind_of(fields, head)
         meta = metadata_of(self.resource, fields, head)
-        if self._strip:
-            meta.pop("managedFields", None)
+        left_out = [name for name in meta if name in _LONG and meta[name] == _NULL]
+        meta = {name: value for name, value in meta.items() if name not in left_out}
         raw = self._rebuild(PARTIAL_OBJECT_METADATA if self._metadata_only else gvk, {}, meta)
         problem = f"it has {size_bytes} bytes, over the limit: only its metadata is kept"
+        if left_out:
+            problem += f", without {', '.join(left_out)}"
         record = self._record_or_problem(raw, gvk, meta, problem)
         if self._on_problem is not None:
             self._on_problem(record)
@@ -348,10 +351,7 @@ class ObjectCodec(Generic[V]):
             self._cut_offset = min(cut, self._cut_offset or cut)
 
     def _decode_slowly(self, text: bytes) -> KubeObject[V]:
-        try:
-            fields = decode_fields(text)
-        except DECODE_FAILURES as error:
-            raise unreadable(self.resource, text, f"cannot be decoded: {error}") from error
+        fields = self._fields_of(text)
         gvk = self._kind_of(fields, text)
         meta = metadata_of(self.resource, fields, text)
         if not self._is_settled:
@@ -370,6 +370,12 @@ class ObjectCodec(Generic[V]):
         if record.problem and self._on_problem is not None:
             self._on_problem(record)
         return record
+
+    def _fields_of(self, text: bytes) -> Fields:
+        try:
+            return fields_of(text)
+        except DECODE_FAILURES as error:
+            raise unreadable(self.resource, text, f"cannot be decoded: {error}") from error
 
     def _kind_of(self, fields: Fields, text: bytes) -> GroupVersionKind:
         expected, known = self.resource.api_version, self.gvk
@@ -394,10 +400,15 @@ class ObjectCodec(Generic[V]):
         self, raw: bytes, gvk: GroupVersionKind, meta: Fields, problem: str
     ) -> KubeObject[V]:
         """Build the record from as much of the object as can be read."""
-        identity: Callable[[bytes], object] = lambda _: identity_of(self.resource, meta, raw)  # noqa: E731
-        for decode in (self._decode_any, decode_wire_object, identity):
+        ways: tuple[Callable[[], Any], ...] = (
+            lambda: self._decode_any(raw),
+            lambda: decode_wire_object(raw),
+            lambda: known_by_metadata(meta),  # of what is nested too deeply
+            lambda: identity_of(self.resource, meta, raw),
+        )
+        for decode in ways:
             try:
-                wire: Any = decode(raw)
+                wire = decode()
                 record = self._record(wire.metadata, wire, raw, gvk, problem)
             except DECODE_FAILURES as error:
                 problem = problem or f"cannot be read as asked: {complaint_of(error)}"
@@ -417,6 +428,8 @@ class ObjectCodec(Generic[V]):
 
 
 _REBUILT = frozenset({"kind", "apiVersion", "metadata"})
+_LONG = frozenset({"labels", "annotations", "ownerReferences", "finalizers"})
+_NULL = Raw(b"null")
 
 
 def _is_partial(fields: Fields) -> bool:

@@ -1,57 +1,28 @@
 """What an object is, read by hand where the decoder of whole objects gave up.
 
-What enters are the undecoded fields of one object and its text, or of a huge one only the start;
-what leaves are its kind, its metadata's fields and the four of them that identify it. What cannot
-be identified is refused by an error that names the object as far as its text does.
+What enters are the undecoded fields of one object and its text; what leaves are its kind, its
+metadata's fields and the four of them that identify it. What cannot be identified is refused by an
+error that names the object as far as its text does.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Raw
 
 from pyinformer.apimachinery._errors import InvalidObjectError
+from pyinformer.apimachinery._fields import Fields, fields_of, identity_in
 from pyinformer.apimachinery._json import DECODE_FAILURES
 from pyinformer.apimachinery._keys import object_key
-from pyinformer.apimachinery._wire import WireMeta, WireObject, decode_fields
+from pyinformer.apimachinery._wire import WireMeta, WireObject, decode_wire_meta, encode
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery._keys import GroupVersionResource
 
-Fields: TypeAlias = dict[str, Raw]
-"""The fields of a JSON object, by name, not decoded."""
-
-_METADATA = b'"metadata":'
 _NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
 
 _decode_text = msgspec.json.Decoder(str).decode
-_read_value = json.JSONDecoder(strict=False).raw_decode
-_next_key = re.compile(r"[ \t\r\n]*+[{,][ \t\r\n]*+").match
-_next_value = re.compile(r"[ \t\r\n]*+:[ \t\r\n]*+").match
-
-
-def fields_of_head(head: bytes) -> Fields:
-    """Return the fields of a JSON object that are complete in the first bytes of its text.
-
-    They are not proven: what is in them is decoded by whoever uses them.
-    """
-    text = head.decode("latin-1")  # a character is a byte, whatever it stands for
-    fields: Fields = {}
-    position = 0
-    try:
-        while (comma := _next_key(text, position)) is not None:
-            name, position = _read_value(text, comma.end())
-            if not isinstance(name, str) or (colon := _next_value(text, position)) is None:
-                break
-            _, position = _read_value(text, colon.end())
-            fields[name] = Raw(head[colon.end() : position])
-    except (ValueError, RecursionError):
-        pass  # here it is cut off
-    return fields
 
 
 def named_kind(resource: GroupVersionResource, fields: Fields, text: bytes) -> tuple[str, str]:
@@ -79,7 +50,7 @@ def metadata_of(resource: GroupVersionResource, fields: Fields, text: bytes) -> 
         InvalidObjectError: it has none, or no name in it.
     """
     try:
-        meta = decode_fields(fields["metadata"])
+        meta = fields_of(fields["metadata"])
         if not _decode_text(meta["name"]):
             raise KeyError("name")
     except KeyError as error:
@@ -88,6 +59,17 @@ def metadata_of(resource: GroupVersionResource, fields: Fields, text: bytes) -> 
         reason = f"has metadata that cannot be decoded: {error}"
         raise unreadable(resource, text, reason) from error
     return meta
+
+
+def known_by_metadata(meta: Fields) -> WireObject:
+    """Read an object's metadata alone; managedFields may be nested as deeply as the object.
+
+    Raises:
+        msgspec.DecodeError: one of its fields is of another type.
+        RecursionError: one of its other fields is nested too deeply.
+    """
+    rest = {name: value for name, value in meta.items() if name != "managedFields"}
+    return WireObject(decode_wire_meta(encode(rest)))
 
 
 def identity_of(resource: GroupVersionResource, meta: Fields, text: bytes) -> WireObject:
@@ -110,18 +92,12 @@ def identity_of(resource: GroupVersionResource, meta: Fields, text: bytes) -> Wi
 
 def unreadable(resource: GroupVersionResource, text: bytes, reason: str) -> InvalidObjectError:
     """Return the error for an object that is refused."""
-    named = _name_in(text)
+    named = key_in(text[:_NEAR_BYTES])
     what = f"{resource} {named!r}" if named else str(resource)
     return InvalidObjectError(what, f"an object that {reason}")
 
 
-def _name_in(text: bytes) -> str:
-    """Return the key of an object that cannot be decoded, if its metadata alone can; or nothing."""
-    start = text.find(_METADATA)
-    try:
-        near = text[start + len(_METADATA) :][:_NEAR_BYTES]
-        words = near.decode("utf-8", "replace").lstrip()
-        meta, _ = json.JSONDecoder().raw_decode(words)
-        return object_key(meta.get("namespace") or "", meta["name"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ""
+def key_in(text: bytes) -> str:
+    """Return the key of an object that cannot be decoded, or nothing if its text has no name."""
+    found = identity_in(text)
+    return object_key(found.namespace, found.name) if found.name else ""

@@ -31,6 +31,8 @@ _QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
 
 def complaint_of(error: Exception) -> str:
     """Return what msgspec complains of, in one line and without the value: it can be a Secret's."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     words, at, place = str(error).rpartition(" - at `")  # as msgspec ends it
     complaint = _QUOTED.sub(r"\1", words if at else place)
     return " ".join(f"{complaint}{at}{place if at else ''}".split())
@@ -56,4 +58,5 @@ def decode_object(raw: bytes, what: str) -> JSONObject:
     try:
         return _decode_object(raw)
     except DECODE_FAILURES as error:
-        raise InvalidObjectError(what, f"cannot be decoded: {error}") from error
+        words = complaint_of(error) if isinstance(error, RecursionError) else error
+        raise InvalidObjectError(what, f"cannot be decoded: {words}") from error

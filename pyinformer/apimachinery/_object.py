@@ -96,6 +96,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         """The annotations, decoded at each read."""
         try:
             found = _decode_annotated(self.raw).metadata.annotations
+        except RecursionError:  # what is beside them is nested too deeply
+            found = self.at("metadata.annotations", dict[str, str], default=None)
         except DECODE_FAILURES as error:
             raise InvalidObjectError(self._what, f"metadata.annotations: {error}") from error
         return Labels.of(found) if found else NO_LABELS

@@ -12,10 +12,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from pyinformer.apimachinery._errors import InvalidObjectError, InvalidPathError, InvalidTypeError
+from pyinformer.apimachinery._fields import fields_of
 from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue, cause_of, complaint_of
+from pyinformer.apimachinery._wire import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,7 @@ _NAME = r"([A-Za-z_$][\w$-]*)"
 _QUOTED = r"\[(?:'([^']+)'|\"([^\"]+)\")\]"
 _FIRST = re.compile(f"{_NAME}|{_QUOTED}")
 _NEXT = re.compile(rf"\.{_NAME}|{_QUOTED}")
+_NULL = Raw(b"null")
 _CACHED_PATHS = 1024  # a program names its paths in its source; a loop that builds paths is bounded
 _MAX_STEPS = 64  # a decoder is nested as deep as its path, and recursion has an end
 _UNREADABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # no compiled decoder takes such a name
@@ -96,7 +99,10 @@ class CompiledPath:
             InvalidObjectError: the value is of another type.
         """
         try:
-            value: Any = self._decode(raw)
+            try:
+                value: Any = self._decode(raw)
+            except RecursionError:  # what is beside the path may be at fault
+                value = self._decode(_only(raw, parse_path(self.path)))
         except DECODE_FAILURES as error:
             raise InvalidObjectError(what, f"{self.path}: {complaint_of(error)}") from cause_of(
                 error
@@ -106,6 +112,21 @@ class CompiledPath:
             if value is None or value is UNSET:
                 return UNSET
         return value
+
+
+def _only(raw: bytes, steps: Sequence[str]) -> bytes:
+    """Return an object with nothing in it but the value at a path, as far as there is one."""
+    value: bytes | Raw = raw
+    passed: list[str] = []
+    for step in steps:
+        if not value.startswith(b"{"):
+            break
+        fields = fields_of(value)
+        passed.append(step)
+        value = bytes(fields.get(step, _NULL))
+    for step in reversed(passed):
+        value = encode({step: Raw(value)})
+    return bytes(value)
 
 
 def _nest(steps: Sequence[str], kind: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer.apimachinery import InvalidObjectError, ProtocolError, object_key
+from pyinformer.apimachinery._fields import Identity, identity_in
 from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._paging import Paging
 from pyinformer.transport import ListMetadata, ListSplitter
@@ -128,7 +129,10 @@ class Identities:
         return page
 
     def _on_item(self, data: bytes, start: int, end: int) -> None:
-        meta = _decode(memoryview(data)[start:end]).metadata
+        try:
+            meta: _Meta | Identity = _decode(memoryview(data)[start:end]).metadata
+        except RecursionError:  # managedFields are nested as deeply as the object
+            meta = identity_in(data[start:end])
         if not meta.name:
             raise InvalidObjectError(self._what, "an item without a name")
         self._found += 1

@@ -28,6 +28,7 @@ _FORMATS: Final = frozenset(
     {"date", "date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"}
     | {"int32", "int64", "float", "double"}
 )
+# It invites objects that are nested too deeply to be decoded: only where a model says `Any`.
 _ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
 _UNKNOWN: Final = "x-unknown-type"
 _WHAT_SAYS_A_SHAPE: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")

@@ -1,8 +1,9 @@
 """Following a watch: each line becomes a change of the sink, if the guard agrees.
 
 What enters are lines; what leaves are events for the sink, in order. The position moves only after
-the sink has taken an event. A line that cannot be followed ends the stream by an exception that
-says why, and which key to look at; the lines behind it are not looked at.
+the sink has taken an event. An event whose object cannot be identified is skipped and reported. A
+line that cannot be followed ends the stream by an exception that says why, and which key to look
+at; the lines behind it are not looked at.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ from pyinformer.transport import (
     read_bookmark,
     read_error,
     read_frame,
+    read_frame_head,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.apimachinery import InformerError, ObjectCodec
     from pyinformer.reflector._guard import Guard
     from pyinformer.reflector._sink import Sink
@@ -53,6 +57,7 @@ class Follower(Generic[V]):
         guard: judges the events.
         sink: takes what is judged good.
         selective: a selector is in force, so that a deleted object may still exist.
+        on_skipped: is given the error of each object that cannot be identified.
     """
 
     __slots__ = (
@@ -61,6 +66,7 @@ class Follower(Generic[V]):
         "_decode_object",
         "_get",
         "_guard",
+        "_on_skipped",
         "_selective",
         "_sink",
         "_take_usual",
@@ -69,12 +75,19 @@ class Follower(Generic[V]):
     )
 
     def __init__(
-        self, codec: ObjectCodec[V], guard: Guard, sink: Sink[V], *, selective: bool = False
+        self,
+        codec: ObjectCodec[V],
+        guard: Guard,
+        sink: Sink[V],
+        *,
+        selective: bool = False,
+        on_skipped: Callable[[InvalidObjectError], None] = lambda _: None,
     ) -> None:
         self._codec = codec
         self._guard = guard
         self._sink = sink
         self._selective = selective
+        self._on_skipped = on_skipped
         # Looked up once here instead of at every event.
         self._decode_object = codec.decode
         self._get, self._apply = sink.get, sink.apply_nowait
@@ -99,7 +112,8 @@ class Follower(Generic[V]):
             try:
                 new = self._decode_object(data, start + _PREFIX_LENGTH, end - 1)
             except InvalidObjectError:
-                new = self._decode_oddity(bytes(memoryview(data)[start:end]))
+                self._take_oddity(MODIFIED, bytes(memoryview(data)[start:end]))
+                return
             old = self._get(new._key)
             if old is not None and self._take_usual(old, new, self._apply):
                 self.events += 1
@@ -114,7 +128,12 @@ class Follower(Generic[V]):
         except ProtocolError as error:
             raise self._unreadable(error, line) from error
         if kind in {ADDED, MODIFIED, DELETED}:
-            self._take(kind, self._decode(body, first, last, line))
+            try:
+                obj = self._decode_object(body, first, last)
+            except InvalidObjectError:
+                self._take_oddity(kind, line)
+            else:
+                self._take(kind, obj)
         elif kind == BOOKMARK:
             self._bookmark(body, first, last)
         elif kind == ERROR:
@@ -124,19 +143,22 @@ class Follower(Generic[V]):
             raise self._unreadable(ProtocolError("watch", what), line)
 
     def on_oversized(self, head: bytes, size_bytes: int) -> None:
-        """Take a line over the limit by its first bytes: its object has a problem, no more.
+        """Take a line over the limit by its metadata: its object has a problem, no more.
 
         Raises:
-            StreamBroken: they do not tell what the line is, or it cannot be applied.
+            StreamBroken: it is not an event of an object, or cannot be applied.
         """
         try:
-            kind, obj = decode_oversized(self._codec, head, size_bytes)
-        except (InvalidObjectError, ProtocolError) as error:
-            raise self._unreadable(error, head) from error
+            kind = read_frame_head(head)[0]
+        except ProtocolError as error:
+            raise self._unreadable(error, head or b"%d" % size_bytes) from error
         if kind not in {ADDED, MODIFIED, DELETED}:
             what = f"an event of the type {kind[:40]!r} and of {size_bytes} bytes"
             raise self._unreadable(ProtocolError("watch", what), head)
-        self._take(kind, obj)
+        try:
+            self._take(kind, decode_oversized(self._codec, head, size_bytes)[1])
+        except InvalidObjectError as error:
+            self._skip(error)
 
     def _take(self, kind: str, obj: KubeObject[V]) -> None:
         tally = self._guard.tally
@@ -147,18 +169,21 @@ class Follower(Generic[V]):
             self._change(obj, self._get(obj._key))
         tally.event_type = MODIFIED  # the usual line sets nothing; `connected` does after a break
 
-    def _decode(self, body: bytes | bytearray, first: int, last: int, line: bytes) -> KubeObject[V]:
+    def _take_oddity(self, kind: str, line: bytes) -> None:
+        """Take what looked like the usual line and may have more in it than one object."""
         try:
-            return self._codec.decode(body, first, last)
-        except InvalidObjectError:
-            return self._decode_oddity(line)
-
-    def _decode_oddity(self, line: bytes) -> KubeObject[V]:
-        """Decode what looked like the usual line and may have more in it than one object."""
-        try:
-            return decode_any(self._codec, line)
-        except (InvalidObjectError, ProtocolError) as error:
+            obj = decode_any(self._codec, line)
+        except ProtocolError as error:
             raise self._unreadable(error, line) from error
+        except InvalidObjectError as error:
+            self._skip(error)
+        else:
+            self._take(kind, obj)
+
+    def _skip(self, error: InvalidObjectError) -> None:
+        """Go on behind an object that cannot be identified: it must not cost any other."""
+        self._guard.count("undecodable", "skipped")
+        self._on_skipped(error)
 
     def _change(self, new: KubeObject[V], old: KubeObject[V] | None) -> None:
         cached = None if old is None else old.metadata

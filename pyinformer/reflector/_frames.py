@@ -53,7 +53,8 @@ def decode_any(codec: ObjectCodec[V], line: bytes) -> KubeObject[V]:
     """Decode the object of a line that does not look as API servers write it.
 
     Raises:
-        ProtocolError, InvalidObjectError: the line is no event, its object no object.
+        ProtocolError: the line is not an event.
+        InvalidObjectError: its object cannot be identified.
     """
     _, data, start, end = read_frame_slowly(line, 0, len(line))
     return codec.decode(data, start, end)
@@ -65,10 +66,11 @@ def decode_oversized(
     """Tell the type of an event that is too long, and what its head has of its object.
 
     Raises:
-        ProtocolError, InvalidObjectError: the head does not tell.
+        ProtocolError: the line is not an event.
+        InvalidObjectError: its object cannot be identified.
     """
     kind, start = read_frame_head(head)
-    return kind, codec.decode_head(head[start:], size_bytes - start - 1)
+    return kind, codec.decode_head(head[start:-1], size_bytes - start - 1)
 
 
 __all__ = [

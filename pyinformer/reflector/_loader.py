@@ -31,7 +31,7 @@ from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
-from pyinformer.transport import HEAD_BYTES, LineSplitter, ListMetadata, ListSplitter
+from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, ObjectCodec
@@ -56,6 +56,7 @@ class Loader(Generic[V]):
         sink: takes what exists.
         options: how the server is talked to.
         note: hears of what is rare, in words.
+        on_skipped: is called after a load with objects that cannot be identified.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Loader(Generic[V]):
         options: ReflectorOptions,
         *,
         note: Callable[[str], None] = lambda _: None,
+        on_skipped: Callable[[], None] = lambda: None,
     ) -> None:
         self._list_watch = list_watch
         self._codec = codec
@@ -74,6 +76,8 @@ class Loader(Generic[V]):
         self._sink = sink
         self._options = options
         self._note = note
+        self._on_skipped = on_skipped
+        self._had_nameless = False
         self.pages = 0
         """Pages of the current list that were read completely."""
         self.distrust = False
@@ -120,13 +124,22 @@ class Loader(Generic[V]):
 
     async def _list(self, mode: LoadMode, own_seconds: float | None = None) -> Snapshot[V]:
         """List everything, on connections of its own if they get so many seconds."""
-        snapshot = Snapshot(self._codec, self._sink, self._guard, distrust=self.distrust)
+        snapshot = self._snapshot()
         try:
             await self._read_pages(snapshot, mode, own_seconds)
         except InformerError:
             await spread(snapshot.let_go())
             raise
         return snapshot
+
+    def _snapshot(self) -> Snapshot[V]:
+        return Snapshot(
+            self._codec,
+            self._sink,
+            self._guard,
+            distrust=self.distrust,
+            had_nameless=self._had_nameless,
+        )
 
     async def _read_pages(
         self, snapshot: Snapshot[V], mode: LoadMode, own_seconds: float | None
@@ -178,7 +191,6 @@ class Loader(Generic[V]):
             verify=False,  # the codec decodes every item to its end
             on_invalid=snapshot.on_invalid_item,
             max_item_bytes=self._options.max_object_bytes,
-            head_bytes=HEAD_BYTES,  # metadata may be longer than the limit
             on_oversized=on_oversized,
         )
         anything = self._options.consistency == "any" and not self._guard.position and not token
@@ -231,11 +243,10 @@ class Loader(Generic[V]):
         Cancellation:
             Safe; before the end bookmark, the sink does not hear of it.
         """
-        snapshot = Snapshot(self._codec, self._sink, self._guard, distrust=self.distrust)
+        snapshot = self._snapshot()
         splitter = LineSplitter(
             snapshot.on_line,
             max_line_bytes=self._options.max_object_bytes,
-            head_bytes=HEAD_BYTES,
             what=f"watch-list {self._codec.resource}",
             on_oversized=snapshot.on_oversized_line,
         )
@@ -392,6 +403,9 @@ class Loader(Generic[V]):
         # Before it is handed over: of a new epoch, handlers are told which updates may go back.
         self._guard.taking_over(resource_version, rewound=rewound, broken=broken)
         await self._replace(snapshot.objects, resource_version)
+        self._had_nameless = snapshot.nameless > 0
+        if snapshot.skipped:
+            self._on_skipped()
         self.broke = ""
         new_epoch = self._guard.loaded(resource_version, rewound=rewound, broken=broken)
         if new_epoch and not self.distrust:

@@ -22,6 +22,7 @@ from pyinformer.apimachinery import (
     ForbiddenError,
     InformerError,
     InternalError,
+    InvalidObjectError,
     Journal,
     ObjectCodec,
     Transform,
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
 _log = get_logger("pyinformer.reflector")
 
 _GIVEN_UP_SECONDS = 600.0  # a cache that is stuck is loud, and looks for a way out now and then
+_SELDOM_SECONDS = 600.0  # one who makes unreadable objects must not have everything listed often
+_UNIDENTIFIED = "an object cannot be identified"
 _LOADS_KEPT = 32  # each explains how the objects of its versions came
 
 _CUT_OFF_ATTEMPTS = 3  # after some three seconds: a server that restarts is heard of, a blip is not
@@ -150,11 +153,18 @@ class Performing(Generic[V]):
         self._is_in_line = False
         self._interruptible: anyio.CancelScope | None = None
         self._generation = 0
+        self._suspected_at = float("-inf")
         self._loads: deque[LoadRecord] = deque(maxlen=_LOADS_KEPT)
         self._load_before = self._load_reason = ""
         self._load_epoch = 0
         self._loader = Loader(
-            list_watch, self._codec, guard, sink, self._options, note=self.journal.note
+            list_watch,
+            self._codec,
+            guard,
+            sink,
+            self._options,
+            note=self.journal.note,
+            on_skipped=self._skipped_item,
         )
         self._watching: Watching[V] = Watching(
             list_watch,
@@ -167,6 +177,7 @@ class Performing(Generic[V]):
             journal=self.journal,
             on_connected=self._connected,
             on_progress=self._progressed,
+            on_skipped=self._skipped_event,
         )
 
     def _relax(self, order: Literal["per_object", "opaque"]) -> bool:
@@ -188,6 +199,29 @@ class Performing(Generic[V]):
                 self._codec.resource,
             )
         return allowed
+
+    def _skipped_event(self, error: InvalidObjectError) -> None:
+        """Report an object of a watch that cannot be identified, once in ten minutes."""
+        if self._suspect_seldom(_UNIDENTIFIED):
+            facts = self._facts(error)
+            _log.error(
+                "%(resource)s: an object in a watch cannot be identified and is skipped; what is"
+                " cached will be compared with the server. Further ones are only counted",
+                facts,
+                extra=facts,
+            )
+
+    def _skipped_item(self) -> None:
+        """Have the cache compared after a list with an object that cannot be identified."""
+        self._suspect_seldom(_UNIDENTIFIED)
+
+    def _suspect_seldom(self, reason: str) -> bool:
+        now = self._now()
+        if now - self._suspected_at < _SELDOM_SECONDS:
+            return False
+        self._suspected_at = now
+        self._suspect(reason)
+        return True
 
     def _suspect(self, reason: str) -> None:
         self.journal.note(f"what is cached is in doubt: {reason}")

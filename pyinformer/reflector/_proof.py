@@ -25,8 +25,9 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.apimachinery._fields import Identity, identity_in
 from pyinformer.reflector._state import Verdict
-from pyinformer.transport import read_bounded
+from pyinformer.transport import ListSplitter, read_bounded
 
 if TYPE_CHECKING:
     from pyinformer.transport import ListWatch
@@ -107,13 +108,30 @@ async def look(
         reason = f"no answer within {_REQUEST_SECONDS:g} s"
         raise RequestTimeoutError(what, reason, waited_seconds=_REQUEST_SECONDS) from error
     try:
-        found = _decode(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        version, items = _identities(answer, what)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(what, f"it is no list: {error}") from error
-    item = found.items[0].metadata if found.items else _Meta()
-    if list_watch.key and found.items:
+    item = items[0] if items else Identity()
+    if list_watch.key and items:
         check_is_asked_for(list_watch, (object_key(item.namespace, item.name),))
-    return Fresh(found.metadata.resource_version, item.uid, item.resource_version)
+    return Fresh(version, item.uid, item.resource_version)
+
+
+def _identities(answer: bytes, what: str) -> tuple[str, list[Identity]]:
+    """Return the version of a list, and what identifies its items."""
+    try:
+        found = _decode(answer)
+    except RecursionError:  # an item is nested too deeply
+        items: list[Identity] = []
+        splitter = ListSplitter(
+            lambda data, start, end: items.append(identity_in(data[start:end])), what=what
+        )
+        splitter.feed(answer)
+        return splitter.finish().resource_version, items
+    metas = [item.metadata for item in found.items or ()]
+    return found.metadata.resource_version, [
+        Identity(one.namespace, one.name, one.uid, one.resource_version) for one in metas
+    ]
 
 
 def check_is_asked_for(list_watch: ListWatch, found: Iterable[str]) -> None:

@@ -20,7 +20,8 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.reflector._frames import ListUnorderedError, decode_any, decode_oversized
+from pyinformer.apimachinery._identity import key_in
+from pyinformer.reflector._frames import ListUnorderedError, decode_oversized
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -31,6 +32,7 @@ from pyinformer.transport import (
     read_error,
     read_frame,
     read_frame_head,
+    read_frame_slowly,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Snapshot(Generic[V]):
         guard: knows what came before, and counts what cannot be read.
         distrust: the server's history was proven to be another one: a cached record stays only
             if its content is the same, since a version may have been given twice.
+        had_nameless: the load before this one had objects without a name, too.
     """
 
     __slots__ = (
@@ -61,11 +64,14 @@ class Snapshot(Generic[V]):
         "_deleted",
         "_distrust",
         "_guard",
+        "_had_nameless",
         "_malformed",
         "_newest",
         "_reused",
         "_rewound",
         "_sink",
+        "_unread",
+        "nameless",
         "objects",
         "resource_version",
         "rest",
@@ -73,12 +79,20 @@ class Snapshot(Generic[V]):
     )
 
     def __init__(
-        self, codec: ObjectCodec[V], sink: Sink[V], guard: Guard, *, distrust: bool = False
+        self,
+        codec: ObjectCodec[V],
+        sink: Sink[V],
+        guard: Guard,
+        *,
+        distrust: bool = False,
+        had_nameless: bool = False,
     ) -> None:
         self._codec = codec
         self._sink = sink
         self._guard = guard
         self._distrust = distrust or guard.distrusts
+        self._had_nameless = had_nameless
+        self._unread: set[str] = set()
         self._reused = False
         self._newest = "0"
         self._malformed = ""
@@ -88,7 +102,9 @@ class Snapshot(Generic[V]):
         self.resource_version: str | None = None
         """The list's version once it is complete."""
         self.skipped = 0
-        """Items that could not be read; what they were is unknown, so nothing may be deleted."""
+        """Items that could not be identified."""
+        self.nameless = 0
+        """Those of them in which not even a name could be read."""
         self.rest: list[bytes] = []
         """Lines behind the end bookmark; they belong to the watch that follows."""
 
@@ -110,31 +126,30 @@ class Snapshot(Generic[V]):
 
     def on_invalid_item(self, data: bytes, start: int, end: int, error: Exception) -> None:
         """Skip an item that cannot be identified, and say so."""
-        del data, start, end  # contents can be secrets
-        self._skip(error)
+        self._skip(error, data[start:end])
 
     def on_oversized_item(self, head: bytes, size_bytes: int) -> None:
-        """Take an item over the limit by its first bytes, or skip it."""
+        """Take an item over the limit by its metadata, or skip it."""
         try:
             self._add(self._codec.decode_head(head, size_bytes))
         except InvalidObjectError as error:
-            self._skip(error)
+            self._skip(error, head)
 
     def on_oversized_line(self, head: bytes, size_bytes: int) -> None:
-        """Take a line of a watch-list over the limit by its first bytes, or skip its object.
+        """Take a line of a watch-list over the limit by its metadata, or skip its object.
 
         Raises:
             ProtocolError: it is no event of an object, or stands behind the end.
         """
         if self.resource_version is not None:
             raise ProtocolError("watch-list", f"a line of {size_bytes} bytes behind its end")
-        kind = read_frame_head(head)[0]
+        kind, start = read_frame_head(head)
         if kind not in {ADDED, MODIFIED, DELETED}:
             raise ProtocolError("watch-list", f"a {kind[:40]} of {size_bytes} bytes")
         try:
             obj = decode_oversized(self._codec, head, size_bytes)[1]
         except InvalidObjectError as error:
-            self._skip(error)
+            self._skip(error, head[start:-1])
             return
         self._take(kind, obj)
 
@@ -178,9 +193,14 @@ class Snapshot(Generic[V]):
 
     def _take_oddity(self, kind: str, line: bytes) -> None:
         try:
-            obj = decode_any(self._codec, line)
-        except (InvalidObjectError, ProtocolError) as error:
-            self._skip(error)
+            _, data, start, end = read_frame_slowly(line, 0, len(line))
+        except ProtocolError as error:
+            self._skip(error, b"")
+            return
+        try:
+            obj = self._codec.decode(data, start, end)
+        except InvalidObjectError as error:
+            self._skip(error, bytes(data[start:end]))
         else:
             self._take(kind, obj)
 
@@ -241,13 +261,21 @@ class Snapshot(Generic[V]):
         elif older(self._newest, version):
             self._newest = version
 
-    def _skip(self, error: Exception) -> None:
+    def _skip(self, error: Exception, text: bytes) -> None:
+        """Skip an object; what is cached under its key stays, if it has one."""
         self.skipped += 1
         self._guard.count("undecodable", "skipped")
+        key = key_in(text)
+        if key:
+            self._unread.add(key)
+        else:
+            self.nameless += 1
         if self.skipped == 1:
+            keeps_all = not key and not self._had_nameless
             _log.error(
-                "an object of %s cannot be identified and is skipped; this list deletes nothing",
+                "an object of %s cannot be identified and is skipped; this list deletes %s",
                 self._codec.resource,
+                "nothing" if keeps_all else "other objects only",
                 extra={"resource": str(self._codec.resource), "error": str(error)[:500]},
             )
 
@@ -269,7 +297,7 @@ class Snapshot(Generic[V]):
             raise self._inconsistent("the server went back in time; what is cached proves nothing")
         self.resource_version = resource_version
         if self.skipped:
-            self._keep_absent()
+            self._keep_unread()
         if not self._rewound and not self._distrust:
             self._keep_read_later(resource_version)
         return self.objects
@@ -301,8 +329,14 @@ class Snapshot(Generic[V]):
     def _inconsistent(self, reason: str) -> ListInconsistentError:
         return ListInconsistentError(f"list {self._codec.resource}", reason)
 
-    def _keep_absent(self) -> None:
-        for key in self._sink.keys():  # noqa: SIM118 - a sink is no mapping
+    def _keep_unread(self) -> None:
+        """Keep what an object that could not be identified may be.
+
+        One without a name may be any of them, but a second load that has such says that it is none:
+        nothing that is cached is without a name, and deletions must not be held back for ever.
+        """
+        keeps_all = self.nameless and not self._had_nameless
+        for key in list(self._sink.keys()) if keeps_all else self._unread:
             cached = self._sink.get(key)
             if cached is not None:
                 self.objects.setdefault(key, cached)

@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     APIStatusError,
     InformerError,
     InternalError,
+    InvalidObjectError,
     KubeObject,
     V,
 )
@@ -31,7 +32,7 @@ from pyinformer.reflector._state import (
     WatchFailed,
     WatchSilent,
 )
-from pyinformer.transport import HEAD_BYTES, LineSplitter, ListSplitter
+from pyinformer.transport import LineSplitter, ListSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +64,7 @@ class Watching(Generic[V]):
         journal: hears of what is rare.
         on_connected: is called when the server has accepted a watch.
         on_progress: is called when a watch has delivered something for the first time.
+        on_skipped: is given the error of each object of a watch that cannot be identified.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Watching(Generic[V]):
         journal: Journal,
         on_connected: Callable[[], None],
         on_progress: Callable[[], None],
+        on_skipped: Callable[[InvalidObjectError], None],
     ) -> None:
         self._list_watch = list_watch
         self._codec = codec
@@ -88,6 +91,7 @@ class Watching(Generic[V]):
         self._liveness = liveness
         self._journal = journal
         self._on_connected = on_connected
+        self._on_skipped = on_skipped
         self._on_progress = on_progress
         self._now = anyio.current_time
 
@@ -166,12 +170,16 @@ class Watching(Generic[V]):
     def _splitter(self) -> LineSplitter:
         limit = self._options.max_object_bytes
         what = f"watch {self._codec.resource}"
-        return LineSplitter(_nowhere, max_line_bytes=limit, head_bytes=HEAD_BYTES, what=what)
+        return LineSplitter(_nowhere, max_line_bytes=limit, what=what)
 
     def follower(self) -> Follower[V]:
         """Return what applies the lines of one watch."""
         return Follower(
-            self._codec, self._guard, self._sink, selective=self._list_watch.is_selective
+            self._codec,
+            self._guard,
+            self._sink,
+            selective=self._list_watch.is_selective,
+            on_skipped=self._on_skipped,
         )
 
     async def _follow_one(self, body: Body, splitter: LineSplitter, rest: list[bytes]) -> Input:

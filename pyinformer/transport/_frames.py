@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
     ProtocolError,
     decode_object,
 )
+from pyinformer.apimachinery._fields import fields_of
 from pyinformer.transport._status import status_error_from_object
 
 Frame: TypeAlias = tuple[str, bytes | bytearray, int, int]
@@ -72,6 +73,8 @@ class Bookmark(Struct, frozen=True, gc=False):
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_NO_TEXT = Raw(b'""')
 _decode_bookmark = msgspec.json.Decoder(_BookmarkObject).decode
 
 
@@ -101,7 +104,7 @@ def read_frame_slowly(data: bytes | bytearray, start: int, end: int) -> Frame:
     """
     line = bytes(memoryview(data)[start:end])
     try:
-        envelope = _decode_envelope(line)
+        envelope = _envelope_of(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError("watch", f"a line that is no event: {error}") from error
     if envelope.kind == "Status" and not envelope.type:
@@ -112,18 +115,27 @@ def read_frame_slowly(data: bytes | bytearray, start: int, end: int) -> Frame:
     return envelope.type, body, 0, len(body)
 
 
+def _envelope_of(line: bytes) -> _Envelope:
+    try:
+        return _decode_envelope(line)
+    except RecursionError:  # its object is nested too deeply
+        fields = fields_of(line)
+        kind, body = fields.get("type", _NO_TEXT), fields.get("object", Raw(b""))
+        return _Envelope(type=_decode_text(kind), object=body)
+
+
 def read_frame_head(head: bytes) -> tuple[str, int]:
-    """Tell what a line is by its first bytes, where the rest of it is not at hand.
+    """Tell what a line is by what `LineSplitter` hands on of one that is too long.
 
     Returns:
-        The event's type, and where its object begins.
+        The event's type, and where its object begins; it ends before the last byte.
 
     Raises:
-        ProtocolError: they do not tell.
+        ProtocolError: the line is not an event.
     """
     found = _frame_head(head)
     if found is None:
-        raise ProtocolError("watch", "a line that is too long and does not begin as an event does")
+        raise ProtocolError("watch", "a line that is too long and is not an event")
     return found.group(1).decode(), found.end()
 
 

@@ -16,6 +16,7 @@ from typing import TypeAlias, final
 import msgspec
 
 from pyinformer.apimachinery import InvalidObjectError, LineTooLongError, ProtocolError
+from pyinformer.apimachinery._fields import MetadataReader
 from pyinformer.transport._envelope import (
     MAX_ENDS_BYTES,
     Envelope,
@@ -25,7 +26,7 @@ from pyinformer.transport._envelope import (
     decode_envelope,
     list_metadata,
 )
-from pyinformer.transport._lines import HEAD_BYTES, MAX_LINE_BYTES, OnOversized
+from pyinformer.transport._lines import MAX_LINE_BYTES, OnOversized
 from pyinformer.transport._pieces import (
     common_prefix_length,
     decode_items,
@@ -47,6 +48,7 @@ OnInvalidItem = Callable[[bytes, int, int, Exception], None]
 
 _UNREADABLE = (msgspec.DecodeError, InvalidObjectError, RecursionError, UnicodeDecodeError)
 _MAX_WRONG_BORDERS = 8  # candidates that look like a border inside one item, before scanning it
+_PREFIX_BYTES = 1 << 10  # the first item's start tells how the others begin
 _SCAN_AFTER_BYTES = 1 << 20  # no candidate for so long: scan, the borders may have changed
 
 _Step: TypeAlias = Callable[[bytes, int], tuple[bytes, int]]
@@ -67,10 +69,8 @@ class ListSplitter:
         on_invalid: called for an item that is valid JSON (or nested too deeply to tell) and that
             `on_item` could not read; the list goes on. With None the error is raised.
         max_item_bytes: how long an item may be.
-        head_bytes: how much of a longer one is handed on, and held until it ends; None for
-            `HEAD_BYTES`, and no more than an item may have.
         on_oversized: called in place of `on_item` for an item over the limit, of which only the
-            start is held; the list goes on. With None such an item is an error.
+            metadata is held; the list goes on. With None such an item is an error.
     """
 
     __slots__ = (
@@ -78,13 +78,13 @@ class ListSplitter:
         "_border",
         "_gap",
         "_head",
-        "_head_bytes",
         "_item_count",
         "_max_item_bytes",
         "_on_invalid",
         "_on_item",
         "_on_oversized",
         "_pending",
+        "_reader",
         "_scanner",
         "_skeleton",
         "_skipped",
@@ -103,7 +103,6 @@ class ListSplitter:
         verify: bool = True,
         on_invalid: OnInvalidItem | None = None,
         max_item_bytes: int = MAX_LINE_BYTES,
-        head_bytes: int | None = None,
         on_oversized: OnOversized | None = None,
     ) -> None:
         self._on_item = on_item
@@ -112,13 +111,13 @@ class ListSplitter:
         self._verify = verify
         self._on_invalid = on_invalid
         self._max_item_bytes = max_item_bytes
-        self._head_bytes = head_bytes or min(HEAD_BYTES, max_item_bytes)
         self._step: _Step = self._read_head
         self._head = HeadReader(what)
         self._skeleton = Envelope()  # the head's fields
         self._gap = bytearray()  # between two items
         self._pending = bytearray()  # the start of an item, from earlier chunks
-        self._skipped = 0  # bytes of an oversized item behind its start
+        self._reader: MetadataReader | None = None  # of an oversized item
+        self._skipped = 0  # bytes of it that were read
         self._scanner = ObjectScanner()
         self._border = b""  # from the `}` of an item into the next one; empty until it is known
         self._wrong_borders = 0
@@ -144,7 +143,8 @@ class ListSplitter:
     @property
     def pending_bytes(self) -> int:
         """How many bytes are held of what is not complete."""
-        return len(self._pending) + len(self._gap) + len(self._tail)
+        read = 0 if self._reader is None else self._reader.held_bytes
+        return read + len(self._pending) + len(self._gap) + len(self._tail)
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body, whatever their size, and hand on the items they end.
@@ -274,24 +274,31 @@ class ListSplitter:
         if self._step == self._cut_item and size > min(_SCAN_AFTER_BYTES, limit):
             return self._start_scan(b"", 0)
         if size > limit:
-            self._check_is_taken()
-        if size > max(limit, self._head_bytes):
-            self._pending = self._pending[: self._head_bytes]
-            self._skipped = size - len(self._pending)
+            self._read_oversized(bytes(self._pending))
+            self._pending = bytearray()
             self._step = self._skip_item
         return data, len(data)
 
     def _skip_item(self, data: bytes, position: int) -> tuple[bytes, int]:
-        """Go on scanning an item of which only the start is held."""
+        """Go on scanning an item of which only the metadata is held."""
         end = self._scanner.feed(data, position)
-        self._skipped += (len(data) if end < 0 else end) - position
-        if end < 0:
-            return data, len(data)
-        head, size = bytes(self._pending), len(self._pending) + self._skipped
-        self._pending, self._skipped = bytearray(), 0
-        self._step = self._read_gap
-        self._deliver_oversized(head, size)
-        return data, end
+        behind = len(data) if end < 0 else end
+        self._read_oversized(data[position:behind])
+        if end >= 0:
+            self._step = self._read_gap
+            self._deliver_oversized()
+        return data, behind
+
+    def _read_oversized(self, part: bytes) -> None:
+        """Read the next bytes of an item over the limit, or the first of it."""
+        if self._on_oversized is None:
+            raise LineTooLongError(f"an item of {self._what}", limit_bytes=self._max_item_bytes)
+        if self._reader is None:
+            self._reader, self._skipped = MetadataReader(), 0
+            if self._item_count == 0:
+                self._learn(part[:_PREFIX_BYTES])
+        self._reader.feed(part)
+        self._skipped += len(part)
 
     def _start_scan(self, data: bytes, position: int) -> tuple[bytes, int]:
         """Scan from the item's start what was held or is at hand."""
@@ -324,7 +331,8 @@ class ListSplitter:
         if (self._verify or is_oversized) and not is_object(buffer, start, end):
             return False
         if is_oversized:
-            self._deliver_oversized(buffer[start : start + self._head_bytes], end - start)
+            self._read_oversized(buffer[start:end])
+            self._deliver_oversized()
             return True
         try:
             self._on_item(buffer, start, end)
@@ -338,7 +346,8 @@ class ListSplitter:
     def _deliver_certain(self, buffer: bytes, start: int, end: int) -> None:
         """Hand on a piece whose borders the scanner found."""
         if end - start > self._max_item_bytes:
-            self._deliver_oversized(buffer[start : start + self._head_bytes], end - start)
+            self._read_oversized(buffer[start:end])
+            self._deliver_oversized()
             return
         if self._item_count == 0:
             self._learn(buffer[start:end])
@@ -351,12 +360,10 @@ class ListSplitter:
             self._reject(buffer, start, end, error)
         self._item_count += 1
 
-    def _deliver_oversized(self, head: bytes, size: int) -> None:
-        self._check_is_taken()
-        if self._item_count == 0:
-            self._learn(head)
-        if self._on_oversized is not None:
-            self._on_oversized(head, size)
+    def _deliver_oversized(self) -> None:
+        reader, self._reader = self._reader, None
+        if self._on_oversized is not None and reader is not None:
+            self._on_oversized(reader.head(), self._skipped)
         self._item_count += 1
 
     def _prove(self, buffer: bytes, start: int, end: int) -> None:
@@ -397,10 +404,6 @@ class ListSplitter:
             return decode_envelope(body)
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._error(f"the body is cut off, or no list: {error}") from error
-
-    def _check_is_taken(self) -> None:
-        if self._on_oversized is None:
-            raise LineTooLongError(f"an item of {self._what}", limit_bytes=self._max_item_bytes)
 
     def _error(self, reason: str) -> ProtocolError:
         return ProtocolError(self._what, reason)

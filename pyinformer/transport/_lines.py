@@ -4,7 +4,7 @@ Lines end with `\n` and nothing else ends them. What comes out is a buffer and t
 a line that arrived as one chunk, the common case by far, is never copied. A line that is spread
 over chunks is put together once. The rest after the last line end stays here: at the end of the
 body it is a line that was cut off, and nobody ever sees it. Of a line beyond the limit only the
-start is held, so that one huge object costs neither the memory nor the connection.
+metadata of its object is held, so that one huge object costs neither the memory nor the connection.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from pyinformer.apimachinery import LineTooLongError
+from pyinformer.apimachinery._fields import METADATA_BYTES, MetadataReader
 
 OnLine = Callable[[bytes | bytearray, int, int], None]
 """Takes a line: a buffer, and the offsets of the line's first byte and of its line end.
@@ -22,13 +23,17 @@ keeps the line copies the part it needs.
 """
 
 OnOversized = Callable[[bytes, int], None]
-"""Takes what is too long: its first bytes, and its size in bytes."""
+"""Takes what is too long: JSON of its kind and its metadata, and the size of the whole in bytes.
+
+Wherever they stand in it they are found. A field of metadata that is too long is null, and the JSON
+is empty if what is too long is not one object.
+"""
 
 MAX_LINE_BYTES: Final = 64 << 20
 """A request to etcd is capped at 1.5 MiB by default; nothing honest comes near this limit."""
 
-HEAD_BYTES: Final = 1 << 20
-"""How much is kept of what is too long: metadata stands first, and annotations end at 256 KiB."""
+HEAD_BYTES: Final = METADATA_BYTES
+"""How much metadata is kept of what is too long, and as much again of what identifies it."""
 
 
 @final
@@ -41,19 +46,17 @@ class LineSplitter:
     Args:
         on_line: called for each line that is not empty, in order, from within `feed`.
         max_line_bytes: how long a line may be, without its line end.
-        head_bytes: how much of a longer one is handed on, and held until it ends; None for
-            `HEAD_BYTES`, and no more than a line may have.
         what: what is split, for errors: `watch pods.v1`.
         on_oversized: called in place of `on_line` for a line over the limit, once it has ended; the
             lines behind it are handed on. With None such a line is an error.
     """
 
     __slots__ = (
-        "_head_bytes",
         "_max_line_bytes",
         "_on_line",
         "_on_oversized",
         "_pending",
+        "_reader",
         "_skipped",
         "_what",
     )
@@ -63,22 +66,21 @@ class LineSplitter:
         on_line: OnLine,
         *,
         max_line_bytes: int = MAX_LINE_BYTES,
-        head_bytes: int | None = None,
         what: str = "watch",
         on_oversized: OnOversized | None = None,
     ) -> None:
         self._on_line = on_line
-        self._head_bytes = head_bytes or min(HEAD_BYTES, max_line_bytes)
         self._on_oversized = on_oversized
         self._max_line_bytes = max_line_bytes
         self._what = what
-        self._pending = bytearray()  # while bytes are skipped, the head of their line
-        self._skipped = 0
+        self._pending = bytearray()  # while a line is skipped, its first byte
+        self._reader: MetadataReader | None = None  # of the line that is skipped
+        self._skipped = 0  # bytes of it that were read
 
     @property
     def pending_bytes(self) -> int:
         """How many bytes of an unfinished line are held."""
-        return len(self._pending)
+        return len(self._pending) + (0 if self._reader is None else self._reader.held_bytes)
 
     def redirect(self, on_line: OnLine, on_oversized: OnOversized | None = None) -> None:
         """Hand later lines to somebody else; what is held of an unfinished line is kept."""
@@ -117,39 +119,40 @@ class LineSplitter:
             if 0 < end - start <= limit:
                 on_line(chunk, start, end)
             elif end - start > limit:
-                self._oversized(chunk[start : min(end, start + self._head_bytes)], end - start)
+                self._skip(chunk[start:end])
+                self._end_skipped()
             start, end = end + 1, chunk.find(b"\n", end + 1)
         if start < len(chunk):
             self._hold(memoryview(chunk)[start:])
 
     def _finish_pending(self, rest: bytes) -> None:
         self._hold(rest)
-        line, size = bytes(self._pending), len(self._pending) + self._skipped
+        line = bytes(self._pending)
         self._pending = bytearray()  # one long line must not keep its memory for ever
-        self._skipped = 0
-        if size > self._max_line_bytes:
-            self._oversized(line[: self._head_bytes], size)
+        if self._reader is not None:
+            self._end_skipped()
         else:
-            self._on_line(line, 0, size)
+            self._on_line(line, 0, len(line))
 
     def _hold(self, part: bytes | memoryview) -> None:
-        if self._skipped:
-            self._skipped += len(part)
+        if self._reader is not None:
+            self._skip(bytes(part))
             return
         self._pending += part
-        size = len(self._pending)
-        if size <= self._max_line_bytes:
-            return
-        self._check_is_taken()
-        if size > self._head_bytes:
-            self._pending = self._pending[: self._head_bytes]
-            self._skipped = size - len(self._pending)
+        if len(self._pending) > self._max_line_bytes:
+            self._skip(bytes(self._pending))
+            self._pending = self._pending[:1]
 
-    def _oversized(self, head: bytes, size: int) -> None:
-        self._check_is_taken()
-        if self._on_oversized is not None:
-            self._on_oversized(head, size)
-
-    def _check_is_taken(self) -> None:
+    def _skip(self, part: bytes) -> None:
+        """Read the next bytes of a line that is too long, or the first of it."""
         if self._on_oversized is None:
             raise LineTooLongError(f"a line of {self._what}", limit_bytes=self._max_line_bytes)
+        if self._reader is None:
+            self._reader, self._skipped = MetadataReader(is_event=True), 0
+        self._reader.feed(part)
+        self._skipped += len(part)
+
+    def _end_skipped(self) -> None:
+        reader, self._reader = self._reader, None
+        if self._on_oversized is not None and reader is not None:
+            self._on_oversized(reader.head(), self._skipped)

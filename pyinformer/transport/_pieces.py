@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from pyinformer.apimachinery._fields import fields_of
+
 skip_gap = re.compile(rb"[ \t\r\n,]*+").match
 _WS: Final = rb"[ \t\r\n]*+"
 item_prefix = re.compile(
@@ -29,10 +31,13 @@ skip_object = msgspec.json.Decoder(_Nothing).decode
 
 
 def is_object(buffer: bytes, start: int, end: int) -> bool:
-    """Tell whether the piece is one complete JSON object; False if it is too deep to tell."""
+    """Tell whether the piece is one complete JSON object, however deep."""
     try:
-        skip_object(memoryview(buffer)[start:end])
-    except (msgspec.DecodeError, RecursionError):
+        try:
+            skip_object(memoryview(buffer)[start:end])
+        except RecursionError:
+            fields_of(buffer[start:end])
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return True
 

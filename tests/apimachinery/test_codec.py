@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,9 +22,14 @@ from pyinformer.apimachinery import (
     KubeObject,
     ObjectCodec,
     View,
+    diff,
 )
 from pyinformer.apimachinery import _codec as codec_module
+from pyinformer.apimachinery._fields import MetadataReader
 from tests.apimachinery.samples import POD, PODS, decode, meta, pod, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEAD = '{"kind":"Pod","apiVersion":"v1","metadata":{'
 MANAGED = [{"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {}}}}]
@@ -391,7 +396,7 @@ def test_a_whole_number_beyond_64_bits_survives() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param(f'{HEAD}"name":"deep"}},"spec":{"[" * 10_000}', "recursion", id="depth"),
+        pytest.param(f'{HEAD}"name":"deep"}},"spec":{"[" * 10_000}', "cut off", id="depth"),
         pytest.param(f'{HEAD}"name":"deep"}},"spec":nope}}', "malformed", id="malformed"),
         pytest.param(f'{HEAD}"name":"deep"}},"spec":"', "truncated", id="cut-off"),
         pytest.param(
@@ -406,12 +411,10 @@ def test_an_object_that_is_no_json_is_refused_by_name(text: str, reason: str) ->
     assert decode(codec, meta()).to_dict() == meta()
 
 
-def test_ten_thousand_levels_are_a_typed_error() -> None:
-    for field in ("spec", "metadata"):
-        deep = f'"{field}":{"[" * 10_000}{"]" * 10_000}'
-        text = f'{HEAD}"name":"x","namespace":"y"}},{deep}}}'
-        with pytest.raises(InvalidObjectError, match=r"pods.v1 'y/x': an object that .*recursion"):
-            decode(taught(), text)
+def test_metadata_that_is_nested_deeply_instead_of_an_object_is_refused() -> None:
+    deep = f'"metadata":{"[" * 10_000}{"]" * 10_000}'
+    with pytest.raises(InvalidObjectError, match=r"pods.v1: .* metadata that cannot be decoded"):
+        decode(taught(), f'{HEAD}"name":"x","namespace":"y"}},{deep}}}')
 
 
 @pytest.mark.parametrize(
@@ -698,10 +701,15 @@ def test_shared_values_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _head(**changes: Any) -> bytes:
-    """Return the start of a pod that goes on for ever."""
-    body = {**POD, **changes}
-    text = json.dumps({**body, "zz": "x" * 500}, separators=(",", ":"))
-    return text.encode()[:-300]
+    """Return what is read of a pod that is too long."""
+    return read_head(json.dumps({**POD, **changes}).encode())
+
+
+def read_head(text: bytes) -> bytes:
+    """Return the kind and the metadata of an object."""
+    reader = MetadataReader()
+    reader.feed(text)
+    return reader.head()
 
 
 def test_of_an_object_that_is_too_long_the_metadata_is_kept_with_a_problem() -> None:
@@ -723,18 +731,16 @@ def test_of_an_object_that_is_too_long_the_metadata_is_kept_with_a_problem() -> 
 @pytest.mark.parametrize(
     ("head", "reason"),
     [
-        pytest.param(_head()[:40], "has no metadata", id="cut-off-in-metadata"),
-        pytest.param(
-            b'{"kind":"Pod","apiVersion":"v1","spec":{"a":"xxx', "has no", id="metadata-last"
-        ),
+        pytest.param(_head()[:40], "cannot be decoded", id="cut-off-in-metadata"),
+        pytest.param(b'{"kind":"Pod","apiVersion":"v1"}', "has no metadata", id="no-metadata"),
         pytest.param(_head(kind="Status"), "is v1/Status", id="another-kind"),
         pytest.param(_head(metadata={"uid": "1"}), "has no name", id="no-name"),
         pytest.param(_head(metadata={"name": 5}), "cannot be decoded", id="name-is-no-text"),
         pytest.param(_head(metadata=[]), "cannot be decoded", id="metadata-is-no-object"),
-        pytest.param(b"xxxx", "has no", id="no-json"),
-        pytest.param(b"", "has no", id="nothing"),
-        pytest.param(b'{"kind":"Pod"' + b" " * 100, "has no", id="spaces"),
-        pytest.param(b'{"a":' * 5_000, "has no", id="deep"),
+        pytest.param(_head(metadata={"name": "x" * (2 << 20)}), "cannot be", id="endless-name"),
+        pytest.param(_head(metadata={"namespace": 5, "name": "a"}), "identity", id="namespace"),
+        pytest.param(b"xxxx", "cannot be decoded", id="no-json"),
+        pytest.param(b"", "cannot be decoded", id="nothing"),
     ],
 )
 def test_a_head_that_does_not_identify_its_object_is_refused(head: bytes, reason: str) -> None:
@@ -746,12 +752,75 @@ def test_a_head_that_does_not_identify_its_object_is_refused(head: bytes, reason
         codec.decode_head(head, 99)
 
 
-def test_a_head_that_ends_within_a_character_is_read() -> None:
+def test_what_is_too_long_in_metadata_is_named_and_left_out() -> None:
     codec: ObjectCodec[None] = ObjectCodec(PODS)
-    metadata = {"name": "é", "annotations": {"a": "é\u2028"}}
-    text = json.dumps({**POD, "metadata": metadata, "zz": "é" * 50}, ensure_ascii=False)
-    head = text.encode()[:-21]
-    with pytest.raises(UnicodeDecodeError):
-        head.decode()
+    owner = {"name": "<" * 2_000_000, "uid": "u"}
+    metadata = {"name": "a", "labels": {"a": "b"}, "ownerReferences": [owner], "uid": "5"}
 
-    assert codec.decode_head(head, 99).metadata.name == "é"
+    record = codec.decode_head(_head(metadata=metadata), 2_000_000)
+
+    assert record.problem.endswith("only its metadata is kept, without ownerReferences")
+    assert record.metadata.owner_references == ()
+    assert dict(record.metadata.labels) == {"a": "b"}
+    assert record.metadata.uid == "5"
+    assert len(record.raw) < 1_000
+
+
+DEEP = {
+    "object": ('{"a":', "}"),
+    "array": ("[", "]"),
+    "both": ('{"f:a":[', "]}"),
+}
+
+
+@pytest.mark.parametrize("levels", [2_000, 9_994])
+@pytest.mark.parametrize("shape", DEEP)
+@pytest.mark.parametrize("place", ["before", "behind", "managedFields"])
+def test_an_object_that_is_nested_deeply_is_known_by_its_metadata(
+    place: str, shape: str, levels: int
+) -> None:
+    """Wherever the nesting is; managedFields repeat that of the fields that they list."""
+    opening, closing = DEEP[shape]
+    deep = opening * levels + "1" + closing * levels
+    at = {place: deep}
+    text = f'{{"aaa":{at.get("before", 0)},"apiVersion":"e.io/v1","kind":"Widget","metadata":{{'
+    text += '"annotations":{"x":"{[\\"y"},"finalizers":["f"],"labels":{"a":"b"},"managedFields":'
+    text += f'[{{"fieldsV1":{at.get("managedFields", "{}")}}}],"name":"n","namespace":"ns",'
+    text += f'"resourceVersion":"5","uid":"u"}},"spec":{{"x":{at.get("behind", 0)},"n":3}}}}'
+    problems: list[str] = []
+    codec: ObjectCodec[None] = ObjectCodec(
+        GroupVersionResource.of("e.io/v1", "widgets"), on_problem=lambda o: problems.append(o.key)
+    )
+
+    record = decode(codec, text)
+
+    assert record.key == "ns/n"
+    meta = record.metadata
+    assert (meta.uid, meta.resource_version, meta.finalizers) == ("u", "5", ("f",))
+    assert dict(meta.labels) == {"a": "b"}
+    assert dict(record.annotations) == {"x": '{["y'}
+    assert record.at("spec.n", int) == 3
+    if place == "managedFields":
+        assert "managedFields" not in record.to_dict()["metadata"]
+        return
+    assert problems == (["ns/n"] if record.problem else [])
+    path = "aaa" if place == "before" else "spec.x"
+    for read in (record.to_dict, lambda: record.at(path), lambda: diff(record, record)):
+        _reads_or_refuses(read)
+    assert record.same_content(record)
+
+
+def _reads_or_refuses(read: Callable[[], object]) -> None:
+    """Read; how deep is too deep is the interpreter's affair, the error is ours."""
+    try:
+        read()
+    except InvalidObjectError as error:
+        assert "nested too deeply" in str(error)  # noqa: PT017 - later interpreters read it
+
+
+def test_a_deep_object_that_is_cut_off_is_refused() -> None:
+    codec: ObjectCodec[None] = ObjectCodec(PODS)
+    text = '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":' + "[" * 9_999
+    for end in ("", "]" * 9_998 + "}", "]" * 9_999, "]" * 9_999 + "}}"):
+        with pytest.raises(InvalidObjectError, match="cannot be decoded"):
+            decode(codec, text + end)

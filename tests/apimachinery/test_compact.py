@@ -30,6 +30,7 @@ from pyinformer.apimachinery import (
     load_zstandard,
 )
 from pyinformer.apimachinery._compact import BodyPacker, CompactObject
+from pyinformer.apimachinery._fields import MetadataReader
 from tests.apimachinery.samples import POD, PODS, decode, text_of
 
 if TYPE_CHECKING:
@@ -438,7 +439,9 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 def test_an_object_over_the_limit_keeps_its_metadata() -> None:
     text = text_of(named(1, spec={"args": ["x" * 100] * 100}))
-    head = compact().decode_head(text[:200], len(text))
+    reader = MetadataReader()
+    reader.feed(text)
+    head = compact().decode_head(reader.head(), len(text))
 
     assert head.to_dict()["metadata"]["name"] == "p1"
     assert "over the limit" in head.problem

@@ -499,3 +499,19 @@ async def test_many_differences_are_counted_and_few_are_named(apiserver: APIServ
         assert followed.counts.counted["informer_audit_mismatches_total", "phantom"] == 150
         assert str(report).count("default/") == 10
         await until(lambda: followed.cached() == listed(apiserver))
+
+
+async def test_an_object_that_is_nested_deeply_is_compared_too(apiserver: APIServer) -> None:
+    """Its managedFields are as deep as it is, and come with the metadata that is asked for."""
+    fill(apiserver, "a")
+    value = b'{"f:a":' * 9_994 + b"1" + b"}" * 9_994
+    head = b'{"kind":"PodList","metadata":{"resourceVersion":"%s"},"items":[{"metadata":{%s}}]}'
+    meta = b'"managedFields":[{"fieldsV1":%s}],"name":"deep","namespace":"default","uid":"u"'
+    async with following(apiserver) as followed:
+        body = head % (apiserver.resource_version.encode(), meta % value)
+        apiserver.faults.add(Fault(match=is_audit, body=body))
+        report = await followed.informer.audit(timeout_seconds=10)
+
+        assert report.verdict == "inconsistent"
+        assert report.missing.keys == ("default/deep",)
+        assert report.phantom.keys == ("default/a",)

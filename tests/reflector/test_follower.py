@@ -8,6 +8,7 @@ from pyinformer.apimachinery import (
     APIStatusError,
     Event,
     ForbiddenError,
+    InvalidObjectError,
     KubeObject,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
@@ -37,7 +38,10 @@ class Bench:
         self.sink = sink(pod("a", "90"))
         self.guard = Guard()
         self.guard.loaded("100")
-        self.follower = Follower(codec(), self.guard, self.sink, selective=selective)
+        self.skipped: list[InvalidObjectError] = []
+        self.follower = Follower(
+            codec(), self.guard, self.sink, selective=selective, on_skipped=self.skipped.append
+        )
 
     def feed(self, *lines: bytes) -> None:
         for one in lines:
@@ -196,21 +200,13 @@ UNREADABLE = [
     pytest.param(b'{"type":"MODIFIED","object":null}', id="null"),
     pytest.param(b'{"type":"MODIFIED","object":[]}', id="array"),
     pytest.param(b'{"type":"MODIFIED","object":"text"}', id="text"),
-    pytest.param(b'{"type":"MODIFIED","object":{}}', id="no-metadata"),
-    pytest.param(b'{"type":"MODIFIED","object":{"metadata":{}}}', id="no-name"),
     pytest.param(line("MODIFIED", "b", "101")[:-20], id="truncated"),
     pytest.param(line("MODIFIED", "b", "101")[:-1], id="last-brace-missing"),
     pytest.param(line("MODIFIED", "b", "101") + b"}", id="one-brace-too-many"),
     pytest.param(line("MODIFIED", "b", "101") * 2, id="two-events-in-a-line"),
-    pytest.param(b'{"type":"ADDED","object":' + TABLE + b"}", id="table"),
-    pytest.param(line("ADDED", "b", "101").replace(b'"Pod"', b'"Node"'), id="other-kind"),
-    pytest.param(line("ADDED", "b", "101").replace(b'"v1"', b'"v2"'), id="other-version"),
     pytest.param(b'{"type":"BOOKMARK","object":{"metadata":7}}', id="bookmark-without-metadata"),
     pytest.param(b'{"type":"BOOKMARK","object":null}', id="bookmark-without-object"),
     pytest.param(b'{"type":"ERROR","object":null}', id="error-without-object"),
-    pytest.param(
-        b'{"type":"ADDED","object":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, id="deep"
-    ),
 ]
 
 
@@ -221,6 +217,44 @@ def test_a_frame_that_cannot_be_read_ends_the_stream_and_moves_nothing(frame: by
     assert broken.breach is Breach.UNREADABLE
     assert bench.untouched()
     assert bench.guard.statistics().counts == {"unknown_events": 1}
+
+
+UNIDENTIFIED = [
+    pytest.param(b'{"type":"MODIFIED","object":{}}', id="no-metadata"),
+    pytest.param(b'{"type":"MODIFIED","object":{"metadata":{}}}', id="no-name"),
+    pytest.param(b'{"type":"ADDED","object":' + TABLE + b"}", id="table"),
+    pytest.param(line("ADDED", "b", "101").replace(b'"Pod"', b'"Node"'), id="other-kind"),
+    pytest.param(line("ADDED", "b", "101").replace(b'"v1"', b'"v2"'), id="other-version"),
+    pytest.param(
+        b'{"type":"ADDED","object":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, id="deep"
+    ),
+]
+
+
+@pytest.mark.parametrize("frame", UNIDENTIFIED)
+def test_an_object_that_cannot_be_identified_costs_itself_only(frame: bytes) -> None:
+    """It is reported and counted, and the stream goes on behind it."""
+    bench = Bench()
+    bench.feed(frame)
+    assert bench.untouched()
+    assert [error.__class__ for error in bench.skipped] == [InvalidObjectError]
+    assert bench.guard.statistics().counts == {"undecodable:skipped": 1}
+    bench.feed(frame, line("MODIFIED", "a", "101"))
+    assert bench.sink.versions() == {"a": "101"}
+    assert bench.guard.position == "101"
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize("space", ["", " "])
+def test_an_object_that_is_nested_deeply_is_followed(kind: str, space: str) -> None:
+    bench = Bench()
+    spec = '{"a":' * 9_994 + "1" + "}" * 9_994
+    body = '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"uid-1",'
+    body += f'"resourceVersion":"101"}},"spec":{spec}}}'
+    bench.feed(f'{{{space}"type":"{kind}","object":{body}}}'.encode())
+    assert bench.guard.position == "101"
+    assert bench.sink.versions() == ({} if kind == "DELETED" else {"a": "101"})
+    assert not bench.skipped
 
 
 def test_the_same_unreadable_frame_is_recognised() -> None:

@@ -156,3 +156,20 @@ async def test_a_server_that_ignores_field_selectors_is_no_witness(server: APISe
     ]
     proof = await proof_of(server, at, *seen)
     assert (proof.verdict, proof.witnesses) == (Verdict.INTACT, 2)
+
+
+@pytest.mark.parametrize(("uid", "verdict"), [("u", Verdict.INTACT), ("v", Verdict.BROKEN)])
+async def test_a_witness_that_is_nested_deeply_decides(
+    server: APIServer, uid: str, verdict: Verdict
+) -> None:
+    at = server.resource_version
+    value = b'{"f:a":' * 9_994 + b"1" + b"}" * 9_994
+    meta = b'"managedFields":[{"fieldsV1":%s}],"name":"a","namespace":"default"' % value
+    meta += b',"resourceVersion":"%s","uid":"%s"' % (at.encode(), uid.encode())
+    head = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%s"},"items":['
+    body = head % at.encode() + b'{"metadata":{%s},"spec":{"x":%s}}]}' % (meta, value)
+    server.faults.add(Fault(verb="list", body=body, times=None))
+
+    proof = await proof_of(server, at, Witness("default/a", "u", at, at, existed=True))
+
+    assert (proof.verdict, proof.witnesses) == (verdict, 1)

@@ -33,11 +33,11 @@ END = bookmark("200", ends_initial_events=True)
 class Bench:
     """A snapshot for a sink that has `a` at 90 and `old` at 80."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, had_nameless: bool = False) -> None:
         self.sink = DictSink(pod("a", "90"), pod("old", "80"))
         self.guard = Guard()
         self.codec = codec()
-        self.snapshot = Snapshot(self.codec, self.sink, self.guard)
+        self.snapshot = Snapshot(self.codec, self.sink, self.guard, had_nameless=had_nameless)
 
     def items(self, *items: bytes) -> None:
         for item in items:
@@ -211,6 +211,20 @@ def test_an_item_that_cannot_be_identified_raises_and_can_be_skipped() -> None:
     assert bench.guard.statistics().counts == {"undecodable:skipped": 1}
 
 
+def test_an_item_that_cannot_be_identified_keeps_what_it_names_alone() -> None:
+    bench = Bench()
+    odd = b'{"kind":"Node","metadata":{"name":"old"}}'
+    bench.snapshot.on_invalid_item(odd, 0, len(odd), InvalidObjectError("pods.v1", "a Node"))
+    assert bench.versions() == {"old": "80"}, "all others are deleted"
+
+
+def test_items_without_a_name_hold_deletions_back_once() -> None:
+    bench = Bench(had_nameless=True)
+    bench.items(pod_bytes("b", "100", "uid-b"))
+    bench.snapshot.on_invalid_item(b"{}", 0, 2, InvalidObjectError("pods.v1", "no name"))
+    assert bench.versions() == {"b": "100"}
+
+
 def test_a_watch_list_is_complete_at_its_end_bookmark_and_not_before() -> None:
     bench = Bench()
     bench.lines(line("ADDED", "b", "150", "uid-b"), bookmark("150"), line("ADDED", "a", "95"))
@@ -280,7 +294,6 @@ def test_an_event_newer_than_the_end_bookmark_makes_the_stream_inconsistent() ->
     [
         pytest.param(b'{"type":"ADDED","object":{"metadata":{}}}', id="no-name"),
         pytest.param(b'{"type":"ADDED","object":null}', id="null"),
-        pytest.param(line("ADDED", "b", "100").replace(b'"Pod"', b'"Node"'), id="other-kind"),
         pytest.param(b'{"type":"DELETED","object":{"metadata":{}}}', id="deletion"),
     ],
 )
@@ -288,6 +301,13 @@ def test_an_event_that_cannot_be_identified_is_skipped_and_deletes_nothing(bad: 
     bench = Bench()
     bench.lines(bad, line("ADDED", "a", "95"), END)
     assert bench.versions() == {"a": "95", "old": "80"}
+
+
+def test_an_event_of_another_kind_deletes_others_only() -> None:
+    bench = Bench()
+    odd = line("ADDED", "old", "100").replace(b'"Pod"', b'"Node"')
+    bench.lines(odd, END)
+    assert bench.versions() == {"old": "80"}
 
 
 @pytest.mark.parametrize(

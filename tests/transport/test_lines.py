@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,53 +113,71 @@ def test_an_error_of_the_callback_leaves_no_half_line_behind() -> None:
     assert splitter.pending_bytes == 0
 
 
-@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
-def test_a_line_over_the_limit_is_skipped_but_for_its_head(
+def event(**metadata: object) -> bytes:
+    """Return an event of a watch with a long body behind its object's metadata."""
+    body = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"a": ["}{" * 20]}}
+    return json.dumps({"type": "MODIFIED", "object": body}).encode()
+
+
+def head_of(text: bytes) -> object:
+    """Return what is to be handed on of an event that is too long; None if it is not an event."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return None
+    body = whole["object"]
+    known = {name: body[name] for name in ("kind", "apiVersion", "metadata")}
+    return {"type": whole["type"], "object": known}
+
+
+_events = st.builds(event, name=st.text(max_size=9), labels=st.dictionaries(st.text(), st.text()))
+
+
+@given(st.lists(st.binary(max_size=40) | _events, max_size=8), st.data())
+def test_a_line_over_the_limit_is_skipped_but_for_its_metadata(
     pieces: list[bytes], data: st.DataObject
 ) -> None:
     """Whatever the chunks, the lines around it arrive, in order."""
     body = b"".join(piece + b"\n" for piece in pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)))))
-    arrived: list[bytes | tuple[bytes, int]] = []
+    arrived: list[bytes | tuple[object, int]] = []
     splitter = LineSplitter(
         lambda b, s, e: arrived.append(bytes(b[s:e])),
         max_line_bytes=10,
-        on_oversized=lambda head, size: arrived.append((head, size)),
+        on_oversized=lambda head, size: arrived.append((json.loads(head or b"null"), size)),
     )
     for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True):
         splitter.feed(body[a:b])
-        assert splitter.pending_bytes <= 10
 
     lines = [line for line in body.split(b"\n")[:-1] if line]
-    assert arrived == [line if len(line) <= 10 else (line[:10], len(line)) for line in lines]
+    assert arrived == [line if len(line) <= 10 else (head_of(line), len(line)) for line in lines]
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_of_a_line_over_the_limit_more_than_the_limit_can_be_asked_for(size: int) -> None:
-    arrived: list[bytes | tuple[bytes, int]] = []
+@pytest.mark.parametrize("size", [1 << 20, 1 << 16, 7_919])
+def test_metadata_longer_than_the_limit_is_found_wherever_it_stands(size: int) -> None:
+    """Of what is too long itself nothing is held: it is null."""
+    owner = {"name": "<" * 300_000, "uid": "u"}
+    metadata = {"annotations": {"a": "b"}, "ownerReferences": [owner], "uid": "5", "name": "x"}
+    body = event(**metadata).replace(b"<", b"\\u003c") + b"\n"
+    heads: list[bytes] = []
     splitter = LineSplitter(
-        lambda b, s, e: arrived.append(bytes(b[s:e])),
-        max_line_bytes=10,
-        head_bytes=20,
-        on_oversized=lambda head, size: arrived.append((head, size)),
+        lambda *_: None, max_line_bytes=100_000, on_oversized=lambda head, _: heads.append(head)
     )
-    lines = [b"a" * 10, b"b" * 11, b"c" * 20, b"d" * 30, b"e"]
-    body = b"".join(line + b"\n" for line in lines)
     for start in range(0, len(body), size):
         splitter.feed(body[start : start + size])
-        assert splitter.pending_bytes <= 20
+        assert splitter.pending_bytes <= 2 * HEAD_BYTES
 
-    heads = [(line[:20], len(line)) for line in lines]
-    assert arrived == [lines[0], *heads[1:4], lines[4]]
+    expected = {"annotations": {"a": "b"}, "ownerReferences": None, "uid": "5", "name": "x"}
+    assert [json.loads(head)["object"]["metadata"] for head in heads] == [expected]
 
 
-def test_a_line_without_an_end_holds_no_more_than_its_head() -> None:
+def test_a_line_without_an_end_holds_no_more_than_a_byte() -> None:
     splitter = LineSplitter(lambda *_: None, on_oversized=lambda *_: None)
     chunk = b"x" * (1 << 20)
     for _ in range(80):
         splitter.feed(chunk)
 
-    assert splitter.pending_bytes == HEAD_BYTES
+    assert splitter.pending_bytes == 1
 
 
 def test_whoever_takes_the_later_lines_takes_what_is_too_long() -> None:

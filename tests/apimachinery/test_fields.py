@@ -1,0 +1,136 @@
+"""Fields of an object of any depth and length, read in pieces: the same as by the JSON decoder."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery._fields import (
+    METADATA_BYTES,
+    Identity,
+    MetadataReader,
+    fields_of,
+    identity_in,
+)
+
+_text = st.text(alphabet='ab{}[]",:\\\n é\u2028', max_size=8)
+_names = st.sampled_from(["a", "metadata", "name", "object", "kind", "type", '"', "\\", "é"])
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
+    max_leaves=9,
+)
+_texts = st.fixed_dictionaries({"name": _text, "uid": _text}, optional={"namespace": _text})
+
+
+@st.composite
+def _objects(draw: st.DrawFn) -> dict[str, Any]:
+    """Return an object with its fields, and those of its metadata, in any order."""
+    rest = {"labels": draw(_json), "managedFields": draw(_json), "resourceVersion": "7"}
+    metadata = [*draw(_texts).items(), *rest.items()]
+    body = {"metadata": dict(draw(st.permutations(metadata))), "kind": "Foo", "apiVersion": "v1"}
+    return dict(draw(st.permutations([*body.items(), ("spec", draw(_json)), ("é", draw(_json))])))
+
+
+def known(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return what is to be read of an object."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata}
+
+
+def written(obj: object, *, indent: int | None, is_ascii: bool) -> bytes:
+    """Return the JSON of an object."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(obj, indent=indent, separators=separators, ensure_ascii=is_ascii)
+    return text.encode()
+
+
+@given(
+    obj=_objects(),
+    size=st.integers(1, 60),
+    indent=st.sampled_from([None, 1]),
+    is_ascii=st.booleans(),
+    is_event=st.booleans(),
+)
+def test_kind_and_metadata_are_those_of_the_whole_object_in_pieces_of_any_size(
+    *, obj: dict[str, Any], size: int, indent: int | None, is_ascii: bool, is_event: bool
+) -> None:
+    event = {"type": "ADDED", "object": obj}
+    text = written(event if is_event else obj, indent=indent, is_ascii=is_ascii)
+    reader = MetadataReader(is_event=is_event)
+    for start in range(0, len(text), size):
+        assert not reader.head(), "it is not complete"
+        reader.feed(text[start : start + size])
+
+    expected = {"type": "ADDED", "object": known(obj)} if is_event else known(obj)
+    assert json.loads(reader.head()) == expected
+
+
+@given(obj=_objects(), indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
+def test_an_identity_is_read_from_any_object(
+    *, obj: dict[str, Any], indent: int | None, is_ascii: bool
+) -> None:
+    meta = obj["metadata"]
+    found = identity_in(written(obj, indent=indent, is_ascii=is_ascii))
+    assert found == Identity(meta.get("namespace", ""), meta["name"], meta["uid"], "7")
+
+
+@given(obj=_objects(), indent=st.sampled_from([None, 1]), levels=st.integers(1_000, 3_000))
+def test_fields_beside_a_deep_one_are_read(
+    obj: dict[str, Any], indent: int | None, levels: int
+) -> None:
+    marked = written({**obj, "deep": "DEEP", "last": {"a": 1}}, indent=indent, is_ascii=True)
+    deep = b'{"]":[' * levels + b"{}" + b"]}" * levels
+    fields = fields_of(marked.replace(b'"DEEP"', deep))
+
+    assert bytes(fields.pop("deep")) == deep
+    expected = {**obj, "last": {"a": 1}}
+    assert {name: json.loads(bytes(text)) for name, text in fields.items()} == expected
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 1_000, 6_000, 12_000])
+def test_a_deep_object_that_is_cut_off_has_no_fields(cut: int) -> None:
+    text = b'{"a":' + b"[{}," * 3_000 + b"1" + b"]" * 3_000 + b"}"
+    with pytest.raises(msgspec.DecodeError):
+        fields_of(text[:-cut])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[]", b"x", b"{,}", b'{"a"}', b'{"a":}', b'{"a":1,}', b'{"a":1}x', b"{1:2}", b"{}}"],
+)
+def test_what_is_not_one_object_has_no_head(text: bytes) -> None:
+    reader = MetadataReader()
+    for start in range(len(text)):
+        reader.feed(text[start : start + 1])
+    assert reader.head() == b""
+    assert identity_in(text) == Identity()
+
+
+def test_no_more_is_held_than_there_is_room_for() -> None:
+    reader = MetadataReader()
+    reader.feed(b'{"metadata":{"name":"a"')
+    for number in range(100):
+        reader.feed(b',"f%d":"' % number)
+        for _ in range(4):
+            reader.feed(b"x" * (METADATA_BYTES // 8))
+        assert reader.held_bytes <= 2 * METADATA_BYTES
+        reader.feed(b'"')
+    reader.feed(b',"uid":"u"}}')
+
+    found = json.loads(reader.head())["metadata"]
+    assert (found["name"], found["uid"]) == ("a", "u")
+    assert sum(value is not None for value in found.values()) == 3
+
+
+def test_an_identity_that_is_not_text_is_none() -> None:
+    assert identity_in(b'{"metadata":{"name":"a","namespace":5}}') == Identity()
