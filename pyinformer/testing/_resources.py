@@ -66,7 +66,7 @@ class ResourceType:
     namespaced: bool = True
     list_shape: ListShape = "built-in"
     field_labels: tuple[str, ...] = ()
-    has_status: bool = False
+    has_status: bool = field(default=False, compare=False)
     is_watch_cached: bool = True
     schema: JSONObject = field(default_factory=dict, compare=False, repr=False)
     # Its objects stay its own, whatever else a new definition says about it.
