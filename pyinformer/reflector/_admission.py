@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 
 from pyinformer.apimachinery import InternalError, InvalidArgumentError, check_seconds
+from pyinformer.reflector._outage import Outage
 from pyinformer.tasks import Turns
 from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
@@ -196,6 +197,8 @@ class Admission:
 
     def __init__(self, options: AdmissionOptions | None = None) -> None:
         self._options = options or AdmissionOptions()
+        self.outage: Outage = Outage()
+        """Where reflectors wait for a server that they did not reach."""
         self._turns = Turns(per_second=self._options.attempts_per_second, burst=self._options.burst)
         self._running: set[ListingSlot] = set()  # those that have lost their place are among them
         self._lines: dict[str, deque[_InLine]] = {}  # for each API group, in order of arrival

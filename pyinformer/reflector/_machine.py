@@ -64,9 +64,9 @@ from pyinformer.reflector._suspicions import (
 )
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import ExponentialBackoff
     from pyinformer.reflector._watch_list_memory import WatchListMemory
 
 _log = get_logger(__name__)
@@ -85,9 +85,7 @@ class ReflectorMachine(Doubts):
     """Decides what to do next.
 
     Args:
-        backoff: the delays between attempts that do not work.
-        relist_backoff: the delays between loads that work and do not last; it must not start over
-            by itself.
+        rng: the source of chance for delays.
         watch_list: what the cluster connection knows about watch-lists.
         use_watch_list: whether watch-lists are tried at all.
         on_suspicion: is told why what is cached should be compared with the server.
@@ -98,8 +96,7 @@ class ReflectorMachine(Doubts):
     def __init__(
         self,
         *,
-        backoff: ExponentialBackoff,
-        relist_backoff: ExponentialBackoff,
+        rng: random.Random,
         watch_list: WatchListMemory,
         use_watch_list: bool = True,
         on_suspicion: Callable[[str], None] = lambda _: None,
@@ -113,7 +110,7 @@ class ReflectorMachine(Doubts):
         """Attempts since the last success."""
         self.last_error: InformerError | None = None
         self.loads = 0
-        self._patience = Patience(backoff, relist_backoff)
+        self._patience = Patience(rng)
         self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
         self._next: Command = Watch()
         self._expired_after_load = 0
@@ -147,7 +144,9 @@ class ReflectorMachine(Doubts):
     def step(self, happened: Input, now: float) -> Command:
         """Take how the last command ended, and return the next one."""
         match happened:
-            case Woke():
+            case Woke(by_answer):
+                if by_answer:
+                    self._patience.answered()
                 self._doubt_if_out_of_touch(now)
                 return self._perform(self._next)
             case Loaded():
@@ -437,7 +436,8 @@ class ReflectorMachine(Doubts):
         self.reason = reason
         self._next = then
         loads = isinstance(then, Load)
-        return Sleep(self._patience.seconds(error, now, loads=loads, was_useful=was_useful))
+        seconds = self._patience.seconds(error, now, loads=loads, was_useful=was_useful)
+        return Sleep(seconds, self._patience.ended_by(error))
 
 
 _LASTING = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, final
 
-from pyinformer.apimachinery import APIStatusError, ForbiddenError
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ExponentialBackoff,
+    ForbiddenError,
+    TransportError,
+)
+from pyinformer.reflector._outage import Ending
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import ExponentialBackoff, InformerError
+    import random
+
+    from pyinformer.apimachinery import InformerError
 
 _MAX_RETRY_AFTER_SECONDS = 3600.0  # beyond it somebody's clock is wrong, and we would never know
 _FORBIDDEN_PATIENCE_SECONDS = 30.0  # rights are often granted a moment after a program's start
@@ -22,21 +31,22 @@ class Patience:
     """Decides the delays of one reflector.
 
     Failures and loads have a backoff each. The delays after failures grow until something works,
-    however little. The delays before further loads grow until a load has served for 30 s: a list of
-    everything is expensive, and neither its own success nor an event behind it shows that the next
-    one will last longer.
+    however little. If the server was not reached, its answer to a probe ends them, once; until
+    something works, only a server that was seen to be away and answers again ends them after that.
+    The delays before further loads grow until a load has served for 30 s: a list of everything is
+    expensive, and neither its own success nor an event behind it shows that the next one will last
+    longer.
 
     Args:
-        failures: the delays between attempts that do not work.
-        relists: the delays between loads that work and do not last; it must not start over by
-            itself.
+        rng: the source of chance.
     """
 
-    __slots__ = ("_failures", "_forbidden_since", "_loaded_at", "_relists")
+    __slots__ = ("_failures", "_forbidden_since", "_loaded_at", "_relists", "_was_woken")
 
-    def __init__(self, failures: ExponentialBackoff, relists: ExponentialBackoff) -> None:
-        self._failures = failures
-        self._relists = relists
+    def __init__(self, rng: random.Random) -> None:
+        self._failures = ExponentialBackoff(rng=rng)
+        self._relists = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
+        self._was_woken = False
         self._forbidden_since: float | None = None
         self._loaded_at: float | None = None
 
@@ -44,6 +54,18 @@ class Patience:
         """Record that the server granted and delivered something: failures begin anew."""
         self._forbidden_since = None
         self._failures.reset()
+        self._was_woken = False
+
+    def answered(self) -> None:
+        """Record that the server answers a probe: the outage's delays are over."""
+        self._failures.reset()
+        self._was_woken = True
+
+    def ended_by(self, error: InformerError | None) -> Ending:
+        """Return what ends the delay before its time."""
+        if not isinstance(error, TransportError):
+            return Ending.NOTHING
+        return Ending.RETURN if self._was_woken else Ending.ANSWER
 
     def loaded(self, now: float) -> None:
         """Record a complete load."""

@@ -6,7 +6,6 @@ and decides nothing: what follows is the machine's, what an event may do the gua
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from contextlib import AsyncExitStack
 from copy import copy
@@ -18,7 +17,6 @@ from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     APIStatusError,
-    ExponentialBackoff,
     ForbiddenError,
     InformerError,
     InternalError,
@@ -40,6 +38,7 @@ from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._machine import ReflectorMachine
 from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._outage import Ending
 from pyinformer.reflector._presence import AbsencePolicy, Finding, Presence, ask_discovery
 from pyinformer.reflector._quarantine import Quarantine
 from pyinformer.reflector._state import (
@@ -136,8 +135,7 @@ class Performing(Generic[V]):
         if self._options.order != "auto":
             guard.use_order(self._options.order)
         self._machine = ReflectorMachine(
-            backoff=ExponentialBackoff(rng=self._options.rng),
-            relist_backoff=ExponentialBackoff(rng=self._options.rng, reset_after_seconds=math.inf),
+            rng=self._options.rng,
             watch_list=watch_list_memory or WatchListMemory(),
             use_watch_list=self._options.use_watch_list,
             on_suspicion=self._suspect,
@@ -289,8 +287,8 @@ class Performing(Generic[V]):
                 return await self._list(mode)
             case Watch():
                 return await self._watch()
-            case Sleep(seconds):
-                return await self._sleep(seconds)
+            case Sleep(seconds, ended_by):
+                return await self._sleep(seconds, ended_by)
             case Prove():
                 return await self._prove()
             case Verify(key):
@@ -304,10 +302,11 @@ class Performing(Generic[V]):
                 return await self._sleep(_GIVEN_UP_SECONDS)
         raise InternalError(f"a reflector cannot perform {command!r}")
 
-    async def _sleep(self, seconds: float) -> Input:
+    async def _sleep(self, seconds: float, ended_by: Ending = Ending.NOTHING) -> Input:
+        by_answer, outage = False, self._admission.outage
         with anyio.CancelScope() as self._interruptible:
-            await anyio.sleep(seconds)
-        return Woke()
+            by_answer = await outage.wait(self.list_watch.connection, seconds, ended_by=ended_by)
+        return Woke(by_answer)
 
     async def _list(self, mode: LoadMode) -> Input:
         self._is_in_line = True

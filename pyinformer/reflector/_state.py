@@ -8,6 +8,7 @@ from typing import TypeAlias, final
 from msgspec import Struct
 
 from pyinformer.apimachinery import InformerError
+from pyinformer.reflector._outage import Ending
 
 
 class ReflectorState(enum.StrEnum):
@@ -59,6 +60,8 @@ class Sleep(Struct, frozen=True):
     """Command: wait, then call `woke`."""
 
     seconds: float
+    ended_by: Ending = Ending.NOTHING
+    """What ends the wait before its time."""
 
 
 @final
@@ -205,6 +208,9 @@ class Verified(Struct, frozen=True):
 @final
 class Woke(Struct, frozen=True):
     """Input: the delay is over."""
+
+    by_answer: bool = False
+    """The server has answered a probe."""
 
 
 @final

@@ -40,7 +40,7 @@ from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._locate import find_config
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error, status_error_from_object
-from pyinformer.transport._wire import Wire
+from pyinformer.transport._wire import ProbedWire, Wire
 
 __all__ = [
     "ADDED",
@@ -67,6 +67,7 @@ __all__ = [
     "OnInvalidItem",
     "OnItem",
     "OnLine",
+    "ProbedWire",
     "Query",
     "StaticCredentials",
     "TokenFileCredentials",

@@ -56,6 +56,7 @@ _MAX_ERROR_BYTES = 64 << 10
 _ERROR_BODY_SECONDS = 5.0  # the status is known, and a retry waits for no more than its words
 _REST = "the rest of the answer"
 _CLOSE_SECONDS = 5.0
+_LIVENESS_PATH = "/livez"  # every client may ask, and servers queue no request for it
 _UNAUTHORIZED = 401
 _FIRST_NO_SUCCESS = 300
 _FIRST_SUCCESS = 200
@@ -204,6 +205,37 @@ class Connection:
                 raise
             late = translated(error, url, waited_seconds=seconds)
             raise of_a_request(late, method) from error
+
+    async def answers(self, timeout_seconds: float) -> bool:
+        """Tell whether the server answers a small request, whatever it says.
+
+        The request has a connection of its own and carries no login, so that no credentials are
+        renewed for it.
+
+        Args:
+            timeout_seconds: how long name, connection, TLS and answer may take together.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        if self._is_closed:
+            return False
+        try:
+            async with asyncio.timeout(timeout_seconds), self._new_session(watch=True) as alone:
+                response = await alone.get(
+                    self._server + _LIVENESS_PATH,
+                    ssl=self._identity.context(asyncio.get_running_loop().time()) or True,
+                    allow_redirects=False,
+                    server_hostname=self._config.tls_server_name,
+                    proxy=self._config.proxy_url,
+                )
+                response.close()
+        except wire_failures():
+            self._identity.look_again()  # whose certificate is it that has changed?
+            return False
+        except InformerError:  # a certificate that cannot be read, say
+            return False
+        return True
 
     async def _exchange(
         self, method: str, url: str, query: Query, content: bytes | None, content_type: str
@@ -404,13 +436,15 @@ class Connection:
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:
         if watch not in self._sessions:
-            buffer_bytes = _WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES
-            self._sessions[watch] = new_session(
-                limit=0 if watch else self._options.max_request_connections,
-                buffer_bytes=buffer_bytes,
-                connect_timeout_seconds=self._options.connect_timeout_seconds,
-                headers=self._headers,
-                socket_factory=self._new_socket,
-                names=self._names,
-            )
+            self._sessions[watch] = self._new_session(watch=watch)
         return self._sessions[watch]
+
+    def _new_session(self, *, watch: bool) -> aiohttp.ClientSession:
+        return new_session(
+            limit=0 if watch else self._options.max_request_connections,
+            buffer_bytes=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
+            connect_timeout_seconds=self._options.connect_timeout_seconds,
+            headers=self._headers,
+            socket_factory=self._new_socket,
+            names=self._names,
+        )

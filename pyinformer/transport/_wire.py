@@ -58,6 +58,19 @@ class Wire(Protocol):
 
 
 @runtime_checkable
+class ProbedWire(Protocol):
+    """A wire over a network, behind which there may be no server for a while."""
+
+    async def answers(self, timeout_seconds: float) -> bool:
+        """Tell whether the server answers at all; see Connection.answers.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        ...
+
+
+@runtime_checkable
 class WireThatWaits(Protocol):
     """A wire over a network, which can say what its requests wait for."""
 

@@ -555,6 +555,7 @@ PUBLIC: dict[str, list[str]] = {
         "OnInvalidItem",
         "OnItem",
         "OnLine",
+        "ProbedWire",
         "Query",
         "StaticCredentials",
         "TokenFileCredentials",

@@ -5,12 +5,10 @@ A delay is a Sleep; after it comes `Woke`, and the command that had been planned
 
 from __future__ import annotations
 
-import math
 import random
 
 from pyinformer.apimachinery import (
     APIStatusError,
-    ExponentialBackoff,
     InformerError,
     InvalidResourceVersionError,
     ListInconsistentError,
@@ -67,10 +65,7 @@ class Bench:
         self.relaxed: list[str] = []
         self.now = 1000.0
         self.machine = ReflectorMachine(
-            backoff=ExponentialBackoff(rng=random.Random(seed)),
-            relist_backoff=ExponentialBackoff(
-                rng=random.Random(seed), reset_after_seconds=math.inf
-            ),
+            rng=random.Random(seed),
             watch_list=self.memory,
             use_watch_list=use_watch_list,
             on_suspicion=self.suspicions.append,

@@ -14,6 +14,7 @@ from pyinformer.apimachinery import (
     status_error_class,
 )
 from pyinformer.reflector import ReflectorState
+from pyinformer.reflector._outage import Ending
 from pyinformer.reflector._state import (
     Breach,
     Command,
@@ -476,6 +477,49 @@ def test_a_server_that_accepts_and_breaks_every_watch_is_asked_ever_less_often()
         pause(bench, WatchFailed(LOST, established=False))
         attempts += 1
     assert attempts < 60, "in 600 s"
+
+
+def test_only_a_server_that_was_not_reached_is_probed() -> None:
+    bench = Bench().watching()
+    probed, not_probed = Ending.ANSWER, Ending.NOTHING
+    for error, ended_by in (
+        (LOST, probed),
+        (HANGING, probed),
+        (status(503), not_probed),
+        (status(429, 17), not_probed),
+        (BAD, not_probed),
+    ):
+        command = bench.step(WatchFailed(error, established=False))
+        assert isinstance(command, Sleep)
+        assert command.ended_by is ended_by
+        bench.proven(bench.step(Woke()))
+
+
+def test_an_answered_probe_ends_the_growth_of_an_outage() -> None:
+    """A server that is starting refuses a few requests; that must not cost half a minute."""
+    bench = Bench().watching()
+    for _ in range(10):
+        pause(bench, WatchFailed(LOST, established=False))
+    bench.step(WatchFailed(LOST, established=False))
+    bench.proven(bench.step(Woke(by_answer=True)))
+    assert pause(bench, WatchFailed(status(500), established=False)) <= 0.8
+
+
+def test_a_server_that_answers_probes_and_nothing_else_is_asked_ever_less_often() -> None:
+    bench = Bench().watching()
+    began, attempts = bench.now, 0
+    while bench.now - began < 600:
+        command = bench.step(WatchFailed(LOST, established=False))
+        assert isinstance(command, Sleep)
+        by_answer = command.ended_by is Ending.ANSWER
+        bench.now += 0.0 if by_answer else command.seconds
+        bench.proven(bench.step(Woke(by_answer)))
+        attempts += 1
+    assert attempts < 60, "in 600 s"
+    bench.machine.progressed()
+    command = bench.step(WatchFailed(LOST, established=False))
+    assert isinstance(command, Sleep)
+    assert command.ended_by is Ending.ANSWER
 
 
 ERRORS = st.sampled_from(

@@ -420,6 +420,40 @@ async def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
     assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize("status", [200, 301, 401, 403, 500, 503])
+async def test_any_answer_shows_that_a_server_is_there_and_no_login_is_sent(status: int) -> None:
+    credentials = Rotating()
+    async with (
+        serving(always(response(b"ok", status=status))) as server,
+        connected(server.url, credentials=credentials) as connection,
+    ):
+        assert await connection.answers(5.0)
+        assert await connection.answers(5.0)
+        await server.wait_until(lambda: not server.open_connections)
+    assert [one.target for one in server.requests] == ["/livez", "/livez"]
+    assert not any("authorization" in one.headers for one in server.requests)
+    assert credentials.generation == 0, "nothing is renewed"
+
+
+async def test_a_server_that_is_silent_gone_or_not_http_does_not_answer() -> None:
+    async with serving(silence) as server, connected(server.url) as connection:
+        assert not await connection.answers(0.05)
+    async with connected(server.url) as connection:
+        assert not await connection.answers(5.0)
+    async with serving(always(b"nonsense\r\n\r\n")) as server, connected(server.url) as connection:
+        assert not await connection.answers(5.0)
+        await connection.aclose()
+        assert not await connection.answers(5.0)
+
+
+async def test_cancelling_a_probe_closes_its_connection() -> None:
+    async with serving(silence) as server, connected(server.url) as connection:
+        task = asyncio.create_task(connection.answers(60.0))
+        await server.wait_until(lambda: bool(server.requests))
+        await cancel(task)
+        await server.wait_until(lambda: not server.open_connections)
+
+
 async def test_a_closed_connection_refuses_and_its_streams_fail() -> None:
     async with serving(watch_and_write) as server, connected(server.url) as connection:
         async with connection.stream("/a", [("watch", "true")], watch=True) as body:

@@ -1,0 +1,138 @@
+"""The end of an outage: one probe a second decides for all reflectors of a cluster connection.
+
+A reflector whose attempt found no server waits here for its next attempt. While any of them waits,
+one of them asks the server for a sign of life, at most once a second; the first answer ends all of
+their waits. There is no task behind it: without a reflector that waits, nothing is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import random
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+
+from pyinformer.transport import ProbedWire
+
+if TYPE_CHECKING:
+    from pyinformer.transport import Wire
+
+_PERIOD_SECONDS: Final = 1.0
+_PROBE_SECONDS: Final = 2.0  # the kernel repeats a lost SYN after 1 s, and then not before 3 s
+
+
+class Ending(enum.Enum):
+    """What ends a reflector's wait before its time."""
+
+    NOTHING = "nothing"
+    ANSWER = "an answer to a probe"
+    RETURN = "an answer to a probe that follows one without an answer"
+
+
+@final
+class ProbeSchedule:
+    """Decides when the next probe is due, and whom an answer concerns. Pure.
+
+    Args:
+        rng: the source of chance: processes that lost one server must not probe it in step.
+    """
+
+    __slots__ = ("_answered_at", "_due_at", "_rng", "_unanswered_at")
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._due_at = float("-inf")
+        self._answered_at = self._unanswered_at = float("-inf")
+
+    def seconds_until_due(self, now: float) -> float:
+        """Return how long to wait before the next probe."""
+        if now - self._due_at > _PERIOD_SECONDS:  # no reflector has waited lately
+            self._due_at = now + self._rng.uniform(0.0, _PERIOD_SECONDS)
+        return max(0.0, self._due_at - now)
+
+    def probed(self, began_at: float, now: float, *, answered: bool) -> None:
+        """Record the outcome of a probe.
+
+        Args:
+            began_at: when it was sent.
+            now: when it was answered or given up.
+            answered: whether the server answered, whatever it said.
+        """
+        self._due_at = max(began_at + _PERIOD_SECONDS, now)
+        if answered:
+            self._answered_at = now
+        else:
+            self._unanswered_at = now
+
+    def ends(self, began_at: float, ended_by: Ending) -> bool:
+        """Tell whether the latest probe ends a wait that began at that instant."""
+        if self._answered_at < max(began_at, self._unanswered_at):
+            return False
+        return ended_by is Ending.ANSWER or self._unanswered_at >= began_at
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the latest probe was not answered."""
+        return self._unanswered_at > self._answered_at
+
+
+@final
+class Outage:
+    """Where the reflectors of one cluster connection wait for a server that they did not reach.
+
+    Args:
+        rng: the source of chance.
+    """
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._schedule = ProbeSchedule(rng or random.Random())
+        self._flight: anyio.Event | None = None  # one of those who wait probes for all
+        self.probes: int = 0
+        """How many probes were sent."""
+
+    async def wait(self, wire: Wire, seconds: float, *, ended_by: Ending) -> bool:
+        """Wait for a time, or until the server answers a probe.
+
+        Args:
+            wire: leads to the server.
+            seconds: how long to wait at most.
+            ended_by: what ends the wait before that.
+
+        Returns:
+            Whether the server answered.
+
+        Cancellation:
+            Safe; another reflector that waits probes next.
+        """
+        if ended_by is Ending.NOTHING or not isinstance(wire, ProbedWire):
+            await anyio.sleep(seconds)
+            return False
+        with anyio.move_on_after(seconds):
+            await self._until_answered(wire, ended_by)
+            return True
+        return False
+
+    async def _until_answered(self, wire: ProbedWire, ended_by: Ending) -> None:
+        arrived_at = asyncio.get_running_loop().time()
+        if self._schedule.is_away:  # what has to come before the answer has come
+            ended_by = Ending.ANSWER
+        while not self._schedule.ends(arrived_at, ended_by):
+            if self._flight is None:
+                await self._probe(wire)
+            else:
+                await self._flight.wait()
+
+    async def _probe(self, wire: ProbedWire) -> None:
+        now = asyncio.get_running_loop().time
+        self._flight = flight = anyio.Event()
+        try:
+            await anyio.sleep(self._schedule.seconds_until_due(now()))
+            began_at = now()
+            self.probes += 1
+            answered = await wire.answers(_PROBE_SECONDS)
+            self._schedule.probed(began_at, now(), answered=answered)
+        finally:
+            self._flight = None
+            flight.set()

@@ -1,0 +1,210 @@
+"""The end of an outage: one probe a second for all who wait, in virtual time and over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.reflector import Admission, ReflectorState
+from pyinformer.reflector._outage import Ending, Outage, ProbeSchedule
+from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import ClusterConfig
+from tests.reflector.running import options, put, reflecting, verbs
+from tests.virtual_time import elapse
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from pyinformer.transport import Body, Query
+
+DOWN_SECONDS = 100.0
+SEED = 3
+
+
+@dataclass
+class AbsentServer:
+    """A wire whose server answers from an instant on."""
+
+    answers_from: float = DOWN_SECONDS
+    takes_seconds: float = 0.01
+    asked_at: list[float] = field(default_factory=list)
+    config: ClusterConfig = field(default_factory=lambda: ClusterConfig(server="http://absent"))
+
+    async def answers(self, timeout_seconds: float) -> bool:
+        """Answer late, or after the whole timeout."""
+        now = asyncio.get_running_loop().time()
+        self.asked_at.append(now)
+        is_back = now >= self.answers_from
+        await elapse(self.takes_seconds if is_back else min(self.takes_seconds, timeout_seconds))
+        return is_back
+
+    async def request(self, *_: object, **__: object) -> bytes:
+        """Refuse."""
+        raise ConnectionRefusedError
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Query = (), **_: object) -> AsyncIterator[Body]:
+        """Refuse."""
+        raise ConnectionRefusedError(path, query)
+        yield
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+def outage() -> Outage:
+    return Outage(random.Random(SEED))
+
+
+async def returned_at(
+    wait: Outage, wire: AbsentServer, seconds: float, ended_by: Ending = Ending.ANSWER
+) -> float:
+    """Wait, and return when the wait ended; below 0 if the server had not answered."""
+    answered = await wait.wait(wire, seconds, ended_by=ended_by)
+    now = asyncio.get_running_loop().time()
+    return now if answered else -now
+
+
+@pytest.mark.virtual_time
+async def test_one_probe_a_second_wakes_all_within_two_seconds() -> None:
+    wire, wait = AbsentServer(), outage()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(returned_at(wait, wire, 600.0)) for _ in range(200)]
+    ends = [task.result() for task in tasks]
+    assert max(ends) < DOWN_SECONDS + 2.0
+    assert min(ends) >= DOWN_SECONDS
+    assert len(wire.asked_at) <= DOWN_SECONDS + 2, "one a second, whoever waits"
+    assert min(later - sooner for sooner, later in pairwise(wire.asked_at)) > 0.999
+
+
+@pytest.mark.virtual_time
+async def test_a_probe_that_hangs_is_repeated_every_two_seconds() -> None:
+    wire, wait = AbsentServer(takes_seconds=60.0), outage()
+    assert await returned_at(wait, wire, 50.0) == -50.0
+    assert 23 <= len(wire.asked_at) <= 26
+
+
+@pytest.mark.virtual_time
+async def test_without_a_waiting_reflector_nothing_is_probed() -> None:
+    wire, wait = AbsentServer(), outage()
+    assert await returned_at(wait, wire, 10.0) == -10.0
+    asked = len(wire.asked_at)
+    await elapse(1000.0)
+    assert len(wire.asked_at) == asked == wait.probes
+
+
+@pytest.mark.virtual_time
+async def test_answers_that_did_no_good_end_no_wait_until_the_server_was_away() -> None:
+    wire, wait = AbsentServer(answers_from=0.0), outage()
+    async with asyncio.TaskGroup() as group:
+        wary = group.create_task(returned_at(wait, wire, 600.0, Ending.RETURN))
+        await elapse(10.0)
+        assert await returned_at(wait, wire, 600.0, Ending.ANSWER) < 12.0
+        assert not wary.done()
+        wire.answers_from = 100.0
+    assert 100.0 <= wary.result() < 102.0
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_is_away_already_need_not_be_seen_away_again() -> None:
+    wire, wait = AbsentServer(), outage()
+    await returned_at(wait, wire, 50.5)
+    wire.answers_from = 0.0
+    assert 50.5 < await returned_at(wait, wire, 600.0, Ending.RETURN) < 52.0
+    began = asyncio.get_running_loop().time()
+    assert await returned_at(wait, wire, 30.0, Ending.RETURN) == -(began + 30.0)
+
+
+@pytest.mark.virtual_time
+async def test_only_time_ends_the_wait_for_a_server_that_was_reached() -> None:
+    wire, wait = AbsentServer(answers_from=0.0), outage()
+    assert await returned_at(wait, wire, 50.0, Ending.NOTHING) == -50.0
+    assert not wire.asked_at
+
+
+@pytest.mark.virtual_time
+async def test_another_one_probes_when_the_first_is_cancelled() -> None:
+    wire, wait = AbsentServer(takes_seconds=60.0), outage()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(returned_at(wait, wire, 600.0))
+        second = group.create_task(returned_at(wait, wire, 600.0))
+        await elapse(10.0)
+        wire.takes_seconds = 0.01
+        first.cancel()
+    assert first.cancelled()
+    assert DOWN_SECONDS <= second.result() < DOWN_SECONDS + 2.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_probe_of_a_quiet_time_is_due_at_random_within_a_second(seed: int) -> None:
+    schedule = ProbeSchedule(random.Random(seed))
+    first = schedule.seconds_until_due(1000.0)
+    assert 0.0 <= first <= 1.0
+    schedule.probed(1000.0 + first, 1000.5 + first, answered=False)
+    assert schedule.seconds_until_due(1000.5 + first) == pytest.approx(0.5)
+    assert not schedule.ends(0.0, Ending.ANSWER)
+    assert schedule.is_away
+    assert ProbeSchedule(random.Random(seed + 100)).seconds_until_due(1000.0) != first
+
+
+class Patient(random.Random):
+    """Chance that makes every delay of the backoff ten minutes long."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return 600.0 if b <= 30.0 else super().uniform(a, b)
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        put(running, "a")
+        yield running
+
+
+async def test_a_server_that_answers_again_is_watched_long_before_the_delay_is_over(
+    server: APIServer,
+) -> None:
+    admission = Admission()
+    patient = options(rng=Patient(), watch_timeout_seconds=(200.0, 200.0))
+    async with reflecting(server, with_options=patient, admission=admission) as running:
+        await running.until_watching()
+        await asyncio.to_thread(server.stop_accepting)
+        await asyncio.to_thread(server.drop_connections)
+        await until(lambda: running.reflector.state is ReflectorState.WAITING)
+        await until(lambda: admission.outage.probes >= 2)
+        await asyncio.to_thread(server.accept_again)
+        put(server, "b")
+        await running.until_equal()
+        assert verbs(server).count("list") == 1
+        sent = admission.outage.probes
+        put(server, "c")
+        await running.until_equal()
+        assert admission.outage.probes == sent, "nothing is probed while nothing waits"
+
+
+async def test_a_first_list_that_no_server_answers_is_made_as_soon_as_there_is_one(
+    server: APIServer,
+) -> None:
+    await asyncio.to_thread(server.stop_accepting)
+    admission = Admission()
+    async with reflecting(
+        server, with_options=options(rng=Patient()), admission=admission
+    ) as running:
+        await until(lambda: admission.outage.probes >= 1)
+        await asyncio.to_thread(server.accept_again)
+        await running.until_equal()
+
+
+async def test_a_server_that_asks_for_patience_is_not_probed(server: APIServer) -> None:
+    admission = Admission()
+    server.faults.add(Fault(verb="watch", status=503, retry_after_seconds=2, times=2))
+    async with reflecting(server, admission=admission) as running:
+        await running.until_watching()
+        assert admission.outage.probes == 0
