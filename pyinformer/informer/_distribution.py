@@ -176,9 +176,7 @@ class Distribution(Generic[V]):
         before = self._indexer.snapshot()
         replaced: list[KubeObject[V]] = []
         try:
-            yield from self._indexer.replace_nowait(objects, resource_version)
-            if self._freshness is not None:
-                self._freshness.overlay.sweep()  # handlers shall find the list, not what it ended
+            yield from self._swap(objects, resource_version)
             if self.has_synced:
                 events = differences(
                     before,
@@ -196,6 +194,23 @@ class Distribution(Generic[V]):
         while replaced:
             del replaced[-_FREED_SLICE:]
             yield
+
+    def _swap(self, objects: Mapping[str, KubeObject[V]], resource_version: str) -> Iterator[None]:
+        freshness = self._freshness
+        if freshness is None:
+            yield from self._indexer.replace_nowait(objects, resource_version)
+            return
+        yield from self._indexer.replace_nowait(
+            objects,
+            resource_version,
+            ended_nowait=lambda: freshness.ended_by(objects, resource_version),
+        )
+        freshness.swapped_nowait()  # handlers shall find the list, not what it ended
+
+    def begin_epoch_nowait(self) -> None:
+        """Drop the own writes of the epoch before; from now on events may go back in time."""
+        if self._freshness is not None:
+            self._freshness.begin_epoch_nowait()
 
     def complete_nowait(self, resource_version: str) -> None:
         """Take note that the cache is complete; the first time, tell everybody what is in it."""

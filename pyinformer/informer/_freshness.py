@@ -22,14 +22,14 @@ from pyinformer.reflector import Fresh, look
 from pyinformer.store import Overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyinformer.apimachinery import KubeObject
     from pyinformer.cluster import Cluster
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Reflector
     from pyinformer.store import Indexer
-    from pyinformer.store._overlay import Entries
+    from pyinformer.store._overlay import Entries, Entry
 
 _NEW_EPOCH = "the server's history is not the one that was written to: a new epoch has begun"
 
@@ -75,13 +75,14 @@ class Freshness(Generic[V]):
         self._reflector = reflector
         self._check_running = check_running
         self._epoch = 0
+        self._has_begun_epoch = False  # before the reflector says so: its list is being told
         self._key_of = key_of
         self._end = ""
         self.name: str = str(scope)
         self.get = indexer.get
         self.overlay: Overlay[V] = Overlay(
             indexer.get,
-            lambda: self.position,
+            self._overlay_position,
             was_deleted=lambda key, uid: reflector().has_buried(key, uid),
             on_unheard=on_unheard,
             selective=scope.is_selective,
@@ -98,6 +99,11 @@ class Freshness(Generic[V]):
         is_further = older(followed, listed) and not reflector.is_resetting
         return listed if is_further else followed
 
+    def _overlay_position(self) -> str:
+        # Once the list of a new epoch is in the store, writes are answered by that history.
+        is_new = self._has_begun_epoch and self._reflector().is_resetting
+        return self._indexer.resource_version if is_new else self.position
+
     def close_nowait(self, reason: str = "") -> None:
         """Let go of everybody who waits, now and later.
 
@@ -107,13 +113,35 @@ class Freshness(Generic[V]):
         self._end = reason or f"the informer of {self.name} is closed: its cache stays as it is"
         self.barrier.end_nowait(reason or "the informer is closed")
 
+    def ended_by(
+        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+    ) -> Mapping[str, Entry[V]]:
+        """Return the own writes, by key, that readers see no more once a list is in the store."""
+        if self._reflector().is_resetting:
+            return dict(self.overlay.entries)
+        return self.overlay.ended_by(objects, resource_version)
+
+    def swapped_nowait(self) -> None:
+        """Drop the own writes that the store holds by a list, or that another epoch had."""
+        if self._reflector().is_resetting:
+            self.begin_epoch_nowait()
+        else:
+            self.overlay.sweep()
+
+    def begin_epoch_nowait(self) -> None:
+        """Drop what belongs to the epoch before; no handler has been told of the new one yet."""
+        self._has_begun_epoch = True
+        self.overlay.clear()
+        self.barrier.end_nowait(_NEW_EPOCH)
+
     def check_epoch(self) -> None:
-        """Forget what belongs to an epoch that has ended."""
+        """Drop what belongs to an epoch that has ended, unless its list has done so already."""
         epoch = self._reflector().epoch
         if epoch != self._epoch:
             self._epoch = epoch
-            self.overlay.clear()
-            self.barrier.end_nowait(_NEW_EPOCH)
+            if not self._has_begun_epoch:
+                self.begin_epoch_nowait()
+            self._has_begun_epoch = False
 
     def has_seen(self, wanted: Wanted) -> bool:
         """Tell whether the cache is as new as a write."""

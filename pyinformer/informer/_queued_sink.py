@@ -66,6 +66,8 @@ class QueuedSink(Generic[V]):
 
     def _drain(self) -> Iterator[None]:
         may_go_back = self._distribution.may_go_back()
+        if may_go_back and isinstance(self._queue, DeltaFIFO):  # it applies a list piece by piece
+            self._distribution.begin_epoch_nowait()
         for delta in self._queue.drain_nowait():
             if delta.type is DeltaType.REPLACED_ALL:
                 yield from self._distribution.replace_nowait(delta.objects, delta.resource_version)

@@ -10,8 +10,9 @@ in one assignment.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Any, Generic, cast, final
 
 from pyinformer.apimachinery import (
     Added,
@@ -41,14 +42,17 @@ from pyinformer.store._readers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pyinformer.store._index import IndexFunction
+    from pyinformer.store._overlay import Entry
 
 NAMESPACE_INDEX = "namespace"
 """The index that every cache has."""
 
 _FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
+
+_NOTHING: Mapping[str, Entry[Any]] = MappingProxyType({})
 
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
 
@@ -56,9 +60,16 @@ _SLICE = 256  # objects per step of a replacement: well under a millisecond with
 class State(Generic[V]):
     """What is swapped as one: the objects and the indexes over exactly these objects."""
 
-    __slots__ = ("indexes", "items", "ordered", "shown")
+    __slots__ = ("ended", "indexes", "items", "ordered", "shown")
 
-    def __init__(self, items: dict[str, KubeObject[V]], indexes: dict[str, Index[V]]) -> None:
+    def __init__(
+        self,
+        items: dict[str, KubeObject[V]],
+        indexes: dict[str, Index[V]],
+        ended: Mapping[str, Entry[V]] = _NOTHING,
+    ) -> None:
+        self.ended = ended
+        """The own writes that are not laid over these objects, by key: their list ended them."""
         self.items = items
         self.indexes = indexes
         self.ordered = tuple(indexes.values())
@@ -112,11 +123,17 @@ class Indexer(Generic[V]):
         )
         for key, obj in state.items.items():
             index.place(key, read_fenced(index, obj), obj)
-        self._state = State(state.items, {**state.indexes, name: index})
+        self._state = State(state.items, {**state.indexes, name: index}, state.ended)
 
     def get(self, key: str) -> KubeObject[V] | None:
         """Return the object with this key, `namespace/name` or `name`, or None."""
         return self._state.items.get(key)
+
+    def beside(self, key: str, entry: Entry[V]) -> KubeObject[V] | None:
+        """Return what a reader sees of a key for which there is an own write."""
+        state = self._state
+        stored = state.items.get(key)
+        return stored if state.ended.get(key) is entry else entry.over(stored)
 
     def __len__(self) -> int:
         return len(self._state.items)
@@ -284,12 +301,21 @@ class Indexer(Generic[V]):
         self._changing[0] = ""
 
     def replace_nowait(
-        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+        self,
+        objects: Mapping[str, KubeObject[V]],
+        resource_version: str,
+        *,
+        ended_nowait: Callable[[], Mapping[str, Entry[V]]] = lambda: _NOTHING,
     ) -> Iterator[None]:
         """Take a complete list: prepare it in short steps, then swap it in within one.
 
         The cache keeps the mapping if it is a dict. Until the iterator ends nothing changes for
         readers; abandoning it before leaves everything as it was.
+
+        Args:
+            objects: the objects by key.
+            resource_version: the list's.
+            ended_nowait: returns the own writes, by key, that readers see no more with this list.
         """
         items = objects if isinstance(objects, dict) else dict(objects)
         indexes = {name: index.empty_copy() for name, index in self._state.indexes.items()}
@@ -298,16 +324,21 @@ class Indexer(Generic[V]):
                 index.place(key, read_fenced(index, obj), obj)
             if number % _SLICE == 0:
                 yield
-        self._adopt(items, indexes)
+        self._adopt(items, indexes, ended_nowait())
         self.resource_version = resource_version
 
-    def _adopt(self, items: dict[str, KubeObject[V]], indexes: dict[str, Index[V]]) -> None:
+    def _adopt(
+        self,
+        items: dict[str, KubeObject[V]],
+        indexes: dict[str, Index[V]],
+        ended: Mapping[str, Entry[V]],
+    ) -> None:
         for name, index in self._state.indexes.items():
             if name not in indexes:  # added while the list was being prepared
                 indexes[name] = late = index.empty_copy()
                 for key, obj in items.items():
                     late.place(key, read_fenced(late, obj), obj)
-        self._state = State(items, indexes)
+        self._state = State(items, indexes, ended)
         self.generation += 1
 
     def bookmark_nowait(self, resource_version: str) -> None:

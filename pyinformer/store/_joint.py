@@ -11,12 +11,15 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Generic, TypeAlias, final
+from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.store._index import IndexStatistics, IndexValue, text_of
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._moment import SnapshotReader
+
+if TYPE_CHECKING:
+    from pyinformer.store._overlay import Entry
 
 
 @final
@@ -37,6 +40,11 @@ class JointIndexer(Generic[V]):
         """Return the object with this key, or None."""
         indexer = self._by_namespace.get(key.rpartition("/")[0])
         return None if indexer is None else indexer.get(key)
+
+    def beside(self, key: str, entry: Entry[V]) -> KubeObject[V] | None:
+        """Return what a reader sees of a key for which there is an own write."""
+        indexer = self._by_namespace.get(key.rpartition("/")[0])
+        return entry.over(None) if indexer is None else indexer.beside(key, entry)
 
     def __len__(self) -> int:
         return sum(map(len, self._all))

@@ -26,8 +26,7 @@ def merged_get(
 ) -> KubeObject[V] | None:
     """Return an object as a reader sees it."""
     entry = entries.get(key)
-    stored = indexer.get(key)
-    return stored if entry is None else entry.over(stored)
+    return indexer.get(key) if entry is None else indexer.beside(key, entry)
 
 
 def merged_items(

@@ -130,7 +130,8 @@ class SnapshotReader(Generic[V]):
             size = (len(found) - 1 - len(states)) // 2
             entries, keys = _cut(found, size), _cut(found, size)
             if _are(_cut(found, len(states)), states):
-                return Items(found[0], dict(zip(keys, entries, strict=True)))
+                laid_over = dict(zip(keys, entries, strict=True))
+                return Items(found[0], _without_ended(laid_over, states))
 
     def under(self, name: str, wanted: str, written: Mapping[str, Entry[V]]) -> Under[V]:
         """Return the objects that an index has under a value.
@@ -178,7 +179,7 @@ class SnapshotReader(Generic[V]):
                 found = [obj for obj in found if obj._key != key]
                 if current is not None and has_value(index, current, wanted):
                     found.append(current)
-        return Under(found, facts.written, facts.stored)
+        return Under(found, _without_ended(facts.written, states), facts.stored)
 
     def _try_values(self, name: str, written: Mapping[str, Entry[V]]) -> Values[V] | None:
         states, indexes = self._indexes(name)
@@ -197,16 +198,17 @@ class SnapshotReader(Generic[V]):
             return None
         third = len(found) // 3
         is_changing, sizes = _cut(found, third), _cut(found, third)
+        written_now = _without_ended(facts.written, states)
         counts: Counter[str] = Counter()
         for value, size, has_key in zip(found, sizes, is_changing, strict=True):
             counts[value] += size - has_key
         for number, index in enumerate(indexes):
             for key in facts.shares[number]:
-                if key != keys[number]:
+                if key != keys[number] and key in written_now:
                     counts.subtract(values_of(index, facts.stored[key]))
-            if keys[number] not in facts.stored:
+            if keys[number] not in written_now:
                 counts.update(values_of(index, facts.current[number]))
-        return Values(counts, facts.written, facts.stored)
+        return Values(counts, written_now, facts.stored)
 
     def _states(self) -> list[State[V]]:
         return [cache._state for cache in self._caches]  # noqa: SLF001 - a part of the cache
@@ -272,6 +274,18 @@ class _Facts(Generic[V]):
         self.stored = dict(zip(keys, _cut(found, len(keys)), strict=True))
         self.current, self.changing = _cut(found, many), _cut(found, many)
         return _are(_cut(found, many), self._states)
+
+
+def _without_ended(written: dict[str, Entry[V]], states: Sequence[State[V]]) -> dict[str, Entry[V]]:
+    """Return the own writes that the caches have not ended by a list."""
+    ended = [state.ended for state in states if state.ended]
+    if not written or not ended:
+        return written
+    return {
+        key: entry
+        for key, entry in written.items()
+        if not any(known.get(key) is entry for known in ended)
+    }
 
 
 def _cut(found: list[_T], size: int) -> list[_T]:

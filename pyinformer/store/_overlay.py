@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _log = get_logger(__name__)
 
@@ -299,6 +299,18 @@ class Overlay(Generic[V]):
             return False
         stored = self._get(key)
         return stored is None or stored.metadata.uid != entry.uid
+
+    def ended_by(
+        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+    ) -> Mapping[str, Entry[V]]:
+        """Return the entries that a list ends although it has nothing as new in their place."""
+        return {
+            key: entry
+            for key, entry in self.entries.items()
+            if isinstance(entry, Written)
+            and not older(resource_version, entry.version)
+            and entry.over(objects.get(key)) is entry.object
+        }
 
     def sweep(self) -> None:
         """Let go of everything that the store holds by now."""

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import LifecycleError, StaleCacheError
+from pyinformer.apimachinery import LifecycleError, StaleCacheError, Updated
 from pyinformer.informer import SharedInformer
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import Fault
@@ -23,6 +23,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from pyinformer.apimachinery import Event
     from pyinformer.cluster import Cluster
     from pyinformer.testing import APIServer
 
@@ -192,6 +193,53 @@ async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer)
             await until(lambda: pods.status().reflector.guard.epoch)
         assert "epoch" in str(failures[0])
         assert lost.key not in pods.lister
+
+
+@pytest.mark.parametrize("queue", _KINDS)
+async def test_nothing_of_a_new_epoch_is_told_beside_writes_of_the_one_before(
+    apiserver: APIServer, queue: str
+) -> None:
+    for number in range(3):
+        apiserver.create(pod(f"p{number}"))
+    saved = apiserver.save()
+    for number in range(3):
+        apiserver.patch("v1", "pods", f"p{number}", {"metadata": {"labels": {"epoch": "old"}}})
+    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster, queue=queue) as pods:
+        lost = await cluster.create(pod("lost"))
+        reader = Reader(pods, lost.key)
+        pods.attach_receiver(reader)
+        apiserver.restore(saved)
+        apiserver.faults.clear()
+        apiserver.faults.add(Fault(verb="watch", times=1, status=410))
+        apiserver.drop_connections()
+        await until(lambda: len(reader.found) == 3)
+        assert reader.found == [False] * 3
+        pods.detach_receiver(reader)
+
+
+class Reader:
+    """A receiver that reads a key with every update that it is told."""
+
+    def __init__(self, pods: SharedInformer[Any], key: str) -> None:
+        self._pods = pods
+        self._key = key
+        self.found: list[bool] = []
+
+    def put_nowait(self, event: Event[Any]) -> None:
+        """Look whether the key is found in any way."""
+        if isinstance(event, Updated):
+            lister = self._pods.lister
+            keys = [obj.key for obj in lister.list()]
+            self.found.append(self._key in keys or self._key in lister)
+
+    def preload_nowait(self, objects: object) -> None:
+        """Do nothing."""
+
+    def initial_list_complete_nowait(self) -> None:
+        """Do nothing."""
+
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Do nothing."""
 
 
 async def test_nothing_is_heard_of_writes_after_the_end(apiserver: APIServer) -> None:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
@@ -136,15 +136,29 @@ class World:
             self.apply(Added(new) if old is None else Updated(old, new))
 
     def replace(self, key: str, node: str) -> None:
-        """Take a complete list, in which one object has changed."""
-        if key in self.written:
-            self.hear(key)
-            return
-        self.stored[key] = self._new(key, node)
+        """Take a complete list, with another object or none under a key.
+
+        It has the own writes, or what was written has been deleted since.
+        """
         name = self._of(key)
-        objects = {one: obj for one, obj in self.stored.items() if self._of(one) == name}
-        for _ in self.caches[name].replace_nowait(objects, str(self.version)):
+        found = self.stored if node == "n2" else self.shown
+        mine = {one: obj for one, obj in found.items() if self._of(one) == name}
+        if node == "n2":
+            mine = {one: obj for one, obj in mine.items() if one not in self.written}
+        self.written = {one: obj for one, obj in self.written.items() if self._of(one) != name}
+        mine.pop(key, None)
+        self.version += 1
+        if node != "n3":
+            mine[key] = self._new(key, node)
+        rest = {one: obj for one, obj in self.stored.items() if self._of(one) != name}
+        self.stored = {**rest, **mine}
+        overlay, version = self.overlays[name], str(self.version)
+        for _ in self.caches[name].replace_nowait(
+            mine, version, ended_nowait=lambda: overlay.ended_by(mine, version)
+        ):
             pass
+        self.position = self.version
+        overlay.sweep()
 
     def answers(self) -> dict[str, Answer]:
         """Return what each read should give now."""
@@ -200,6 +214,7 @@ _IS_JOINT = pytest.mark.parametrize(
 
 @_IS_JOINT
 @given(steps=st.lists(_STEPS, max_size=8), last=_STEPS)
+@example(steps=[("write", "a/x", "n1")], last=("replace", "a/y", "n2"))
 @settings(max_examples=120, deadline=None)
 def test_within_a_change_all_reads_show_the_state_before_it_or_all_the_one_after(
     steps: list[Step], last: Step, *, is_joint: bool
