@@ -27,7 +27,7 @@ from pyinformer.informer._handlers import EventFunction, ObjectFunction, UpdateF
 from pyinformer.informer._scope import InformerSettings, Scope
 from pyinformer.reflector import ReflectorState, StaleObject
 from pyinformer.store import IndexFunction, Lister
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, name_of
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 
 if TYPE_CHECKING:
     from pyinformer.informer._stream_buffers import Delivery
@@ -148,6 +148,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
         name: str | None = None,
         mailbox_size: int = 1024,
         resync_period_seconds: float = 0.0,
+        log_exceptions: LogExceptions = "classes",
     ) -> BlockingRegistration[V]:
         """Tell a handler of everything that exists, and then of every change.
 
@@ -164,6 +165,9 @@ class BlockingInformer(Face[SharedInformer[V]]):
             name: names it in logs and status; its own name if None.
             mailbox_size: events kept in order; beyond, new ones are merged per key.
             resync_period_seconds: how often to be reminded of every object; 0 for never.
+            log_exceptions: what logs show of an error that the handler raises: `classes`, which
+                hides its text because that may quote an object, or `full`, with the text and the
+                calls. One line per minute is logged for each kind of error.
 
         Raises:
             InvalidHandlerError: it could not be called.
@@ -183,6 +187,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
                 name=name,
                 mailbox_size=mailbox_size,
                 resync_period_seconds=resync_period_seconds,
+                log_exceptions=log_exceptions,
             )
             return BlockingRegistration(self._thread, registration)
 

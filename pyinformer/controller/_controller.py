@@ -231,6 +231,7 @@ class Controller(Startable, Generic[V]):
             cluster=the_only_cluster(self._primaries) or "",
             metrics=self._metrics,
             controller=self.name,
+            log_exceptions=self._options.log_exceptions,
         )
         self.add_source(source)
         return source
@@ -397,6 +398,7 @@ class Controller(Startable, Generic[V]):
             resync_priority=self._options.resync_priority,
             resync_period_seconds=resync_period_seconds,
             controller=self.name,
+            log_exceptions=self._options.log_exceptions,
         )
 
     def __repr__(self) -> str:

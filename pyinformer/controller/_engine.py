@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 import anyio
 
 from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
 from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InformerError,
@@ -34,12 +35,12 @@ from pyinformer.controller._outcomes import Outcome, Outcomes
 from pyinformer.controller._result import Result
 from pyinformer.controller._slots import Slots
 from pyinformer.controller._status import ControllerStatus
-from pyinformer.controller._words import level_of, outlook_of, words_of
+from pyinformer.controller._words import is_meant, level_of, outlook_of, words_of
 from pyinformer.informer import SharedInformer, wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._owned import OwnedSource
 from pyinformer.sources._request import Reason, Request
-from pyinformer.tasks import UserTasks, place_of
+from pyinformer.tasks import UserTasks, place_of, trace_text
 from pyinformer.workqueue import PriorityQueue
 
 if TYPE_CHECKING:
@@ -356,14 +357,16 @@ class Engine(Generic[V]):
         if isinstance(error, ReconcileTimeoutError):
             self._counts["timeout"] += 1
         self._last_error = f"{type(error).__name__} {place_of(error)}"
+        shown = self.options.log_exceptions
         _log.log(
             level_of(error),
-            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s",
+            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s",
             self.name,
             outcome.request,
-            words_of(error),
+            words_of(error, shown),
             outlook_of(outcome),
             _reasons(outcome.request),
+            Lines(f"\n{trace_text(error)}" if shown == "full" and not is_meant(error) else ""),
         )
 
     def _crashed(self, error: BaseException) -> None:

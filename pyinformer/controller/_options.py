@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.tasks import LogExceptions, check_log_exceptions
 from pyinformer.workqueue import LOW_PRIORITY
 
 _DURATIONS = (
@@ -95,6 +96,11 @@ class ControllerOptions:
     """The priority of what exists at the start; events come before it."""
     resync_priority: int = LOW_PRIORITY
     """The priority of resyncs."""
+    log_exceptions: LogExceptions = "classes"
+    """What logs show of errors that a reconcile, a mapping or a predicate raises. `classes`: the
+    classes of the error, its causes and the members of a group, the places, and the texts of
+    pyinformer's own errors; texts of others may quote an object, a Secret for one. `full`: those
+    texts and the calls, too."""
     rng: random.Random = field(default_factory=random.Random)
     """The source of chance."""
 
@@ -119,6 +125,7 @@ class ControllerOptions:
                 "backoff_jitter_ratio", f"{self.backoff_jitter_ratio} is not in 0..1"
             )
         self._check_noop_writes()
+        check_log_exceptions(self.log_exceptions)
         for name in _POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise InvalidArgumentError(name, f"{getattr(self, name)!r} is not positive")

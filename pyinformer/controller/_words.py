@@ -1,8 +1,6 @@
 """What a controller's log says of a reconcile that failed.
 
-In goes an error, out come words and a level. Of an error of the user's only its type and its place
-are told, since its text may quote an object; of the server's answer what was asked and the status,
-since its message may quote what it refused.
+The log never shows the content of an object, unless the program asks for the texts of all errors.
 """
 
 from __future__ import annotations
@@ -11,28 +9,31 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import (
-    APIStatusError,
     ConflictError,
     InvalidTypeError,
     ModelMismatchError,
     ReconcileTimeoutError,
     RetryAfter,
     TerminalError,
-    TransportError,
 )
-from pyinformer.tasks import place_of
+from pyinformer.tasks import LogExceptions, causes_text, error_text
 
 if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome
 
 
-def words_of(error: BaseException) -> str:
-    """Return what failed, without the content of any object; never fails itself."""
+def words_of(error: BaseException, shown: LogExceptions = "classes") -> str:
+    """Return what failed and why; never fails itself.
+
+    Args:
+        error: what the reconcile raised.
+        shown: whether the texts of foreign errors are shown.
+    """
     try:
         said = _said(error)
     except Exception:  # noqa: BLE001 - a fence: a subclass of the user's that cannot say it
         said = None
-    return said or f"{_kind(error)} {place_of(error)}"
+    return f"{said}{causes_text(error, shown)}" if said else error_text(error, shown)
 
 
 def outlook_of(outcome: Outcome) -> str:
@@ -45,11 +46,16 @@ def outlook_of(outcome: Outcome) -> str:
 
 def level_of(error: BaseException) -> int:
     """Conflicts are how optimistic locking works, and RetryAfter is what somebody meant."""
-    return logging.INFO if isinstance(error, ConflictError | RetryAfter) else logging.WARNING
+    return logging.INFO if is_meant(error) else logging.WARNING
+
+
+def is_meant(error: BaseException) -> bool:
+    """Tell whether an error is part of how a reconcile works: no call of it is worth a line."""
+    return isinstance(error, ConflictError | RetryAfter)
 
 
 def _said(error: BaseException) -> str | None:
-    """Return an error's own words, if they are for logs."""
+    """Return an error's own words, if they are for logs and name their cause by themselves."""
     if isinstance(error, ModelMismatchError):
         return f"{error.what}: {error.reason}"
     if isinstance(error, TerminalError):
@@ -59,13 +65,6 @@ def _said(error: BaseException) -> str | None:
     if isinstance(error, ReconcileTimeoutError) or _is_about_result(error):
         return str(error)
     return None
-
-
-def _kind(error: BaseException) -> str:
-    name = type(error).__name__
-    if isinstance(error, APIStatusError):
-        return f"{name} ({error.request}: {error.status} {error.reason})"
-    return f"{name} ({error})" if isinstance(error, TransportError) else name
 
 
 def _is_about_result(error: BaseException) -> bool:

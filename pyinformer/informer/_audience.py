@@ -16,7 +16,7 @@ from pyinformer.apimachinery import InformerError, LifecycleError, V, View
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._listener import HandlerStatus, HandlerStory, Listener
 from pyinformer.informer._registration import Registration
-from pyinformer.tasks import UserTasks
+from pyinformer.tasks import LogExceptions, UserTasks
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -96,7 +96,12 @@ class Audience(Generic[V]):
         return tuple(listener.name for listener in tuple(self._listeners))
 
     def add(
-        self, handler: Handler[V], *, mailbox_size: int, resync_period_seconds: float
+        self,
+        handler: Handler[V],
+        *,
+        mailbox_size: int,
+        resync_period_seconds: float,
+        log_exceptions: LogExceptions = "classes",
     ) -> Registration[V]:
         """Tell a handler of what exists, and of every change from now on.
 
@@ -110,6 +115,7 @@ class Audience(Generic[V]):
             informer=self._informer,
             mailbox_size=mailbox_size,
             resync_period_seconds=resync_period_seconds,
+            log_exceptions=log_exceptions,
         )
         self._listeners.append(listener)
         self._distribution.attach(listener)

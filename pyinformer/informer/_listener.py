@@ -18,6 +18,7 @@ from typing import Generic, final
 import anyio
 
 from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
 from pyinformer.apimachinery import (
     Added,
     CacheSyncTimeoutError,
@@ -30,7 +31,17 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._handlers import Handler
 from pyinformer.informer._mailbox import Mailbox
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks, place_of
+from pyinformer.tasks import (
+    DEFAULT_GRACE_SECONDS,
+    FailureLog,
+    LogExceptions,
+    UserTask,
+    UserTasks,
+    error_text,
+    place_of,
+    repeats_text,
+    trace_text,
+)
 
 _log = get_logger("pyinformer.informer")
 
@@ -120,6 +131,7 @@ class Listener(Generic[V]):
         informer: names the informer in errors and in the task's name.
         mailbox_size: how many events are kept in order before they are merged per key.
         resync_period_seconds: how often the informer should remind it; 0 for never.
+        log_exceptions: whether logs show the texts of the errors that it raises.
     """
 
     def __init__(
@@ -130,6 +142,7 @@ class Listener(Generic[V]):
         informer: str,
         mailbox_size: int = 1024,
         resync_period_seconds: float = 0.0,
+        log_exceptions: LogExceptions = "classes",
     ) -> None:
         self.name: str = handler.name
         self.resync_period_seconds = resync_period_seconds
@@ -149,6 +162,8 @@ class Listener(Generic[V]):
         self._delivered = 0
         self._failed = 0
         self._last_error: str | None = None
+        self._log_exceptions: LogExceptions = log_exceptions
+        self._failures = FailureLog()
         self._notable: deque[tuple[str, str]] = deque(maxlen=_NOTABLE_CALLS)
 
     def start_nowait(self) -> None:
@@ -433,13 +448,19 @@ class Listener(Generic[V]):
         self._last_error = f"{type(error).__name__} {place_of(error)}"
         what = f"a call for {_version_of(event)} failed: {self._last_error}"
         self._notable.append((event.key, what))
-        _log.error(
-            "handler %s of %s failed on %s: %s; it stays registered",
-            self.name,
-            self._informer,
-            event.key,
-            self._last_error,
-        )
+        unlogged = self._failures.due(error, asyncio.get_running_loop().time())
+        if unlogged is not None:
+            shown = self._log_exceptions
+            _log.error(
+                "handler %s of %s failed on %s: %s; it stays registered; failure %d%s%s",
+                self.name,
+                self._informer,
+                event.key,
+                error_text(error, shown),
+                self._failed,
+                repeats_text(unlogged),
+                Lines(f"\n{trace_text(error)}" if shown == "full" else ""),
+            )
 
 
 def _version_of(event: Event[V]) -> str:

@@ -46,7 +46,12 @@ from pyinformer.informer._stream_buffers import Delivery
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Startable
+from pyinformer.tasks import (
+    DEFAULT_GRACE_SECONDS,
+    LogExceptions,
+    Startable,
+    check_log_exceptions,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -214,6 +219,7 @@ class SharedInformer(Startable, Following[V]):
         name: str | None = None,
         mailbox_size: int = 1024,
         resync_period_seconds: float = 0.0,
+        log_exceptions: LogExceptions = "classes",
     ) -> Registration[V]:
         """Tell a handler of everything that exists, and then of every change.
 
@@ -229,6 +235,9 @@ class SharedInformer(Startable, Following[V]):
             name: names it in logs and status; its own name if None.
             mailbox_size: events kept in order; beyond, new ones are merged per key.
             resync_period_seconds: how often to be reminded of every object; 0 for never.
+            log_exceptions: what logs show of an error that the handler raises: `classes`, which
+                hides its text because that may quote an object, or `full`, with the text and the
+                calls. One line per minute is logged for each kind of error.
 
         Raises:
             InvalidHandlerError: it could not be called.
@@ -239,6 +248,7 @@ class SharedInformer(Startable, Following[V]):
         check_seconds("resync_period_seconds", resync_period_seconds)
         if mailbox_size < 1:
             raise InvalidArgumentError("mailbox_size", f"{mailbox_size}; 1 is the least")
+        check_log_exceptions(log_exceptions)
         checked = Handler.of(
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
         )
@@ -246,6 +256,7 @@ class SharedInformer(Startable, Following[V]):
             self._sharing.checked(checked),
             mailbox_size=mailbox_size,
             resync_period_seconds=resync_period_seconds,
+            log_exceptions=log_exceptions,
         )
 
     async def remove_event_handler(

@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import FailureLog, check_callable, error_text, name_of, repeats_text
@@ -103,7 +104,7 @@ class StateChanges:
             try:
                 callback(change)
             except Exception as error:  # noqa: BLE001 - the user's code
-                unlogged = self._callbacks.failures.due(error)
+                unlogged = self._callbacks.failures.due(error, monotonic())
                 if unlogged is not None:
                     _log.error(
                         "%s failed on a change of state of %s: %s%s",

@@ -1,17 +1,26 @@
 """The fence around functions of the user's that a source calls: predicates, mappings, key lists.
 
-What enters is a call; what leaves is its result, or None if it raised. A failure is counted, and
-logged the first time for each type of error, with the object's key and the place but never the
-error's text, which may quote an object. Nothing else is delayed by it.
+A function that raises gives None. Each failure is counted; of each kind of error one per minute is
+logged, with the object's key and the place. Nothing else is delayed by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, final
 
+from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
-from pyinformer.tasks import name_of, place_of
+from pyinformer._printable import Lines
+from pyinformer.tasks import (
+    FailureLog,
+    LogExceptions,
+    error_text,
+    name_of,
+    place_of,
+    repeats_text,
+    trace_text,
+)
 
 if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
@@ -20,7 +29,6 @@ _log = get_logger("pyinformer.controller")
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_TYPES_MAX: Final = 64  # error types logged per function; types made on the fly must not add up
 
 
 @final
@@ -34,6 +42,7 @@ class SourceFence:
         consequence: what happens after a failure, for the log.
         metrics: where failures are counted.
         controller: whose source it is; empty for nobody's.
+        log_exceptions: whether logs show the texts of the errors that it raises.
     """
 
     def __init__(
@@ -45,6 +54,7 @@ class SourceFence:
         consequence: str,
         metrics: Metrics,
         controller: str = "",
+        log_exceptions: LogExceptions = "classes",
     ) -> None:
         self._name = name_of(function)
         self._consequence = consequence
@@ -52,7 +62,8 @@ class SourceFence:
         self._controller = controller
         self._role = role
         self._metrics = metrics
-        self._logged: set[type[BaseException]] = set()
+        self._log_exceptions: LogExceptions = log_exceptions
+        self._failures = FailureLog()
         self.failures: int = 0
         """How often it raised."""
         self.last_failure: str | None = None
@@ -86,14 +97,20 @@ class SourceFence:
             "function": self._role,
         }
         self._metrics.increment("controller_source_failures_total", labels)
-        if type(error) in self._logged or len(self._logged) >= _TYPES_MAX:
+        unlogged = self._failures.due(error, monotonic())
+        if unlogged is None:
             return
-        self._logged.add(type(error))
+        shown = self._log_exceptions
         _log.error(
-            "%s%s: %s failed on %s; %s. Further failures of this type are only counted",
+            "%s%s: %s %s failed on %s: %s; %s; failure %d%s%s",
             f"controller {self._controller}: " if self._controller else "",
             self._source,
-            self.last_failure,
+            self._role,
+            self._name,
             key or "no object in particular",
+            error_text(error, shown),
             self._consequence,
+            self.failures,
+            repeats_text(unlogged),
+            Lines(f"\n{trace_text(error)}" if shown == "full" else ""),
         )

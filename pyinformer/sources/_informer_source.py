@@ -42,6 +42,7 @@ from pyinformer.sources._reasons import (
 )
 from pyinformer.sources._request import Reason
 from pyinformer.sources._source import SourceStatus
+from pyinformer.tasks import LogExceptions
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class SourceOptions:
     """Also take updates whose resource version is the old one, as reminders."""
     controller: str = ""
     """The name of the controller, for logs and metrics of what fails."""
+    log_exceptions: LogExceptions = "classes"
+    """What logs show of errors that a predicate or a mapping raises; `full` shows their texts."""
 
     def __post_init__(self) -> None:
         check_seconds("resync_period_seconds", self.resync_period_seconds)
@@ -122,6 +125,7 @@ class InformerSource(ABC, Generic[V]):
             consequence="the change counts",
             metrics=metrics,
             controller=self._options.controller,
+            log_exceptions=self._options.log_exceptions,
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False

@@ -117,6 +117,7 @@ class WatchedSource(InformerSource[V], Generic[V]):
             consequence="what it would have requested for that state is not enqueued",
             metrics=metrics,
             controller=self._options.controller,
+            log_exceptions=self._options.log_exceptions,
         )
 
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:

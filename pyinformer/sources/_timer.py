@@ -28,6 +28,7 @@ from pyinformer.sources._pump import pump
 from pyinformer.sources._reasons import reason_of_timer
 from pyinformer.sources._request import Request, request_for
 from pyinformer.sources._source import SourceStatus
+from pyinformer.tasks import LogExceptions
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class TimerSource:
         cluster: the cluster of requests that are only keys.
         metrics: where failures are counted.
         controller: the name of the controller, for logs and metrics of what fails.
+        log_exceptions: what logs show of errors that the function raises; `full` shows their texts.
 
     Raises:
         InvalidArgumentError: the period is no duration or too short, a key is none, or there are
@@ -76,6 +78,7 @@ class TimerSource:
         cluster: str = "",
         metrics: Metrics = NO_METRICS,
         controller: str = "",
+        log_exceptions: LogExceptions = "classes",
     ) -> None:
         check_seconds("period_seconds", period_seconds)
         if period_seconds < _PERIOD_MIN_SECONDS:
@@ -98,6 +101,7 @@ class TimerSource:
             consequence="this beat requests less",
             metrics=metrics,
             controller=controller,
+            log_exceptions=log_exceptions,
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False

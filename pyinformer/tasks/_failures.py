@@ -8,15 +8,15 @@ of its causes and of the members of a group, the places, and the texts of pyinfo
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
-from typing import Final, Literal, TypeAlias, final
+from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias, final, get_args
 
-from pyinformer._clock import monotonic
 from pyinformer._printable import Lines, printable, shortened
 from pyinformer.apimachinery import (
     APIStatusError,
     ForbiddenError,
     InformerError,
+    InvalidArgumentError,
     RetryAfter,
     TerminalError,
 )
@@ -31,6 +31,16 @@ _LONGEST_TEXT: Final = 1_000  # characters of one error's text
 _FRAMES: Final = 20  # of one error, the innermost
 _PERIOD_SECONDS: Final = 60.0
 _KINDS: Final = 64  # classes made on the fly must not add up
+
+
+def check_log_exceptions(value: object) -> None:
+    """Refuse what is not one of the two choices.
+
+    Raises:
+        InvalidArgumentError: it is not.
+    """
+    if value not in get_args(LogExceptions):
+        raise InvalidArgumentError("log_exceptions", f"must be 'classes' or 'full', not {value!r}")
 
 
 def error_text(error: BaseException, shown: LogExceptions = "classes") -> str:
@@ -77,29 +87,25 @@ def trace_text(error: BaseException) -> Lines:
 class FailureLog:
     """Decides which failures of one function are logged: of each kind one per minute.
 
-    A kind is the error's class and the place where it was raised. Holds at most 64 kinds.
-
-    Args:
-        clock: monotonic seconds.
+    A kind is the error's class and the place where it was raised. Holds at most 65 kinds.
     """
 
-    __slots__ = ("_clock", "_kinds")
+    __slots__ = ("_kinds",)
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._kinds: dict[str, tuple[float, int]] = {}  # when it was logged, how many since
 
-    def due(self, error: BaseException) -> int | None:
+    def due(self, error: BaseException, now: float) -> int | None:
         """Count a failure.
 
         Args:
             error: what was raised.
+            now: monotonic seconds.
 
         Returns:
             How many of its kind were not logged since the last that was, if this one has to be
             logged; None if it has not.
         """
-        now = self._clock()
         kind = self._room_for(f"{type(error).__qualname__} {place_of(error)}", now)
         logged_at, unlogged = self._kinds.get(kind, (None, 0))
         if logged_at is not None and now - logged_at < _PERIOD_SECONDS:

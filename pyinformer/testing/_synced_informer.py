@@ -37,6 +37,7 @@ from pyinformer.informer import InformerStatus, Registration, SharedInformer
 from pyinformer.informer._handlers import Handler
 from pyinformer.reflector import ReflectorState
 from pyinformer.store import Indexer, IndexFunction, Lister
+from pyinformer.tasks import LogExceptions
 from pyinformer.testing._call_now import call_now
 from pyinformer.testing._completed import completed
 from pyinformer.testing._coverage import Coverage, selecting_fields
@@ -153,6 +154,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         name: str | None = None,
         mailbox_size: int = 1024,
         resync_period_seconds: float = 0.0,
+        log_exceptions: LogExceptions = "classes",
     ) -> Registration[V]:
         """Tell a handler of everything that exists, before this returns, and then of every change.
 
@@ -172,6 +174,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             name=name,
             mailbox_size=mailbox_size,
             resync_period_seconds=resync_period_seconds,
+            log_exceptions=log_exceptions,
         )
         checked: Handler[V] = Handler.of(
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name

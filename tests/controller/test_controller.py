@@ -708,6 +708,20 @@ async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
     assert "failed: no such zone; not tried again until something changes; reasons" in text
 
 
+async def test_the_texts_of_errors_are_logged_where_that_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    calls = Calls(ValueError("no zone\nfor it"), ConflictError(status=409), None)
+    async with running(calls, log_exceptions="full") as (_, said):
+        said.say("default/a")
+        await elapse(5.0)
+    failed = [line for line in caplog.messages if " failed: " in line]
+    first, *trace = failed[0].split("\n")
+    assert "failed: ValueError (no zone\\nfor it) at " in first
+    assert trace[0] == "ValueError"
+    assert all(" failed: ConflictError" in line and "\n" not in line for line in failed[1:])
+
+
 class Counted:
     """Metrics that are looked at."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ForbiddenError,
+    InvalidArgumentError,
     InvalidTypeError,
     ModelMismatchError,
+    ReconcileTimeoutError,
     RetryAfter,
     TerminalError,
     TransportError,
@@ -15,6 +20,10 @@ from pyinformer.apimachinery import (
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.controller._words import outlook_of, words_of
 from pyinformer.sources._request import Request
+from tests.hostile import HOSTILE, assert_shown_safely
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FORBIDDEN = ForbiddenError(
     status=403, reason="Forbidden", message="secret", request="PATCH /api/v1/pods/a"
@@ -26,15 +35,15 @@ _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        pytest.param(ValueError("secret"), "ValueError at an unknown place", id="of-the-user"),
+        pytest.param(ValueError("secret"), "ValueError", id="of-the-user"),
         pytest.param(
             _FORBIDDEN,
-            "ForbiddenError (PATCH /api/v1/pods/a: 403 Forbidden) at an unknown place",
+            "ForbiddenError (PATCH /api/v1/pods/a: 403 Forbidden)",
             id="of-the-server",
         ),
         pytest.param(
             TransportError("http://a/b", "cannot connect"),
-            "TransportError (http://a/b: cannot connect) at an unknown place",
+            "TransportError (http://a/b: cannot connect)",
             id="of-the-wire",
         ),
         pytest.param(TerminalError("no such image"), "no such image", id="terminal"),
@@ -48,6 +57,38 @@ _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a 
 )
 def test_an_error_is_said_without_what_objects_hold(error: Exception, words: str) -> None:
     assert words_of(error) == words
+
+
+def test_the_cause_of_what_says_itself_is_shown() -> None:
+    error = ReconcileTimeoutError(request="default/a", timeout_seconds=5.0)
+    error.__cause__ = InvalidArgumentError("path", "is empty")
+    assert words_of(error) == (
+        "the reconcile of default/a took longer than 5 s; caused by InvalidArgumentError (path: is"
+        " empty)"
+    )
+
+
+def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
+    forbidden = ForbiddenError(
+        reason="Forbidden", message="secret", request="list pods", needed="it needs list on pods"
+    )
+    group = ExceptionGroup("secret", [forbidden, ValueError("secret")])
+    assert words_of(group) == (
+        "ExceptionGroup of 2 [ForbiddenError (list pods: 403 Forbidden; it needs list on pods);"
+        " ValueError]"
+    )
+    assert "ValueError (secret)" in words_of(group, "full")
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("make", [TerminalError, ValueError, lambda text: RetryAfter(1, text)])
+def test_the_words_of_an_error_are_one_printable_line_in_the_log(
+    make: Callable[[str], Exception], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for shown in ("classes", "full"):
+        caplog.clear()
+        get_logger("pyinformer.controller").error("%s", words_of(make(text), shown))
+        assert_shown_safely(caplog.messages[0])
 
 
 @pytest.mark.parametrize(

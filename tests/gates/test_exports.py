@@ -503,6 +503,7 @@ PUBLIC: dict[str, list[str]] = {
         "WorkerThreads",
         "causes_text",
         "check_callable",
+        "check_log_exceptions",
         "close_behind",
         "error_text",
         "name_of",

@@ -157,6 +157,65 @@ async def test_a_handler_that_raises_is_counted_named_and_kept(
     await listener.aclose()
 
 
+async def test_a_handler_that_always_fails_is_logged_once_per_kind_and_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each of a tenant's objects may make a handler fail: none of them may flood the log."""
+
+    def fail(event: Event) -> None:
+        if event.key == "default/b":
+            raise KeyError("the content of a Secret")
+        raise ValueError("the content of a Secret")
+
+    listener = listen(fail)
+    for _ in range(500):
+        listener.put_nowait(Updated(A1, A2))
+        listener.put_nowait(Deleted(A2))
+        listener.put_nowait(Added(A1))
+        await settle()
+    listener.put_nowait(Added(B1))
+    await settle()
+
+    failed = listener.status(now()).failed
+    assert failed > 500
+    assert [message.partition(" at ")[0] for message in caplog.messages] == [
+        "handler mine of pods failed on default/a: ValueError",
+        "handler mine of pods failed on default/b: KeyError",
+    ]
+
+    await elapse(60.0)
+    listener.put_nowait(Deleted(A2))
+    await settle()
+
+    assert listener.status(now()).failed == failed + 1
+    assert caplog.messages[2].endswith(
+        f"; it stays registered; failure {failed + 1}; {failed - 2} more of this kind since the"
+        " last such line"
+    )
+    assert "Secret" not in caplog.text
+    await listener.aclose()
+
+
+async def test_the_texts_of_errors_and_the_calls_are_logged_where_that_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(event: Event) -> None:
+        raise ValueError(f"cannot read {event.key}\n")
+
+    listener: Listener = Listener(
+        Handler.of(fail), tasks=UserTasks(), informer="pods", log_exceptions="full"
+    )
+    listener.start_nowait()
+    listener.put_nowait(Added(A1))
+    await settle()
+
+    first, *calls = caplog.messages[0].split("\n")
+    assert "ValueError (cannot read default/a\\n) at " in first
+    assert calls[0] == "ValueError"
+    assert calls[-1].endswith(" in fail")
+    await listener.aclose()
+
+
 async def test_a_cancellation_that_a_handler_ran_into_itself_is_an_error_of_its_own() -> None:
     heard: list[Event] = []
 

@@ -82,7 +82,9 @@ async def test_a_callback_that_raises_or_has_left_harms_nobody(
 
     assert told
     assert left == []
-    assert any("raises failed on a change of state" in one.getMessage() for one in caplog.records)
+    failed = [one for one in caplog.messages if "raises failed on a change of state" in one]
+    assert len(failed) == 1
+    assert "ValueError at " in failed[0]
 
 
 async def test_what_cannot_be_called_is_refused(apiserver: APIServer) -> None:

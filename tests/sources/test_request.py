@@ -128,3 +128,9 @@ def test_a_priority_that_is_no_number_is_refused() -> None:
 def test_an_option_that_cannot_work_is_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         ControllerOptions(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shown", ["all", "", None])
+def test_another_choice_of_what_logs_show_is_refused(shown: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="must be 'classes' or 'full'"):
+        ControllerOptions(log_exceptions=shown)  # type: ignore[arg-type]

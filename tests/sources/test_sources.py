@@ -280,6 +280,28 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
     assert informer.crashes == []
 
 
+def test_a_mapping_that_always_raises_is_logged_once_and_in_full_where_that_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def mapping(obj: KubeObject) -> str:
+        raise ZeroDivisionError(f"cannot divide {obj.key}")
+
+    informer = FedInformer()
+    informer.load()
+    options = SourceOptions(controller="c", log_exceptions="full")
+    source = WatchedSource(informer, mapping, name="watched", options=options)
+    source.attach(Noted())
+
+    for number in range(1000):
+        informer.add(made(f"x{number}"))
+
+    assert source.status().failures == 1000
+    (message,) = caplog.messages
+    first, *calls = message.split("\n")
+    assert "failed on default/x0: ZeroDivisionError (cannot divide default/x0) at " in first
+    assert calls[-1].endswith(" in mapping")
+
+
 def _node(obj: KubeObject[Any]) -> str:
     return str(obj.view.spec.node_name)
 
