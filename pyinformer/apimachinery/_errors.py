@@ -48,6 +48,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from pyinformer._known_tokens import without_tokens
 from pyinformer._printable import Lines, printable
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ class InformerError(Exception):
     """The root: `except InformerError` catches everything pyinformer raises on purpose.
 
     Its text is one line in which characters that are not printed are escaped, whatever objects and
-    servers have put into it. The attributes hold the data as they are.
+    servers have put into it, and no credential in use is in it. The attributes hold the data as
+    they are.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        super().__init__(printable(without_tokens(message)))
 
     def __str__(self) -> str:
         # KeyError and OSError among the bases would print the repr or an errno instead.

@@ -12,6 +12,7 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pyinformer._known_tokens import without_tokens
 from pyinformer.apimachinery import (
     InformerError,
     ProtocolError,
@@ -77,7 +78,7 @@ def cause_of(error: Exception) -> Exception:
 
 
 def _answer_of(error: aiohttp.ClientResponseError) -> str:
-    return f"{error.status} {' '.join(error.message.split())}"
+    return f"{error.status} {' '.join(without_tokens(error.message).split())}"
 
 
 def of_a_request(error: InformerError, method: str) -> InformerError:

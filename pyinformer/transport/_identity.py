@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
+from pyinformer._known_tokens import remember_tokens
 from pyinformer.transport._credentials import TokenFileCredentials
 from pyinformer.transport._login import LoginCredentials
 from pyinformer.transport._tls import TLSSettings
@@ -44,8 +45,11 @@ class Identity:
         Cancellation:
             Safe.
         """
-        self._latest = await self._credentials.headers()
-        return self._latest
+        headers = await self._credentials.headers()
+        if headers != self._latest:
+            self._latest = headers
+            remember_tokens(self, headers)  # a server may quote them in its answer
+        return headers
 
     def context(self, now: float) -> ssl.SSLContext | None:
         """Return the TLS settings for a request; None for plain HTTP.

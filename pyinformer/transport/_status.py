@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from pyinformer._known_tokens import without_tokens
 from pyinformer.apimachinery import (
     REDACTED,
     APIStatusError,
@@ -151,7 +152,8 @@ def _status_fields(body: bytes) -> JSONObject:
 def _message(fields: JSONObject, body: bytes) -> str:
     words = _text(fields.get("message"))
     if not words and not fields:
-        words = " ".join(body[: 4 * MAX_MESSAGE_CHARS].decode("utf-8", "replace").split())
+        # Credentials go before anything is cut off: no piece of one is left.
+        words = " ".join(without_tokens(body.decode("utf-8", "replace")).split())
     return words[:MAX_MESSAGE_CHARS]
 
 
@@ -168,7 +170,7 @@ def _mapping(value: JSONValue) -> JSONObject:
 
 
 def _text(value: JSONValue) -> str:
-    return value if isinstance(value, str) else ""
+    return without_tokens(value) if isinstance(value, str) else ""
 
 
 def _field_conflicts(details: JSONObject) -> tuple[FieldConflict, ...]:

@@ -1,0 +1,70 @@
+"""The credentials in use, so that no error text repeats one that a server has sent back.
+
+A server or a proxy may quote the Authorization header in its answer. The transport registers what
+it sends; whoever builds a text from an answer takes these out. A credential is forgotten with the
+connection that used it, and after the next but one login.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Final
+from urllib.parse import quote
+from weakref import WeakKeyDictionary
+
+REPLACEMENT: Final = "(redacted)"
+_SHORTEST: Final = 6  # characters; shorter values are words, which texts have anyway
+_KEPT_LOGINS: Final = 2  # the answer to a request may come after the login was renewed
+
+_lock = Lock()
+_known: WeakKeyDictionary[object, tuple[tuple[str, ...], ...]] = WeakKeyDictionary()
+
+
+def remember_tokens(owner: object, headers: Mapping[str, str]) -> None:
+    """Register the credentials in the headers that authenticate a request.
+
+    Args:
+        owner: what sends them; they are forgotten when it is gone.
+        headers: such as `{"Authorization": "Bearer ..."}`.
+    """
+    found = (one for value in headers.values() for one in _secrets_in(value))
+    tokens = tuple(sorted({*found}, key=len, reverse=True))  # a part of another comes later
+    with _lock:
+        earlier = _known.get(owner, ())
+        _known[owner] = (tokens, *(one for one in earlier if one != tokens))[:_KEPT_LOGINS]
+
+
+def without_tokens(text: str) -> str:
+    """Return a text in which each credential that is in use is replaced by `(redacted)`."""
+    with _lock:
+        known = list(_known.values())
+    for logins in known:
+        for tokens in logins:
+            for token in tokens:
+                if token in text:
+                    text = text.replace(token, REPLACEMENT)
+    return text
+
+
+def _secrets_in(value: str) -> Iterator[str]:
+    scheme, _, credentials = value.partition(" ")
+    whole = credentials.strip() or value
+    secrets = [whole]
+    if scheme.lower() == "basic":
+        secrets += _pair_of(whole)
+    for secret in secrets:
+        if len(secret) >= _SHORTEST:
+            yield secret
+            yield quote(secret, safe="")
+
+
+def _pair_of(encoded: str) -> list[str]:
+    """Return a name with its password, and the password."""
+    try:
+        pair = base64.b64decode(encoded).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return []
+    return [pair, pair.partition(":")[2]]
