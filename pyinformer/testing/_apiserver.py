@@ -8,6 +8,7 @@ and garbage is collected and namespaces are emptied only for those who ask for i
 from __future__ import annotations
 
 import random
+import secrets
 import ssl
 import tempfile
 import threading
@@ -35,7 +36,7 @@ from pyinformer.testing._reviews import read_objects
 from pyinformer.testing._server_replica import ServerReplica
 from pyinformer.testing._storage import WATCH_BUFFER_EVENTS, SavedState, Storage
 from pyinformer.testing._thread import ServerThread
-from pyinformer.testing._tls import kubeconfig_text, server_context
+from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
 from pyinformer.testing._tokens import TokenControl
 from pyinformer.testing._watching import ExpiredWatch, WatchSettings
 from pyinformer.testing._writes import Writes
@@ -135,7 +136,7 @@ class APIServer(ObjectControl, TokenControl):
         self._storage = new_storage()
         self._registry = Registry()
         self._access = Access(
-            tokens or ([_administrator(rng)] if rbac else ()),
+            tokens or ([_administrator()] if rbac else ()),
             now=monotonic(),
             read=partial(read_objects, self._storage, self._registry) if rbac else None,
         )
@@ -244,10 +245,7 @@ class APIServer(ObjectControl, TokenControl):
 
     def write_kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
         """Write `kubeconfig()` to a file that only its owner can read, and return its path."""
-        file = Path(path)
-        file.touch(mode=0o600)
-        file.write_text(self.kubeconfig(token), encoding="utf-8")
-        return file
+        return write_private(Path(path), self.kubeconfig(token))
 
     def start(self) -> None:
         """Listen on loopback, in a thread of its own.
@@ -364,8 +362,10 @@ class APIServer(ObjectControl, TokenControl):
         self._storage.wait_for_subscriptions(count, timeout_seconds)
 
 
-def _administrator(rng: random.Random) -> Token:
-    return Token(value=f"admin-{rng.getrandbits(64):x}", user="admin", groups=(MASTERS,), verbs=())
+def _administrator() -> Token:
+    # Not of `rng`, whose seed is known: any program on the host could use the token.
+    value = f"admin-{secrets.token_urlsafe(24)}"
+    return Token(value=value, user="admin", groups=(MASTERS,), verbs=())
 
 
 def _tick_seconds(event_ttl_seconds: float | None) -> float:

@@ -28,7 +28,7 @@ from pyinformer.testing._polling import poll
 from pyinformer.testing._processes import ProcessGroup, Program, free_ports
 from pyinformer.testing._replica import TOKENS, Replica
 from pyinformer.testing._sync_client import SyncClient
-from pyinformer.testing._tls import kubeconfig_text
+from pyinformer.testing._tls import kubeconfig_text, write_private
 
 _READY_TIMEOUT_SECONDS: Final = 120.0  # 4 s on a calm machine, 30 s on two busy cores
 _START_ATTEMPTS: Final = 3  # somebody may take a free port before the server does
@@ -280,10 +280,7 @@ class KubeAPIServer(ObjectCalls):
 
     def write_kubeconfig(self, path: Path | str, token: str | None = None) -> Path:
         """Write a kubeconfig that only the user can read, and return its path."""
-        target = Path(path)
-        target.touch(mode=0o600)
-        target.write_text(self.kubeconfig(token))
-        return target
+        return write_private(Path(path), self.kubeconfig(token))
 
     def client(self, token: str | None = None, *, replica: int = 0) -> SyncClient:
         """Return a client of its own for a user; `stop()` and `kill()` close its connections.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import ssl
+import tempfile
+from pathlib import Path
 
 from pyinformer.apimachinery import InvalidArgumentError
 
@@ -32,6 +34,26 @@ def server_context(*names: str) -> tuple[ssl.SSLContext, bytes]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names).configure_cert(context)
     return context, authority.cert_pem.bytes()
+
+
+def write_private(path: Path, text: str) -> Path:
+    """Put a text into a file that only its owner can read, also where another file was before.
+
+    The file is written beside the path and then takes its place, so a link there is replaced and
+    not followed, and no reader sees half of the text.
+
+    Returns:
+        The path.
+    """
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
+            file.write(text)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return path
 
 
 def kubeconfig_text(url: str, *, ca_pem: bytes | None, token: str | None) -> str:

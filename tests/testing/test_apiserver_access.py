@@ -299,3 +299,30 @@ def test_an_unknown_name_of_the_test_kit_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="Nope"):
         _ = kit.Nope
+
+
+def test_a_kubeconfig_over_another_file_is_its_owners_alone(tmp_path: Path) -> None:
+    path, target = tmp_path / "config", tmp_path / "target"
+    with APIServer(tokens=[Token(value="t")]) as server:
+        path.write_text("old")
+        path.chmod(0o644)
+        server.write_kubeconfig(path)
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert "token" in path.read_text()
+
+        target.write_text("another program's")
+        path.unlink()
+        path.symlink_to(target)
+        server.write_kubeconfig(path)
+        assert target.read_text() == "another program's"
+        assert not path.is_symlink()
+        assert [one.name for one in tmp_path.iterdir()].count("config") == 1
+        assert len(list(tmp_path.iterdir())) == 2
+
+        with pytest.raises(FileNotFoundError):
+            server.write_kubeconfig(tmp_path / "nowhere" / "config")
+
+
+def test_the_administrators_token_is_another_at_each_start() -> None:
+    with APIServer(rbac=True) as one, APIServer(rbac=True) as other:
+        assert one.kubeconfig().split("token:")[1] != other.kubeconfig().split("token:")[1]
