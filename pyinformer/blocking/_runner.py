@@ -19,7 +19,7 @@ from pyinformer.blocking._loop_thread import LoopThread
 from pyinformer.cluster import Cluster, WriteOptions, connect
 from pyinformer.reflector import AdmissionOptions
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS
-from pyinformer.transport import ClusterConfig, ConnectionOptions
+from pyinformer.transport import ClusterConfig, ConnectionOptions, KubeconfigPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,6 +79,7 @@ class Runner:
         config: ClusterConfig | None = None,
         impersonate_user: str | None = None,
         impersonate_groups: Sequence[str] = (),
+        kubeconfig_policy: KubeconfigPolicy = "trusted",
         name: str = "",
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
@@ -97,6 +98,9 @@ class Runner:
             impersonate_user: the user whom the server is to see instead, on every request, as
                 kubectl's `--as`.
             impersonate_groups: the groups of that user, as kubectl's `--as-group`.
+            kubeconfig_policy: `data-only` is for a kubeconfig that another party wrote, a tenant
+                for example: entries in use that run a command, name a file of this host, or name
+                another host than the server are refused. `trusted` allows all that kubectl does.
             name: what to call the cluster beside others, such as `prod`; requests carry it.
             options: the bounds of the connection.
             write_options: how fast writes may leave, and how patient they are.
@@ -115,6 +119,7 @@ class Runner:
             config=config,
             impersonate_user=impersonate_user,
             impersonate_groups=impersonate_groups,
+            kubeconfig_policy=kubeconfig_policy,
             name=name,
             options=options,
             write_options=write_options,

@@ -15,7 +15,13 @@ from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.reflector import AdmissionOptions
-from pyinformer.transport import ClusterConfig, ConnectionOptions, find_config
+from pyinformer.transport import (
+    ClusterConfig,
+    ConnectionOptions,
+    KubeconfigPolicy,
+    check_policy,
+    find_config,
+)
 
 
 @asynccontextmanager
@@ -27,6 +33,7 @@ async def connect(
     config: ClusterConfig | None = None,
     impersonate_user: str | None = None,
     impersonate_groups: Sequence[str] = (),
+    kubeconfig_policy: KubeconfigPolicy = "trusted",
     name: str = "",
     options: ConnectionOptions | None = None,
     write_options: WriteOptions | None = None,
@@ -47,6 +54,9 @@ async def connect(
             the kubeconfig or the config says of that.
         impersonate_groups: the groups of that user, as kubectl's `--as-group`; a user comes with
             them.
+        kubeconfig_policy: `data-only` is for a kubeconfig that another party wrote, a tenant for
+            example: entries in use that run a command, name a file of this host, or name another
+            host than the server are refused. `trusted` allows all that kubectl does.
         name: what to call the cluster beside others, such as `prod`; requests carry it.
         options: the bounds of the connection.
         write_options: how fast writes may leave, and how patient they are.
@@ -56,13 +66,14 @@ async def connect(
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
         ConfigurationError: what was found cannot be used.
         InvalidArgumentError: more than one of kubeconfig, server and config was given, or groups
-            to impersonate without a user.
+            to impersonate without a user, or the policy `data-only` without a kubeconfig.
 
     Cancellation:
         Safe; the connection is closed.
     """
     _check_impersonation(impersonate_user, impersonate_groups)
-    found = await _config_of(kubeconfig, context, server, config)
+    check_policy(kubeconfig_policy, has_kubeconfig=kubeconfig is not None)
+    found = await _config_of(kubeconfig, context, server, config, kubeconfig_policy)
     if impersonate_user is not None:
         found = replace(
             found,
@@ -95,6 +106,7 @@ async def _config_of(
     context: str | None,
     server: str | None,
     config: ClusterConfig | None,
+    policy: KubeconfigPolicy,
 ) -> ClusterConfig:
     given = [value for value in (kubeconfig, server, config) if value is not None]
     if len(given) > 1 or (context is not None and (server is not None or config is not None)):
@@ -105,4 +117,4 @@ async def _config_of(
     if server is not None:
         return ClusterConfig(server=server, source="server=")
     path = None if kubeconfig is None else fspath(kubeconfig)
-    return await find_config(path, context=context)
+    return await find_config(path, context=context, policy=policy)

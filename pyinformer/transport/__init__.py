@@ -35,9 +35,10 @@ from pyinformer.transport._frames import (
 from pyinformer.transport._http import Connection, Query
 from pyinformer.transport._in_cluster import in_cluster_config
 from pyinformer.transport._items import ListSplitter, OnInvalidItem, OnItem
+from pyinformer.transport._kubeconfig import KubeconfigPolicy
 from pyinformer.transport._lines import HEAD_BYTES, MAX_LINE_BYTES, LineSplitter, OnLine
 from pyinformer.transport._list_watch import ListWatch
-from pyinformer.transport._locate import find_config
+from pyinformer.transport._locate import check_policy, find_config
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error, status_error_from_object
 from pyinformer.transport._wire import ProbedWire, Wire
@@ -59,6 +60,7 @@ __all__ = [
     "ConnectionOptions",
     "Credentials",
     "Delivering",
+    "KubeconfigPolicy",
     "LineSplitter",
     "ListMetadata",
     "ListSplitter",
@@ -72,6 +74,7 @@ __all__ = [
     "StaticCredentials",
     "TokenFileCredentials",
     "Wire",
+    "check_policy",
     "find_config",
     "in_cluster_config",
     "read_bookmark",

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 import anyio
@@ -109,7 +110,7 @@ def _start(
     try:
         return subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
             [plugin.command, *plugin.args],
-            executable=shutil.which(plugin.command),  # by our PATH, whatever the plug-in's is
+            executable=_executable(plugin.command),  # by our PATH, whatever the plug-in's is
             env=plugin.environment(os.environ, interactive=interactive),
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -119,6 +120,28 @@ def _start(
         )
     except (OSError, ValueError) as error:
         raise _not_started(plugin, error) from error
+
+
+def _executable(command: str) -> str:
+    """Return the path of a command, which is never found relative to the current folder.
+
+    An empty step of PATH means the current folder, and a relative one is below it: what lies there
+    may be anybody's.
+
+    Raises:
+        FileNotFoundError: no absolute folder of PATH has it.
+
+    Source:
+        Go os/exec, LookPath and ErrDot.
+    """
+    if Path(command).name != command:
+        return command
+    steps = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = [step for step in steps if Path(step).is_absolute()]
+    found = shutil.which(command, path=os.pathsep.join(folders))
+    if found is None or not Path(found).is_absolute():
+        raise FileNotFoundError(command)
+    return found
 
 
 def _not_started(plugin: ExecPlugin, error: Exception) -> ConfigurationError:

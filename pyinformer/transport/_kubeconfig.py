@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pyinformer.apimachinery import ConfigurationError, ConfigurationNotFoundError
 from pyinformer.transport._config import ClusterConfig
@@ -20,12 +20,28 @@ from pyinformer.transport._kubeconfig_users import user_fields
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
+KubeconfigPolicy: TypeAlias = Literal["trusted", "data-only"]
+"""What a kubeconfig may make this process do: all that kubectl does, or nothing but connect."""
+
+_NOT_DATA: Final = {
+    "certificate-authority": "names a file of this host; use certificate-authority-data",
+    "proxy-url": "names another host than the server",
+    "exec": "runs a command",
+    "auth-provider": "logs in at another host, and may write files",
+    "tokenFile": "names a file of this host; use token",
+    "client-certificate": "names a file of this host; use client-certificate-data",
+    "client-key": "names a file of this host; use client-key-data",
+}
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 _COMMON = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
 
 
 async def kubeconfig_config(
-    paths: str, *, context: str | None = None, named_by: str = ""
+    paths: str,
+    *,
+    context: str | None = None,
+    named_by: str = "",
+    policy: KubeconfigPolicy = "trusted",
 ) -> ClusterConfig:
     """Read a kubeconfig.
 
@@ -34,10 +50,13 @@ async def kubeconfig_config(
             that sets a thing wins, and of several some may be missing.
         context: the context to use; None for the current one.
         named_by: what named the paths, for errors: `KUBECONFIG=`.
+        policy: `data-only` refuses entries in use that run a command, name a file of this host, or
+            name another host than the server.
 
     Raises:
         ConfigurationNotFoundError: no such file.
-        ConfigurationError: malformed, a name in it leads nowhere, or its exec plug-in failed.
+        ConfigurationError: malformed, a name in it leads nowhere, its exec plug-in failed, or the
+            policy does not allow an entry; nothing was run or read then.
 
     Cancellation:
         Safe; an exec plug-in that was started is killed.
@@ -48,17 +67,17 @@ async def kubeconfig_config(
         raise ConfigurationNotFoundError(source, "no such kubeconfig file")
     files = KubeconfigFiles(present)
     name, chosen = files.context(context)
-    cluster = files.referred(chosen, "clusters", chosen.text("cluster"))
+    cluster = _allowed(files.referred(chosen, "clusters", chosen.text("cluster")), policy)
     config = _cluster_config(cluster, source, namespace=chosen.text("namespace") or "default")
     _check(config, cluster)
     if not chosen.text("user"):
         return config
-    user = files.referred(chosen, "users", chosen.text("user"))
+    user = _allowed(files.referred(chosen, "users", chosen.text("user")), policy)
 
     def again() -> Section:
         """Read the user's entry once more."""
         now = KubeconfigFiles(present)
-        return now.referred(now.context(name)[1], "users", chosen.text("user"))
+        return _allowed(now.referred(now.context(name)[1], "users", chosen.text("user")), policy)
 
     fields = await user_fields(
         user, cluster=_cluster_info(cluster), files=present, context=name, again=again
@@ -67,6 +86,21 @@ async def kubeconfig_config(
     if config.client_certificate_file:
         _check(config, user)
     return config
+
+
+def _allowed(section: Section, policy: KubeconfigPolicy) -> Section:
+    """Return an entry that the policy allows.
+
+    Raises:
+        ConfigurationError: the policy does not allow it.
+    """
+    if policy == "trusted":
+        return section
+    for key, why in _NOT_DATA.items():
+        if section.content.get(key):
+            reason = f"{key}: {why}; kubeconfig_policy='data-only' does not allow it"
+            raise section.problem(reason)
+    return section
 
 
 def _present_files(paths: str) -> list[str]:

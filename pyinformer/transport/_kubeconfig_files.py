@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias, final
@@ -20,6 +20,7 @@ _Entry: TypeAlias = Mapping[str, object]
 
 LISTS: Final = ("clusters", "contexts", "users")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
 _LONGEST_STEP = 64  # of a path, before it is taken for a key or a token that must not be shown
 
 
@@ -221,7 +222,9 @@ def _read(file: str, *, may_be_empty: bool) -> _Entry:
         # PowerShell's `>` writes UTF-16, and kubectl reads it.
         text = raw.decode("utf-16" if raw[:2] in _UTF_16 else "utf-8-sig")
         # The quick loader, where PyYAML was built with it; both make plain values only.
-        content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _check_depth(file, yaml.parse(text, loader))
+        content = yaml.load(text, loader)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         last = text.rstrip().count("\n")  # what was not closed is missed behind the end
@@ -235,6 +238,25 @@ def _read(file: str, *, may_be_empty: bool) -> _Entry:
     if not isinstance(content, dict):
         raise ConfigurationError(file, "is no kubeconfig with clusters, contexts and users")
     return content
+
+
+def _check_depth(file: str, events: Iterable[object]) -> None:
+    """Refuse what is nested so deep that the loader, which is recursive, would crash the process.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    import yaml
+
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH:
+            reason = f"must not be nested deeper than {_MAX_DEPTH} levels; no kubeconfig is"
+            raise ConfigurationError(file, reason)
 
 
 def _list_of(file: str, content: _Entry, kind: str) -> list[object]:

@@ -10,21 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
-from pyinformer.apimachinery import ConfigurationNotFoundError
+from pyinformer.apimachinery import ConfigurationNotFoundError, InvalidArgumentError
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._in_cluster import (
     SERVICE_ACCOUNT_FOLDER,
     in_cluster_config,
     in_cluster_is_possible,
 )
-from pyinformer.transport._kubeconfig import kubeconfig_config
+from pyinformer.transport._kubeconfig import KubeconfigPolicy, kubeconfig_config
 
 
 async def find_config(
     kubeconfig: str | Path | None = None,
     *,
     context: str | None = None,
+    policy: KubeconfigPolicy = "trusted",
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
     service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
@@ -36,11 +38,13 @@ async def find_config(
             `~/.kube/config`, else the service account of this pod.
         context: the context in the kubeconfig; None for its current one. With a context only
             kubeconfigs are considered.
+        policy: what the kubeconfig may make this process do; `data-only` needs a `kubeconfig`.
         environ: the environment variables; None for those of this process.
         home: the home folder; None for the user's.
         service_account_folder: where a pod finds its service account.
 
     Raises:
+        InvalidArgumentError: the policy is not one, or there is no kubeconfig for it.
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
         ConfigurationError: what was found cannot be used.
 
@@ -50,9 +54,10 @@ async def find_config(
     Source:
         client-go tools/clientcmd/loader.go, client_config.go.
     """
+    check_policy(policy, has_kubeconfig=kubeconfig is not None)
     variables = os.environ if environ is None else environ
     if kubeconfig is not None:
-        return await kubeconfig_config(os.fspath(kubeconfig), context=context)
+        return await kubeconfig_config(os.fspath(kubeconfig), context=context, policy=policy)
     if variables.get("KUBECONFIG"):
         paths = variables["KUBECONFIG"]
         return await kubeconfig_config(paths, context=context, named_by="KUBECONFIG=")
@@ -64,6 +69,20 @@ async def find_config(
     looked_at = f"KUBECONFIG (not set), {default} (no such file), in-cluster (not in a pod)"
     reason = "found none; pass kubeconfig=, or set KUBECONFIG"
     raise ConfigurationNotFoundError(looked_at, reason)
+
+
+def check_policy(policy: KubeconfigPolicy, *, has_kubeconfig: bool) -> None:
+    """Refuse a policy that is not one, or that would not be applied to anything.
+
+    Raises:
+        InvalidArgumentError: it is that.
+    """
+    if policy not in get_args(KubeconfigPolicy):
+        reason = f"must be 'trusted' or 'data-only', got {policy!r}"
+        raise InvalidArgumentError("kubeconfig_policy", reason)
+    if policy != "trusted" and not has_kubeconfig:
+        reason = "'data-only' needs a kubeconfig: no other source is searched for"
+        raise InvalidArgumentError("kubeconfig_policy", reason)
 
 
 def _home(environ: Mapping[str, str]) -> Path:

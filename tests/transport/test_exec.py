@@ -562,3 +562,22 @@ def test_nothing_that_holds_a_secret_shows_it(show: Callable[[], str]) -> None:
 
 async def _never() -> Login:
     raise AssertionError
+
+
+@pytest.mark.parametrize("step", ["", ".", "bin"], ids=["empty", "dot", "relative"])
+async def test_a_command_is_never_found_relative_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """An empty step of PATH is the current folder, where anybody may have put a program."""
+    place = tmp_path / step / "login-here"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(f"#!/bin/sh\n{printing(credential(token='t'))}\n")
+    place.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for path in (step, f"{step}:/usr/bin", f"/usr/bin:{step}", f"/bin:{step}:/usr/bin"):
+        monkeypatch.setenv("PATH", path)
+        with pytest.raises(ConfigurationError, match="login-here: the command is not installed"):
+            await run_exec_plugin(plugin("", command="login-here", args=(), env={"PATH": path}))
+    monkeypatch.setenv("PATH", f"{step}:{place.parent}:/usr/bin")
+    found = await run_exec_plugin(plugin("", command="login-here", args=()))
+    assert found.headers == {"Authorization": "Bearer t"}

@@ -1,0 +1,144 @@
+"""A kubeconfig of a tenant makes this process connect, and do nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+
+import pyinformer
+from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
+from pyinformer.transport import find_config
+from tests.transport.test_kubeconfig import entries, whole, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """Return the file that a plug-in makes if it is run."""
+    return tmp_path / "ran"
+
+
+def was_run(ran: Path) -> bool:
+    return ran.exists()
+
+
+def plugin(ran: Path) -> dict[str, Any]:
+    version = "client.authentication.k8s.io/v1"
+    return {"command": "touch", "args": [str(ran)], "apiVersion": version}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key"],
+)
+async def test_what_is_more_than_data_is_refused_and_nothing_is_done(
+    tmp_path: Path, ran: Path, key: str
+) -> None:
+    file = tmp_path / "there"
+    file.write_text("a-token-of-the-operator")
+    value = {"exec": plugin(ran), "auth-provider": {"name": "oidc"}}.get(key, str(file))
+    path = whole(tmp_path / "config", {"token": "t", key: value})
+
+    with pytest.raises(ConfigurationError, match="users 'jane': " + re.escape(key)) as caught:
+        await find_config(path, policy="data-only")
+
+    assert "kubeconfig_policy='data-only' does not allow it" in str(caught.value)
+    assert not was_run(ran)
+
+
+@pytest.mark.parametrize("key", ["certificate-authority", "proxy-url"])
+async def test_a_cluster_names_neither_files_nor_other_hosts(tmp_path: Path, key: str) -> None:
+    path = whole(tmp_path / "config", {"token": "t"}, **{key: "http://127.0.0.1:1"})
+    with pytest.raises(ConfigurationError, match=f"clusters 'one': {key}"):
+        await find_config(path, policy="data-only")
+
+
+async def test_data_alone_is_taken(tmp_path: Path) -> None:
+    import base64
+
+    authority = trustme.CA()
+    pem = base64.b64encode(authority.cert_pem.bytes()).decode()
+    user = {"token": "t", "as": "jane", "as-groups": ["a"]}
+    path = whole(tmp_path / "config", user, **{"certificate-authority-data": pem})
+    found = await find_config(path, policy="data-only")
+    assert await found.credentials.headers() == {"Authorization": "Bearer t"}
+    assert (found.ca_data is not None, found.impersonate_user) == (True, "jane")
+
+
+async def test_entries_that_are_not_in_use_may_be_more(tmp_path: Path, ran: Path) -> None:
+    path = write(
+        tmp_path / "config",
+        clusters=entries("clusters", one={"server": "https://one.example"}),
+        users=entries("users", jane={"token": "t"}, joe={"exec": plugin(ran)}),
+        contexts=entries("contexts", prod={"cluster": "one", "user": "jane"}),
+        current_context="prod",
+    )
+    found = await find_config(path, policy="data-only")
+    assert found.server == "https://one.example"
+
+
+async def test_a_kubeconfig_that_changes_later_is_held_to_the_policy(
+    tmp_path: Path, ran: Path
+) -> None:
+    """It is read again when the server refuses its token."""
+    path = whole(tmp_path / "config", {"token": "old"})
+    found = await find_config(path, policy="data-only")
+    whole(tmp_path / "config", {"token": "new", "exec": plugin(ran)})
+    found.credentials.invalidate()
+    with pytest.raises(ConfigurationError, match="exec: runs a command"):
+        await found.credentials.headers()
+    assert not was_run(ran)
+
+
+async def test_connect_takes_the_policy(tmp_path: Path, ran: Path) -> None:
+    path = whole(tmp_path / "config", {"exec": plugin(ran)})
+    with pytest.raises(ConfigurationError, match="data-only"):
+        async with pyinformer.connect(path, kubeconfig_policy="data-only"):
+            pass
+    assert not was_run(ran)
+
+
+def test_a_blocking_program_takes_the_policy(tmp_path: Path, ran: Path) -> None:
+    path = whole(tmp_path / "config", {"exec": plugin(ran)})
+    with (
+        pyinformer.run_in_thread() as runner,
+        pytest.raises(ConfigurationError, match="data-only"),
+        runner.connect(path, kubeconfig_policy="data-only"),
+    ):
+        pass
+    assert not was_run(ran)
+
+
+async def test_a_policy_without_a_kubeconfig_is_refused() -> None:
+    """It would say nothing of the service account or the server that is used instead."""
+    with pytest.raises(InvalidArgumentError, match="kubeconfig_policy: 'data-only' needs a kube"):
+        async with pyinformer.connect(kubeconfig_policy="data-only"):
+            pass
+    with pytest.raises(InvalidArgumentError, match="'data-only' needs a kubeconfig"):
+        async with pyinformer.connect(server="http://127.0.0.1:1", kubeconfig_policy="data-only"):
+            pass
+    with pytest.raises(InvalidArgumentError, match="must be 'trusted' or 'data-only', got 'all'"):
+        await find_config("a", policy="all")  # type: ignore[arg-type] # on purpose
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="open"),
+        pytest.param("[" * 100_000 + "]" * 100_000, id="closed"),
+        pytest.param('{"a":' * 100_000 + "1" + "}" * 100_000, id="objects"),
+        pytest.param("- " * 100_000 + "a", id="dashes"),
+        pytest.param("clusters: " + "[" * 200 + "]" * 200, id="a-few-hundred"),
+    ],
+)
+async def test_deep_nesting_is_a_typed_error(tmp_path: Path, text: str) -> None:
+    """The loader is recursive, in C: 100,000 brackets ended the process."""
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match="must not be nested deeper than 100 levels"):
+        await find_config(str(path))
