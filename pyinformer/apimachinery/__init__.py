@@ -88,6 +88,7 @@ from pyinformer.apimachinery._redact import (
     redacted_words,
 )
 from pyinformer.apimachinery._resource_version import (
+    VersionOrder,
     compare_resource_versions,
     older,
     resource_version_is_well_formed,
@@ -184,6 +185,7 @@ __all__ = [
     "UnknownResourceError",
     "Updated",
     "V",
+    "VersionOrder",
     "View",
     "WaitTimeoutError",
     "WriteAnswerError",

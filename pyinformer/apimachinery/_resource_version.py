@@ -7,7 +7,8 @@ compare as numbers; anything else compares only for equality. They are compared 
 
 from __future__ import annotations
 
-from typing import Final
+import enum
+from typing import Final, final
 
 from pyinformer.apimachinery._errors import InvalidResourceVersionError
 
@@ -50,3 +51,41 @@ def older(first: str, second: str) -> bool:
     if len(first) != len(second):
         return len(first) < len(second)
     return first < second
+
+
+@final
+class VersionOrder(enum.Enum):
+    """Which resource versions of one resource compare, and so what one of them proves."""
+
+    GLOBAL = "global"
+    """Any two compare, so a cache at a position holds everything up to that version."""
+    PER_OBJECT = "per_object"
+    """Two of the same object compare; those of different objects prove nothing."""
+    OPAQUE = "opaque"
+    """Only equality of two versions of the same object means anything."""
+
+    def holds(self, position: str, version: str) -> bool:
+        """Return whether a cache at a position holds the change that a version names."""
+        return self is VersionOrder.GLOBAL and bool(position) and _reaches(position, version)
+
+    def reaches(self, known_uid: str, known: str, uid: str, version: str) -> bool:
+        """Return whether a state of an object is a version of it, or a newer one.
+
+        Args:
+            known_uid: the uid of the state's object.
+            known: the state's version.
+            uid: the uid of the object that has the version.
+            version: the version.
+        """
+        if self is VersionOrder.GLOBAL:
+            return _reaches(known, version)
+        if known_uid != uid:
+            return False
+        return known == version if self is VersionOrder.OPAQUE else _reaches(known, version)
+
+
+def _reaches(known: str, version: str) -> bool:
+    if known == version:
+        return True
+    is_comparable = resource_version_is_well_formed(version)
+    return is_comparable and resource_version_is_well_formed(known) and not older(known, version)

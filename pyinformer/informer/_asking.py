@@ -49,7 +49,8 @@ class Asking(Insight[V]):
         The lister shows own writes at once; this is for what goes by events, and for writes of
         others. It ends when the cache's position has reached the version, when the object under
         `key` has, or after a second when a list of that key in this informer's scope shows what
-        the cache holds, so that a write that the selector keeps out does not time out. A write of
+        the cache holds, so that a write that the selector keeps out does not time out. Where
+        versions of two objects do not compare, only that object and such a list count. A write of
         this process needs no key, the informer remembers it; anything else is proven only by the
         position, which a quiet resource moves once a minute. A key of a namespace that the
         informer does not follow returns at once, and so does a write that changed nothing.
@@ -58,7 +59,8 @@ class Asking(Insight[V]):
             resource_version: what a write's response says; None for a deletion, which ends when
                 the object with this `uid` is no longer cached under this `key`.
             key: `namespace/name`, or `name` if cluster-scoped.
-            uid: which object of that name was deleted.
+            uid: which object of that name was deleted, or written: without it, versions of two
+                objects of one name are compared.
             timeout_seconds: how long to wait.
 
         Raises:
@@ -164,7 +166,8 @@ class Asking(Insight[V]):
 
     def _concerned(self, wanted: Wanted) -> tuple[Member[V], ...]:
         """Return whose caches a write may change: one if its key is known, else all of them."""
-        key = wanted.key or self._own_writes.key_of(wanted.version)
+        written = self._own_writes.written_at(wanted.version)
+        key = wanted.key or (None if written is None else written.key)
         if key is None:
             return self._members.all
         member = self._members.of(key)

@@ -22,6 +22,7 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     KubeObject,
     StaleCacheError,
+    VersionOrder,
     View,
     check_seconds,
     older,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector import Fresh
 
 _VERIFY_AFTER_SECONDS = 1.0  # nearly every event is there by then; then 2 s, 4 s later
+_NEEDS_KEY = "versions of two of these objects do not compare: pass the key of the written object"
 _V = TypeVar("_V", bound=View | None, covariant=True)
 
 
@@ -67,17 +69,21 @@ class Wanted:
             raise InvalidArgumentError("resource_version", reason)
         return cls(resource_version or "", key or None, uid or None)
 
-    def is_met(self, position: str, stored: KubeObject[View | None] | None) -> bool:
+    def is_met(
+        self,
+        position: str,
+        stored: KubeObject[View | None] | None,
+        order: VersionOrder = VersionOrder.GLOBAL,
+    ) -> bool:
         """Tell whether a cache at this position, with this under the key, is new enough."""
         known = None if stored is None else stored.metadata
         if not self.version:
             return known is None or known.uid != self.uid
-        if not resource_version_is_well_formed(self.version):
-            is_it = known is not None and known.resource_version == self.version
-            return position == self.version or is_it
-        if position and not older(position, self.version):
+        if order.holds(position, self.version):
             return True
-        return known is not None and not older(known.resource_version, self.version)
+        return known is not None and order.reaches(
+            known.uid, known.resource_version, self.uid or known.uid, self.version
+        )
 
     def __str__(self) -> str:
         what = f"resource version {self.version}" if self.version else "the deletion"
@@ -95,6 +101,11 @@ class Followed(Protocol[_V]):
     @property
     def position(self) -> str:
         """The resource version up to which the store holds every change."""
+        ...
+
+    @property
+    def version_order(self) -> VersionOrder:
+        """Which of the resource's versions compare."""
         ...
 
     def get(self, key: str) -> KubeObject[_V] | None:
@@ -161,7 +172,7 @@ class Barrier(Generic[_V]):
         if key is not None and followed.is_elsewhere(key):
             return True  # it cannot have changed this cache
         stored = None if key is None else followed.get(key)
-        if not wanted.is_met(followed.position, stored):
+        if not wanted.is_met(followed.position, stored, followed.version_order):
             return False
         if wanted.version or key is None or wanted.uid is None:
             return True
@@ -196,7 +207,8 @@ class Barrier(Generic[_V]):
         """Wait until the cache is as new.
 
         Raises:
-            StaleCacheError: it is not by the deadline, or never will be.
+            StaleCacheError: it is not by the deadline, or never will be, as where versions of two
+                objects do not compare and no key is given.
             LifecycleError: it follows nothing, or was closed meanwhile.
             InvalidArgumentError: the timeout is negative or no number.
 
@@ -208,6 +220,9 @@ class Barrier(Generic[_V]):
         if self.is_met(wanted):
             return
         waiter = Waiter(wanted)
+        if wanted.key is None and self._followed.version_order is not VersionOrder.GLOBAL:
+            waiter.reason = _NEEDS_KEY
+            raise self._stale(waiter, 0.0)
         began_at = anyio.current_time()
         self.waiters[waiter] = None
         try:
@@ -240,7 +255,8 @@ class Barrier(Generic[_V]):
                 except InformerError as error:
                     waiter.reason = f"it could not be looked at: {error}"
                     continue
-                if is_proven(waiter.wanted, fresh, self._followed.get(key)):
+                stored, order = self._followed.get(key), self._followed.version_order
+                if is_proven(waiter.wanted, fresh, stored, order):
                     self._let_go(waiter)
 
     def _stale(self, waiter: Waiter, waited_seconds: float) -> StaleCacheError:
@@ -255,23 +271,29 @@ class Barrier(Generic[_V]):
         )
 
 
-def is_proven(wanted: Wanted, fresh: Fresh, stored: KubeObject[View | None] | None) -> bool:
+def is_proven(
+    wanted: Wanted,
+    fresh: Fresh,
+    stored: KubeObject[View | None] | None,
+    order: VersionOrder = VersionOrder.GLOBAL,
+) -> bool:
     """Tell whether nothing of a key is outstanding, as far as a fresh look shows.
 
     Args:
         wanted: what is waited for.
         fresh: what the informer's scope held under the key, on the server.
         stored: what the store holds under the key now, which may be newer than the look.
+        order: which versions compare.
     """
     at = fresh.resource_version
     if not wanted.version:
         return wanted.uid not in {fresh.uid, stored.metadata.uid if stored else None}
-    if not resource_version_is_well_formed(wanted.version):
-        known = None if stored is None else stored.metadata
-        return (
-            (known.uid, known.resource_version) == (fresh.uid, fresh.version)
-            if known
-            else (not fresh.uid)
+    if order is not VersionOrder.GLOBAL or not resource_version_is_well_formed(wanted.version):
+        if stored is None:
+            return not fresh.uid
+        known = stored.metadata
+        return known.uid == fresh.uid and order.reaches(
+            known.uid, known.resource_version, fresh.uid, fresh.version
         )
     if not resource_version_is_well_formed(at) or older(at, wanted.version):
         return False  # the server did not answer what it was asked

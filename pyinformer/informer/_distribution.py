@@ -164,9 +164,9 @@ class Distribution(Generic[V]):
             self._freshness.overlay.observe(event)
             self._freshness.barrier.advance_nowait()
 
-    def _confirmed(self, resource_version: str) -> None:
+    def _confirmed(self, resource_version: str, *, is_list: bool = False) -> None:
         if self._freshness is not None and (self._written or self._waiters):
-            self._freshness.overlay.confirm(resource_version)
+            self._freshness.overlay.confirm(resource_version, is_list=is_list)
             self._freshness.barrier.advance_nowait()
 
     def replace_nowait(
@@ -222,7 +222,8 @@ class Distribution(Generic[V]):
             raise
 
     def _complete(self, resource_version: str) -> Iterator[None]:
-        self.bookmark_nowait(resource_version)
+        self._indexer.bookmark_nowait(resource_version)
+        self._confirmed(resource_version, is_list=True)
         if self.has_synced:
             return
         # Whoever feeds this sink changes nothing between its steps. One copy serves everybody:

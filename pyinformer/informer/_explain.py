@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     NotFoundError,
     ObjectKey,
+    VersionOrder,
 )
 from pyinformer.informer._origins import Origin, origin_of
 from pyinformer.informer._scope import named
@@ -191,7 +192,8 @@ class Explainer:
             yield from self._on_absence(key)
         else:
             version = found.metadata.resource_version
-            origin = origin_of(version, self._reflector.loads())
+            order, loads = self._reflector.version_order, self._reflector.loads()
+            origin = origin_of(version, loads if order is VersionOrder.GLOBAL else ())
             yield f"It is cached at {version}, brought by {origin}."
             yield from self._on_problem(key, found)
         yield from self._on_own_write(key, found)

@@ -110,7 +110,7 @@ class Following(Asking[V]):
             written=self._written,
             callbacks=self._callbacks,
             lister=lambda: self.lister,
-            key_of=lambda version: self._own_writes.key_of(version),  # noqa: PLW0108 - made later
+            written_at=lambda version: self._own_writes.written_at(version),  # noqa: PLW0108 - made later
             announces=lambda: self._members.is_several,
             on_synced=lambda: self._members.look_nowait(),  # noqa: PLW0108 - made later
             on_settled=lambda: self._members.look_nowait(),  # noqa: PLW0108 - made later

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, final
 from pyinformer.apimachinery import (
     LifecycleError,
     V,
+    VersionOrder,
     check_view,
     older,
     resource_version_is_well_formed,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import KubeObject
     from pyinformer.cluster import Cluster
+    from pyinformer.informer._own_writes import WrittenAt
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.reflector import Reflector
     from pyinformer.store import Indexer
@@ -46,7 +48,7 @@ class Freshness(Generic[V]):
         reflector: returns what fills the store; called once everything is assembled.
         on_unheard: is told what readers saw without an event, and what they see now; see Overlay.
         check_running: raises if the informer is not started, or is closed.
-        key_of: returns the key that this process wrote at a version, if that is remembered.
+        written_at: returns the object that this process wrote at a version, if it is remembered.
         written: has the own writes of several caches; None if they are this one's alone.
 
     Raises:
@@ -63,7 +65,7 @@ class Freshness(Generic[V]):
         reflector: Callable[[], Reflector[V]],
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
-        key_of: Callable[[str], str | None] = lambda _version: None,
+        written_at: Callable[[str], WrittenAt | None] = lambda _version: None,
         written: Entries[V] | None = None,
     ) -> None:
         if settings.projection is not None:
@@ -76,13 +78,14 @@ class Freshness(Generic[V]):
         self._check_running = check_running
         self._epoch = 0
         self._has_begun_epoch = False  # before the reflector says so: its list is being told
-        self._key_of = key_of
+        self._written_at = written_at
         self._end = ""
         self.name: str = str(scope)
         self.get = indexer.get
         self.overlay: Overlay[V] = Overlay(
             indexer.get,
             self._overlay_position,
+            order=lambda: self.version_order,
             was_deleted=lambda key, uid: reflector().has_buried(key, uid),
             on_unheard=on_unheard,
             selective=scope.is_selective,
@@ -95,9 +98,16 @@ class Freshness(Generic[V]):
         """The resource version up to which the store holds every change."""
         reflector, listed = self._reflector(), self._indexer.resource_version
         followed = reflector.position
+        if self.version_order is not VersionOrder.GLOBAL:
+            return followed
         # A list of another history says nothing of writes in this one, however far it is.
         is_further = older(followed, listed) and not reflector.is_resetting
         return listed if is_further else followed
+
+    @property
+    def version_order(self) -> VersionOrder:
+        """Which of the resource's versions compare."""
+        return self._reflector().version_order
 
     def _overlay_position(self) -> str:
         # Once the list of a new epoch is in the store, writes are answered by that history.
@@ -165,10 +175,15 @@ class Freshness(Generic[V]):
         return not self._scope.covers(key.rpartition("/")[0])
 
     def _named(self, wanted: Wanted) -> Wanted:
-        """Add the key that was written at this version: only of a key can anything be proven."""
-        if wanted.key is not None:
+        """Add the object that was written at this version: what is proven is proven of a key."""
+        written = self._written_at(wanted.version)
+        if written is None or wanted.key not in {None, written.key}:
             return wanted
-        return Wanted(wanted.version, self._key_of(wanted.version), wanted.uid)
+        if self.version_order is VersionOrder.GLOBAL:
+            return Wanted(wanted.version, written.key, wanted.uid)
+        if not written.is_sole:
+            return wanted
+        return Wanted(wanted.version, written.key, wanted.uid or written.uid)
 
     def is_outstanding(self, key: str, uid: str) -> bool:
         """Tell whether a write by this process to this object is not in the store yet."""
@@ -192,7 +207,9 @@ class Freshness(Generic[V]):
         return status.state.value, status.last_error
 
     async def _look(self, key: str, resource_version: str) -> Fresh:
-        at_least = resource_version if resource_version_is_well_formed(resource_version) else ""
+        is_comparable = self.version_order is VersionOrder.GLOBAL
+        is_comparable = is_comparable and resource_version_is_well_formed(resource_version)
+        at_least = resource_version if is_comparable else ""
         scope = self._scope
         followed = self._cluster.list_watch(
             scope.resource,

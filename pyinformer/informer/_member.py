@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import InformerError
     from pyinformer.cluster import Cluster
     from pyinformer.informer._lifetime import Lifetime
+    from pyinformer.informer._own_writes import WrittenAt
     from pyinformer.informer._scope import InformerSettings, Scope
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
@@ -54,8 +55,8 @@ class Common(Generic[V]):
     callbacks: StateCallbacks
     """Are told of every member's state."""
     lister: Callable[[], Lister[V]]
-    key_of: Callable[[str], str | None]
-    """Returns the key that this process wrote at a version."""
+    written_at: Callable[[str], WrittenAt | None]
+    """Returns the object that this process wrote at a version."""
     announces: Callable[[], bool]
     """Whether a first list is told as additions; else it is handed over as a whole."""
     on_synced: Callable[[], None]
@@ -104,7 +105,7 @@ class Member(Generic[V]):
             reflector=lambda: self.reflector,
             on_unheard=lambda was, now: self.distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
             check_running=common.check_running,
-            key_of=common.key_of,
+            written_at=common.written_at,
             written=common.written,
         )
         self.distribution: Distribution[V] = Distribution(

@@ -8,7 +8,7 @@ takes an object out of the scope hides it. Nothing that arrives here ever fails 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Generic, final
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, final
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
@@ -40,6 +40,15 @@ _ABSENT: Final = {
 _RENAMED: Final = {("Job", "status.successful"): "status.succeeded"}
 # Events: a server works them out of several fields.
 _COMPUTED: Final = frozenset({"source", "reportingComponent"})
+
+
+class WrittenAt(NamedTuple):
+    """The object that this process wrote at a resource version."""
+
+    key: str
+    uid: str
+    is_sole: bool
+    """Whether no other key was written at this version; versions of two objects can be the same."""
 
 
 class _UnknownField(Exception):  # noqa: N818 - control flow within this module
@@ -84,7 +93,7 @@ class OwnWrites(Generic[V]):
             transform=transform,
             metadata_only=metadata_only,
         )
-        self._keys: OrderedDict[str, str] = OrderedDict()
+        self._written: OrderedDict[str, WrittenAt] = OrderedDict()
         self.unreadable = 0
         """Responses that were no objects of this resource."""
 
@@ -98,9 +107,11 @@ class OwnWrites(Generic[V]):
 
     def _take(self, plain: KubeObject[None], raw: bytes) -> None:
         meta, key = plain.metadata, plain._key
-        self._keys[meta.resource_version] = key
-        if len(self._keys) > _REMEMBERED:
-            self._keys.popitem(last=False)
+        known = self._written.get(meta.resource_version)
+        is_sole = known is None or (known.is_sole and known.key == key)
+        self._written[meta.resource_version] = WrittenAt(key, meta.uid, is_sole)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
         overlay = self._overlay_of(key)
         if overlay is None:
             return
@@ -117,9 +128,9 @@ class OwnWrites(Generic[V]):
             overlay.bury(key, uid, resource_version)
             self._on_shown(key)
 
-    def key_of(self, resource_version: str) -> str | None:
-        """Return the key of the object that was written at a version, if that is remembered."""
-        return self._keys.get(resource_version)
+    def written_at(self, resource_version: str) -> WrittenAt | None:
+        """Return the object that was written at a version, the last one, if it is remembered."""
+        return self._written.get(resource_version)
 
     def _selects(self, plain: KubeObject[None]) -> bool:
         scope = self._scope

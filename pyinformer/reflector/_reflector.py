@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, final
 from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    V,
-)
+from pyinformer.apimachinery import V, VersionOrder
 from pyinformer.reflector._guard import GuardStatistics
 from pyinformer.reflector._performing import Performing
 from pyinformer.reflector._quarantine import StaleObject
@@ -93,6 +91,11 @@ class Reflector(Performing[V]):
     def is_ordered(self) -> bool:
         """Whether the position proves something: versions have an order, and it is of today."""
         return self._guard.order == "global" and not self._machine.distrust
+
+    @property
+    def version_order(self) -> VersionOrder:
+        """Which of the resource's versions compare; it may become less at any time."""
+        return VersionOrder(self._guard.order)
 
     @property
     def epoch(self) -> int:

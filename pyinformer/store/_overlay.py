@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     Deleted,
     Event,
     KubeObject,
+    ObjectMeta,
     Updated,
     V,
+    VersionOrder,
     older,
     resource_version_is_well_formed,
 )
@@ -44,12 +47,21 @@ class Written(Struct, Generic[V], frozen=True):
     version: str
     object: KubeObject[V] | None
     """None: it exists, and the cache's selector no longer selects it."""
+    order: VersionOrder = VersionOrder.GLOBAL
+    confirmations: int = _CONFIRMATIONS
+    """As a tombstone's; they count only where a position proves nothing."""
 
     def over(self, stored: KubeObject[V] | None) -> KubeObject[V] | None:
-        """Return what a reader sees, given what the store holds: the newer of the two."""
-        if stored is None or older(stored.metadata.resource_version, self.version):
-            return self.object
-        return stored
+        """Return what a reader sees, given what the store holds: the newer of the two.
+
+        Where versions of two objects do not compare, another object under the key is the one
+        before: the end of the written one has not been heard of.
+        """
+        return stored if stored is not None and self.is_reached_by(stored.metadata) else self.object
+
+    def is_reached_by(self, meta: ObjectMeta) -> bool:
+        """Return whether a state is the written one, or a newer one."""
+        return self.order.reaches(meta.uid, meta.resource_version, self.uid, self.version)
 
 
 @final
@@ -60,11 +72,16 @@ class Buried(Struct, frozen=True):
     floor: str
     """It existed at this version, or is empty if this process had never seen it."""
     confirmations: int = _CONFIRMATIONS
+    order: VersionOrder = VersionOrder.GLOBAL
+    before: str = ""
+    """The uid that the store held meanwhile under the name, if that was another object's."""
 
     def over(self, stored: KubeObject[V] | None) -> KubeObject[V] | None:
         """Return what a reader sees, given what the store holds: only a successor."""
         if stored is None or stored.metadata.uid == self.uid:
             return None
+        if self.order is not VersionOrder.GLOBAL:
+            return stored if stored.metadata.uid != self.before else None
         # Whoever had the name before this object is gone, too.
         return stored if older(self.floor, stored.metadata.resource_version) else None
 
@@ -109,6 +126,8 @@ class Overlay(Generic[V]):
     Args:
         get: returns what the store holds of a key.
         position: returns the resource version up to which the store holds every change.
+        order: returns which resource versions compare. Unless all do, the position proves nothing:
+            an entry ends with an event of its own object, or once two complete lists were taken.
         was_deleted: tells whether the deletion of an object, by key and uid, is in the store.
         on_unheard: is told of a state that readers saw and of what they see now, if no event says
             that the one became the other: an object of ours that somebody deleted while the watch
@@ -123,6 +142,7 @@ class Overlay(Generic[V]):
         get: Callable[[str], KubeObject[V] | None],
         position: Callable[[], str],
         *,
+        order: Callable[[], VersionOrder] = lambda: VersionOrder.GLOBAL,
         was_deleted: Callable[[str, str], bool] = lambda _key, _uid: False,
         on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None] = lambda _was, _now: None,
         selective: bool = False,
@@ -133,6 +153,8 @@ class Overlay(Generic[V]):
         """By key, the oldest key first; always this dict, changed by nobody else."""
         self._get = get
         self._position = position
+        self._order_now = order
+        self._order = VersionOrder.GLOBAL
         self._was_deleted = was_deleted
         self._on_unheard = on_unheard
         self._selective = selective
@@ -145,33 +167,48 @@ class Overlay(Generic[V]):
 
     def put(self, obj: KubeObject[V]) -> None:
         """Show an object as a write's response has it, unless the store is as new."""
-        meta = obj.metadata
-        self._write(obj._key, Written(meta.uid, meta.resource_version, obj))
+        meta, order = obj.metadata, self._use_order()
+        self._write(obj._key, Written(meta.uid, meta.resource_version, obj, order))
 
     def put_outside(self, key: str, uid: str, resource_version: str) -> None:
         """Hide an object that a write took out of the cache's selector; any other is ignored."""
-        self._write(key, Written(uid, resource_version, None))
+        self._write(key, Written(uid, resource_version, None, self._use_order()))
 
     def _write(self, key: str, entry: Written[V]) -> None:
         if not self._is_comparable(entry.version):
             return
         known, stored = self.entries.get(key), self._get(key)
-        if self._is_known(entry, known, stored):
+        if self._is_known(key, entry, known, stored):
             self._ignored += 1
         elif entry.object is not None or known is not None or stored is not None:
             self._enter(key, entry)
 
     def _is_known(
-        self, entry: Written[V], known: Entry[V] | None, stored: KubeObject[V] | None
+        self,
+        key: str,
+        entry: Written[V],
+        known: Entry[V] | None,
+        stored: KubeObject[V] | None,
     ) -> bool:
-        if not older(self._position(), entry.version):
+        order = entry.order
+        if order.holds(self._position(), entry.version):
             return True
         # Within the step of an event: the store leads the position.
-        if stored is not None and not older(stored.metadata.resource_version, entry.version):
+        if stored is not None and entry.is_reached_by(stored.metadata):
+            return True
+        if order is not VersionOrder.GLOBAL and self._has_ended(key, entry.uid, stored):
             return True
         if isinstance(known, Buried):
-            return known.uid == entry.uid or not older(known.floor, entry.version)
-        return known is not None and not older(known.version, entry.version)
+            is_past = order is VersionOrder.GLOBAL and not older(known.floor, entry.version)
+            return known.uid == entry.uid or is_past
+        return known is not None and order.reaches(
+            known.uid, known.version, entry.uid, entry.version
+        )
+
+    def _has_ended(self, key: str, uid: str, stored: KubeObject[V] | None) -> bool:
+        """Return whether the store has heard of an object's end; its uid never comes back."""
+        is_stored = stored is not None and stored.metadata.uid == uid
+        return not is_stored and not self._selective and self._was_deleted(key, uid)
 
     def bury(self, key: str, uid: str, resource_version: str | None = None) -> None:
         """Hide an object, because a response said that it is gone.
@@ -183,25 +220,36 @@ class Overlay(Generic[V]):
                 Without it, nothing tells the end of an object from an earlier leave of the selector
                 that was heard of before the response: an object that came back is not hidden.
         """
+        order = self._use_order()
         if self._is_off:
             return
         known, stored = self.entries.get(key), self._get(key)
         floor = resource_version or ""
         floor = floor if resource_version_is_well_formed(floor) else ""
-        is_seen = False
+        is_seen, before = False, ""
         if stored is not None and stored.metadata.uid == uid:
             floor, is_seen = newest(floor, stored.metadata.resource_version), True
+        elif stored is not None:
+            before = stored.metadata.uid
         if isinstance(known, Written) and known.uid == uid:
             floor, is_seen = newest(floor, known.version), True
-        elif isinstance(known, Written) and older(floor, known.version):
-            return  # its successor hides it already
+        elif isinstance(known, Written) and self._is_successor(known, floor, before):
+            return  # which hides it already
         is_ours = is_seen or not self._selective
         if not is_seen and self._was_deleted(key, uid):
             # Or it only left the selector, and came back: a version after the position says so.
             is_ours = self._selective and bool(floor)
-        entry = Buried(uid, floor)
+        floor = floor if order is not VersionOrder.OPAQUE else ""
+        entry = Buried(uid, floor, order=order, before=before)
         if is_ours and not self._is_over(key, entry, self._position()):
             self._enter(key, entry)
+
+    @staticmethod
+    def _is_successor(known: Written[V], floor: str, before: str) -> bool:
+        """Return whether an object that was written came after one that is gone."""
+        if known.order is VersionOrder.GLOBAL:
+            return older(floor, known.version)
+        return known.uid != before
 
     def _enter(self, key: str, entry: Entry[V]) -> None:
         entries = self.entries
@@ -241,33 +289,42 @@ class Overlay(Generic[V]):
         else:
             meta = (event.new if isinstance(event, Updated) else event.object).metadata
         if isinstance(entry, Written):
-            is_over = not older(meta.resource_version, entry.version)
+            is_of_it = meta.uid == entry.uid and entry.order is not VersionOrder.GLOBAL
+            is_over = entry.is_reached_by(meta) or (is_end and is_of_it)
         elif meta.uid == entry.uid:
             # What only left the selector came back, if a later state of it is known.
             is_over = is_end and not (may_still_exist and older(meta.resource_version, entry.floor))
+        elif entry.order is not VersionOrder.GLOBAL:
+            is_over = not is_end and meta.uid != entry.before
         else:  # its successor, or one before it that is long gone
             is_over = bool(entry.floor) and older(entry.floor, meta.resource_version)
         if is_over:
             del self.entries[key]
             self._superseded(entry, self._get(key))
 
-    def confirm(self, position: str) -> None:
-        """Take note that the store holds every change up to a list's or a bookmark's version."""
+    def confirm(self, position: str, *, is_list: bool = False) -> None:
+        """Record that the store holds every change up to a list's or a bookmark's version."""
         if not self.entries:
             return
+        is_global = self._use_order() is VersionOrder.GLOBAL
         self._sweep(position)
-        if not older(self._confirmed, position):
+        if is_global and not older(self._confirmed, position):
+            return
+        if not is_global and not is_list and position == self._confirmed:
             return
         self._confirmed = position
         for key, entry in list(self.entries.items()):
-            if not isinstance(entry, Buried):
+            if is_global and not isinstance(entry, Buried):
                 continue
             # Nothing says when this deletion took effect; a watch that goes on without it
             # for minutes contradicts the response, and the server is right.
-            if entry.confirmations == 1:
+            left = entry.confirmations - 1
+            if not is_global and is_list:
+                left = min(left, 1)  # only the first list can have begun before the write
+            if left == 0:
                 self._give_up(key)
             else:
-                self.entries[key] = Buried(entry.uid, entry.floor, entry.confirmations - 1)
+                self.entries[key] = replace(entry, confirmations=left)
 
     def _sweep(self, position: str) -> None:
         self._swept = position
@@ -293,11 +350,13 @@ class Overlay(Generic[V]):
             self._on_unheard(was, None)
 
     def _is_over(self, key: str, entry: Entry[V], position: str) -> bool:
-        if isinstance(entry, Written):
-            return not older(position, entry.version)
-        if not entry.floor or older(position, entry.floor):
-            return False
         stored = self._get(key)
+        if isinstance(entry, Written):
+            is_reached = stored is not None and entry.is_reached_by(stored.metadata)
+            return is_reached or entry.order.holds(position, entry.version)
+        is_ordered = entry.order is VersionOrder.GLOBAL
+        if not is_ordered or not entry.floor or older(position, entry.floor):
+            return False
         return stored is None or stored.metadata.uid != entry.uid
 
     def ended_by(
@@ -308,7 +367,7 @@ class Overlay(Generic[V]):
             key: entry
             for key, entry in self.entries.items()
             if isinstance(entry, Written)
-            and not older(resource_version, entry.version)
+            and entry.order.holds(resource_version, entry.version)
             and entry.over(objects.get(key)) is entry.object
         }
 
@@ -322,7 +381,19 @@ class Overlay(Generic[V]):
             self._give_up(key)
         self._confirmed = ""
 
+    def _use_order(self) -> VersionOrder:
+        """Return which versions compare; entries of before are compared that way from now on."""
+        order = self._order_now()
+        if order is not self._order:
+            self._order = order
+            self._is_off = self._is_off and order is not VersionOrder.OPAQUE
+            for key, entry in list(self.entries.items()):
+                self.entries[key] = replace(entry, order=order)
+        return order
+
     def _is_comparable(self, version: str) -> bool:
+        if self._order is VersionOrder.OPAQUE:
+            return bool(version)
         if not self._is_off and not resource_version_is_well_formed(version):
             self._is_off = True
             self.clear()

@@ -372,6 +372,7 @@ PUBLIC: dict[str, list[str]] = {
         "UnknownResourceError",
         "Updated",
         "V",
+        "VersionOrder",
         "View",
         "WaitTimeoutError",
         "WriteAnswerError",

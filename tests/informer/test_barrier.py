@@ -13,6 +13,7 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     KubeObject,
     StaleCacheError,
+    VersionOrder,
 )
 from pyinformer.informer._barrier import Barrier, Wanted, is_proven
 from pyinformer.reflector import Fresh
@@ -114,6 +115,7 @@ class Followed:
 
     name = "pods"
     position = "9"
+    version_order = VersionOrder.GLOBAL
 
     def get(self, key: str) -> KubeObject[None] | None:
         """Return nothing: it is empty."""
@@ -192,3 +194,61 @@ def test_a_wait_for_nothing_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError):
         Wanted.of(version, key, uid)
+
+
+@pytest.mark.parametrize(
+    ("order", "uid", "cached", "expected"),
+    [
+        pytest.param("per_object", None, None, False, id="a position proves nothing"),
+        pytest.param("per_object", None, 9, False, id="the object is older"),
+        pytest.param("per_object", None, 10, True, id="the object is there"),
+        pytest.param("per_object", None, 11, True, id="the object is newer"),
+        pytest.param("per_object", "other", 11, False, id="another object of the name is newer"),
+        pytest.param("opaque", None, None, False, id="opaque, and a position proves nothing"),
+        pytest.param("opaque", None, 11, False, id="opaque, and the version is another"),
+        pytest.param("opaque", None, 10, True, id="opaque, and the version is equal"),
+        pytest.param("opaque", "other", 10, False, id="opaque, and the object is another"),
+    ],
+)
+def test_without_a_global_order_only_the_object_itself_reaches_a_version(
+    order: str, uid: str | None, cached: int | None, expected: bool
+) -> None:
+    wanted = Wanted.of("10", KEY, uid)
+    for position in ("10", "100"):
+        assert wanted.is_met(position, _cached(cached), VersionOrder(order)) is expected
+
+
+@pytest.mark.parametrize(
+    ("order", "fresh", "cached", "expected"),
+    [
+        pytest.param("per_object", Fresh("2", "a", "12"), 12, True, id="the same"),
+        pytest.param("per_object", Fresh("2", "a", "12"), 13, True, id="newer since the look"),
+        pytest.param("per_object", Fresh("99", "a", "12"), 11, False, id="older"),
+        pytest.param("per_object", Fresh("99", "b", "3"), 11, False, id="another object"),
+        pytest.param("per_object", Fresh("99", "", ""), 11, False, id="gone"),
+        pytest.param("per_object", Fresh("2", "", ""), None, True, id="gone from both"),
+        pytest.param("opaque", Fresh("2", "a", "12"), 12, True, id="opaque, and the same"),
+        pytest.param("opaque", Fresh("2", "a", "12"), 13, False, id="opaque, and another"),
+    ],
+)
+def test_without_a_global_order_a_look_proves_by_the_object_alone(
+    order: str, fresh: Fresh, cached: int | None, expected: bool
+) -> None:
+    wanted = Wanted.of("10", KEY, None)
+    assert is_proven(wanted, fresh, _cached(cached), VersionOrder(order)) is expected
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("order", [VersionOrder.PER_OBJECT, VersionOrder.OPAQUE])
+async def test_without_a_global_order_a_wait_without_a_key_fails_at_once(
+    order: VersionOrder,
+) -> None:
+    followed = Followed()
+    followed.position = "100"
+    followed.version_order = order
+    barrier: Barrier[None] = Barrier(followed, _never)
+    began_at = anyio.current_time()
+    with pytest.raises(StaleCacheError, match="pass the key"):
+        await barrier.wait(Wanted.of("10", None, None), timeout_seconds=60)
+    assert anyio.current_time() == began_at
+    assert not barrier.waiters

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, VersionOrder
 from pyinformer.informer._barrier import Wanted
 from pyinformer.informer._distribution import Distribution
 from pyinformer.informer._freshness import Freshness
@@ -33,6 +33,7 @@ class Reflector:
         self.position = "100"
         self.epoch = 0
         self.is_resetting = False
+        self.version_order = VersionOrder.GLOBAL
         self.buried: set[tuple[str, str]] = set()
 
     def has_buried(self, key: str, uid: str) -> bool:

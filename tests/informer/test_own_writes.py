@@ -79,7 +79,9 @@ def test_another_namespace_is_nothing_to_it() -> None:
     observer.wrote(_answer())
     observer.deleted("default/a", "u", None)
     assert not overlay.entries
-    assert observer.key_of("7") == "default/a"  # so that a wait for it ends at once
+    written = observer.written_at("7")
+    assert written is not None
+    assert written.key == "default/a"  # so that a wait for it ends at once
 
 
 def test_a_deletion_without_a_uid_hides_nothing() -> None:
@@ -94,8 +96,19 @@ def test_the_keys_of_the_newest_writes_are_remembered() -> None:
     observer, _ = _observer()
     for number in range(1, 1_030):
         observer.wrote(_answer(number, f"p{number}"))
-    assert observer.key_of("1") is None
-    assert observer.key_of("1029") == "default/p1029"
+    assert observer.written_at("1") is None
+    newest = observer.written_at("1029")
+    assert newest is not None
+    assert (newest.key, newest.is_sole) == ("default/p1029", True)
+
+
+def test_a_version_that_two_objects_have_names_neither_alone() -> None:
+    observer, _ = _observer()
+    for name in ("a", "a", "b"):
+        observer.wrote(_answer(7, name))
+        written = observer.written_at("7")
+        assert written is not None
+        assert (written.key, written.is_sole) == (f"default/{name}", name == "a")
 
 
 def test_an_object_of_another_kind_is_no_answer() -> None:

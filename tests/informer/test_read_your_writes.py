@@ -7,7 +7,8 @@ the overlay's, until the script lets the watch go on.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 import pytest
@@ -23,7 +24,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.apimachinery import Event
+    from pyinformer.apimachinery import Event, JSONValue
     from pyinformer.cluster import Cluster
     from pyinformer.testing import APIServer
 
@@ -258,6 +259,35 @@ async def test_an_answer_that_is_no_object_fails_no_write(
         pods._own_writes.wrote(b"")
         assert len([r for r in caplog.records if "response" in r.message]) == 1
         assert pods._own_writes.unreadable == 2
+
+
+@pytest.mark.parametrize("order", ["per_object", "opaque"])
+async def test_where_versions_do_not_compare_the_position_proves_no_write(
+    apiserver: APIServer, order: Literal["per_object", "opaque"]
+) -> None:
+    """The write has a version between those that other objects have, and its event is late."""
+    for name in ("a", "b"):
+        apiserver.create(pod(name))
+    async with cluster_of(apiserver) as cluster:
+        options = replace(_LIST_FIRST, order=order)
+        async with SharedInformer(cluster, "v1", "pods", options=options) as pods:
+            await pods.wait_for_cache_sync(timeout_seconds=10)
+            body = pods.lister["default/a"].to_dict()
+            metadata = cast("dict[str, JSONValue]", body["metadata"])
+            metadata["resourceVersion"] = pods.lister["default/b"].metadata.resource_version
+            metadata["labels"] = {"written": "here"}
+            for number in range(3):
+                apiserver.patch("v1", "pods", "b", {"metadata": {"labels": {"n": str(number)}}})
+            await pods.wait_until(apiserver.resource_version, key="default/b")
+            cluster.record_write("v1", "pods", body)
+            version = str(metadata["resourceVersion"])
+
+            assert pods.lister["default/a"].metadata.labels == {"written": "here"}
+            assert not pods.has_seen(version, key="default/a")
+            with pytest.raises(StaleCacheError):
+                await pods.wait_until(version, key="default/a", timeout_seconds=0)
+            with pytest.raises(StaleCacheError, match="pass the key"):
+                await pods.wait_until("1")
 
 
 async def test_wait_until_ends_with_the_event(apiserver: APIServer) -> None:

@@ -1,0 +1,221 @@
+"""Own writes where versions of two objects do not compare: no position proves anything of them.
+
+Each object counts its own versions here, or has versions that only equal each other or do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, VersionOrder
+from pyinformer.store import Indexer, Lister, Overlay
+from tests.store.written import record
+
+A = "default/a"
+
+
+class Cache:
+    """A store with an overlay, whose position is always far beyond every version."""
+
+    def __init__(self, order: VersionOrder, *stored: KubeObject[Any]) -> None:
+        self.order = order
+        self.position = "900"
+        self.buried: set[tuple[str, str]] = set()
+        self.store: Indexer[Any] = Indexer()
+        self.overlay: Overlay[Any] = Overlay(
+            self.store.get,
+            lambda: self.position,
+            order=lambda: self.order,
+            was_deleted=lambda key, uid: (key, uid) in self.buried,
+        )
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+        for obj in stored:
+            self.store.apply_nowait(Added(obj))
+
+    def hear(self, event: Event[Any]) -> None:
+        """Take an event as the distribution and the guard do."""
+        self.store.apply_nowait(event)
+        if isinstance(event, Deleted):
+            self.buried.add((event.key, event.last_known.metadata.uid))
+        self.overlay.observe(event)
+
+    def list(self, *objects: KubeObject[Any], version: str = "950") -> None:
+        """Take a complete list."""
+        found = {obj._key: obj for obj in objects}
+        for _ in self.store.replace_nowait(
+            found, version, ended_nowait=lambda: self.overlay.ended_by(found, version)
+        ):
+            pass
+        self.overlay.sweep()
+        self.overlay.confirm(version, is_list=True)
+
+    @property
+    def shown(self) -> str:
+        """What a reader sees of A: its uid and version, or nothing."""
+        found = self.lister.get(A)
+        assert [obj._key for obj in self.lister.list()] == ([] if found is None else [A])
+        return "" if found is None else f"{found.metadata.uid}@{found.metadata.resource_version}"
+
+
+def _updated(cache: Cache, uid: str, version: int | str) -> None:
+    old = cache.store.get(A)
+    new = record(A, uid, version)
+    cache.hear(Added(new) if old is None else Updated(old, new))
+
+
+UNORDERED = pytest.mark.parametrize("order", [VersionOrder.PER_OBJECT, VersionOrder.OPAQUE])
+
+
+@UNORDERED
+def test_a_write_is_read_although_the_position_is_beyond_its_version(order: VersionOrder) -> None:
+    cache = Cache(order, record(A, "1", 4))
+    cache.overlay.put(record(A, "1", 5))
+    assert cache.shown == "1@5"
+    cache.overlay.confirm("901")  # a bookmark
+    assert cache.shown == "1@5"
+    _updated(cache, "1", 5)
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_a_created_object_is_read_until_it_is_heard_of(order: VersionOrder) -> None:
+    cache = Cache(order)
+    cache.overlay.put(record(A, "1", 1))
+    assert cache.shown == "1@1"
+    _updated(cache, "1", 1)
+    assert cache.shown == "1@1"
+    assert not cache.overlay.entries
+
+
+def test_per_object_an_older_event_of_the_object_ends_nothing_and_a_newer_one_does() -> None:
+    cache = Cache(VersionOrder.PER_OBJECT, record(A, "1", 3))
+    cache.overlay.put(record(A, "1", 10))
+    _updated(cache, "1", 9)
+    assert cache.shown == "1@10"
+    _updated(cache, "1", 11)
+    assert cache.shown == "1@11"
+    assert not cache.overlay.entries
+
+
+def test_opaque_any_other_version_of_the_object_ends_nothing() -> None:
+    cache = Cache(VersionOrder.OPAQUE, record(A, "1", "x"))
+    cache.overlay.put(record(A, "1", "w"))
+    _updated(cache, "1", "y")
+    assert cache.shown == "1@w"
+    _updated(cache, "1", "w")
+    _updated(cache, "1", "z")
+    assert cache.shown == "1@z"
+
+
+@UNORDERED
+def test_an_object_under_the_name_with_a_greater_version_is_the_one_before(
+    order: VersionOrder,
+) -> None:
+    cache = Cache(order, record(A, "old", 70))
+    cache.overlay.put(record(A, "new", 1))
+    assert cache.shown == "new@1"
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    assert cache.shown == "new@1"
+    _updated(cache, "new", 1)
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_an_object_whose_end_was_heard_of_is_not_brought_back(order: VersionOrder) -> None:
+    cache = Cache(order, record(A, "1", 5))
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    cache.overlay.put(record(A, "1", 6))
+    assert cache.shown == ""
+
+
+@UNORDERED
+def test_an_end_of_the_object_ends_the_write(order: VersionOrder) -> None:
+    cache = Cache(order, record(A, "1", 4))
+    cache.overlay.put(record(A, "1", 5))
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    assert cache.shown == ""
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_what_two_lists_do_not_have_is_shown_no_more(order: VersionOrder) -> None:
+    """The first may have begun before the write; the second has begun after the first."""
+    cache = Cache(order)
+    cache.overlay.put(record(A, "1", 5))
+    cache.list()
+    assert cache.shown == "1@5"
+    cache.list()
+    assert cache.shown == ""
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_a_list_that_has_the_write_ends_it(order: VersionOrder) -> None:
+    cache = Cache(order)
+    cache.overlay.put(record(A, "1", 5))
+    cache.list(record(A, "1", 5))
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_a_deleted_object_is_hidden_and_its_successor_is_not(order: VersionOrder) -> None:
+    cache = Cache(order, record(A, "1", 70))
+    cache.overlay.bury(A, "1", "71")
+    assert cache.shown == ""
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    _updated(cache, "2", 1)
+    assert cache.shown == "2@1"
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_a_deletion_hides_who_had_the_name_before(order: VersionOrder) -> None:
+    """This process created and deleted an object while the cache still holds another one."""
+    cache = Cache(order, record(A, "old", 1))
+    cache.overlay.put(record(A, "mine", 50))
+    cache.overlay.bury(A, "mine", "51")
+    assert cache.shown == ""
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    assert cache.shown == ""
+    _updated(cache, "next", 1)
+    assert cache.shown == "next@1"
+
+
+@UNORDERED
+def test_the_answer_to_a_deletion_does_not_hide_what_was_created_since(
+    order: VersionOrder,
+) -> None:
+    cache = Cache(order, record(A, "old", 70))
+    cache.overlay.put(record(A, "new", 1))
+    cache.overlay.bury(A, "old", "71")
+    assert cache.shown == "new@1"
+
+
+def test_opaque_versions_of_any_text_are_shown() -> None:
+    cache = Cache(VersionOrder.OPAQUE)
+    cache.overlay.put(record(A, "1", "not a number"))
+    assert cache.shown == "1@not a number"
+    assert not cache.overlay.statistics().is_off
+
+
+def test_an_order_that_becomes_less_holds_for_what_was_written_before() -> None:
+    cache = Cache(VersionOrder.GLOBAL, record(A, "1", 4))
+    cache.position = "4"
+    cache.overlay.put(record(A, "1", 5))
+    cache.order = VersionOrder.PER_OBJECT
+    cache.overlay.confirm("901")
+    assert cache.shown == "1@5"
+    _updated(cache, "1", 5)
+    assert not cache.overlay.entries
