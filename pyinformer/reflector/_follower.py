@@ -72,6 +72,7 @@ class Follower(Generic[V]):
         "_take_usual",
         "bookmarks",
         "events",
+        "skipped",
     )
 
     def __init__(
@@ -94,6 +95,8 @@ class Follower(Generic[V]):
         self._take_usual = guard.take_usual
         self.events = 0
         self.bookmarks = 0
+        self.skipped = 0
+        """Whole events and bookmarks that changed nothing: repeated, or not to be identified."""
 
     @property
     def frames(self) -> int:
@@ -182,6 +185,7 @@ class Follower(Generic[V]):
 
     def _skip(self, error: InvalidObjectError) -> None:
         """Go on behind an object that cannot be identified: it must not cost any other."""
+        self.skipped += 1
         self._guard.count("undecodable", "skipped")
         self._on_skipped(error)
 
@@ -191,6 +195,7 @@ class Follower(Generic[V]):
         if verdict is Verdict.UPDATE and old is not None:
             self._apply(Updated(old, new))
         elif verdict is Verdict.SKIP:
+            self.skipped += 1
             self._check_suspicion(new)
             return
         else:
@@ -212,7 +217,9 @@ class Follower(Generic[V]):
             self._apply(Deleted(gone, may_still_exist=self._selective))
         elif verdict is Verdict.REMOVE_UNSEEN and old is not None:
             self._apply(Deleted(old, final_state_unknown=True))
-        if verdict is not Verdict.SKIP:
+        if verdict is Verdict.SKIP:
+            self.skipped += 1
+        else:
             self._guard.applied(gone.metadata.resource_version)
             self.events += 1
         self._check_suspicion(gone)
@@ -227,6 +234,8 @@ class Follower(Generic[V]):
             self.bookmarks += 1
         elif self._guard.suspicion is not None:
             self._break_off(f"a bookmark at {bookmark.resource_version[:40]!r}")
+        else:
+            self.skipped += 1
 
     def on_verified(self, key: str, found: KubeObject[V] | None, read_at: str) -> bool:
         """Apply what a list of one key shows, as if it were an event; the position stays.

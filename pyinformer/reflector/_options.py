@@ -49,7 +49,7 @@ class ReflectorOptions:
     is given up and begun anew. After five minutes most servers have forgotten the version of the
     first page; a million objects earn the time that a slow link needs for them."""
     silence_seconds: float = 75.0
-    """A watch that delivers nothing for so long, not even a bookmark, is doubled by a second one at
+    """A watch that delivers no whole event or bookmark for so long is doubled by a second one at
     the same position, which takes its place. Servers send bookmarks about once a minute.
     `math.inf` never doubts a stream."""
     mass_delete: MassDeletePolicy | None = field(default_factory=MassDeletePolicy)

@@ -32,7 +32,7 @@ from pyinformer.reflector._state import (
     WatchFailed,
     WatchSilent,
 )
-from pyinformer.transport import LineSplitter, ListSplitter
+from pyinformer.transport import LEAST_BYTES_PER_SECOND, LineSplitter, ListSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +205,12 @@ class Watching(Generic[V]):
     async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> bool:
         """Read a watch to its end; return False if it went silent before."""
         with anyio.CancelScope() as scope:
-            idle = IdleTimer(self._options.silence_seconds, scope.cancel)
+            # A line that arrives slowly and honestly is no silence; a byte now and then is.
+            idle = IdleTimer(
+                self._options.silence_seconds,
+                scope.cancel,
+                grace=lambda: splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND,
+            )
             try:
                 await read_body(body, splitter, self._on_turn(follower, idle))
             finally:
@@ -213,18 +218,21 @@ class Watching(Generic[V]):
         return not scope.cancelled_caught
 
     def _on_turn(self, follower: Follower[V], idle: IdleTimer) -> Callable[[float], bool]:
-        """Return what takes note of everything that arrived at once."""
+        """Return what records that something arrived; only whole events and bookmarks count."""
         liveness = self._liveness
-        progressed, bookmarks = False, 0
+        progressed, bookmarks, events = False, 0, 0
 
         def on_turn(now: float) -> bool:
-            nonlocal progressed, bookmarks
-            idle.progressed_at = now
-            if follower.bookmarks == bookmarks:
-                liveness.last_event_at = now
-            else:
+            nonlocal progressed, bookmarks, events
+            if follower.bookmarks != bookmarks:
                 bookmarks = follower.bookmarks
                 liveness.last_bookmark_at = now
+            elif follower.events + follower.skipped != events:
+                liveness.last_event_at = now
+            else:
+                return True
+            events = follower.events + follower.skipped
+            idle.progressed_at = now
             if not progressed and follower.frames:
                 progressed = True
                 self._on_progress()

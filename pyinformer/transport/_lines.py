@@ -82,6 +82,11 @@ class LineSplitter:
         """How many bytes of an unfinished line are held."""
         return len(self._pending) + (0 if self._reader is None else self._reader.held_bytes)
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """How many bytes of an unfinished line have arrived, whether they are held or not."""
+        return len(self._pending) if self._reader is None else self._skipped
+
     def redirect(self, on_line: OnLine, on_oversized: OnOversized | None = None) -> None:
         """Hand later lines to somebody else; what is held of an unfinished line is kept."""
         self._on_line = on_line

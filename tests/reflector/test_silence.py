@@ -6,13 +6,22 @@ that bookmarks promise tells.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pyinformer.reflector import Reflector
 from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import ListWatch
 from tests.reflector.running import options, put, reflecting, until_held, verbs, watches
+from tests.reflector.samples import PODS, DictSink, bookmark, line
+from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.transport.serving import Request
 
 QUIET = options(silence_seconds=0.3)
 STALLED = Fault(verb="watch", stall_after_bytes=0)
@@ -124,3 +133,106 @@ async def test_after_a_short_time_without_contact_nothing_is_listed(server: APIS
         put(server, "b")
         await running.until_equal()
         assert verbs(server).count("list") == 1
+
+
+EMPTY_LIST = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[]}'
+TRICKLES = {
+    "blank-lines": [b"\n"],
+    "an-unfinished-line": [b'{"type":"MODIFIED",', b" "],
+    "blank-lines-of-a-body-without-chunks": [],
+}
+
+
+async def tick(seconds: float) -> None:
+    """Wait as a server does that sends something now and then."""
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, passed.set)
+    await passed.wait()
+
+
+@pytest.mark.parametrize("client", ["direct", "aiohttp"])
+@pytest.mark.parametrize("trickle", TRICKLES)
+async def test_bytes_that_are_no_whole_event_neither_prove_a_cache_nor_end_a_silence(
+    trickle: str, client: str
+) -> None:
+    is_chunked = bool(TRICKLES[trickle])
+    bare_head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if "watch=true" not in request.target:
+            writer.write(response(EMPTY_LIST))
+            return
+        writer.write(CHUNKED if is_chunked else bare_head)
+        for part in TRICKLES[trickle][:-1]:
+            writer.write(chunk(part))
+        while True:
+            writer.write(chunk(TRICKLES[trickle][-1]) if is_chunked else b"\n")
+            await tick(0.02)
+
+    async with serving(answer) as server, connected(server.url, http_client=client) as connection:
+        reflector: Reflector[None] = Reflector(
+            ListWatch(connection, PODS), DictSink(), options=QUIET
+        )
+        task = asyncio.create_task(reflector.run())
+        try:
+            await until(lambda: reflector.status().state == "watching")
+            loaded_at = reflector.liveness().last_proof_at
+            await until(lambda: reflector.status().takeovers >= 1)
+
+            facts = reflector.liveness()
+            assert (facts.last_event_at, facts.last_bookmark_at) == (None, None)
+            assert facts.last_proof_at == loaded_at
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+async def test_a_long_line_that_arrives_slowly_is_no_silence() -> None:
+    """What has arrived of it has earned four seconds: the silence alone would be 0.3 s."""
+    event = line("ADDED", "a" * 64 * 1024, "6") + b"\n" + bookmark("7") + b"\n"
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if "watch=true" not in request.target:
+            writer.write(response(EMPTY_LIST))
+            return
+        writer.write(CHUNKED + chunk(event[: 64 * 1024]))
+        await tick(1.0)
+        writer.write(chunk(event[64 * 1024 :]))
+        await asyncio.Event().wait()
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        sink = DictSink()
+        reflector: Reflector[None] = Reflector(ListWatch(connection, PODS), sink, options=QUIET)
+        task = asyncio.create_task(reflector.run())
+        try:
+            await until(lambda: reflector.liveness().last_bookmark_at is not None)
+            assert reflector.status().takeovers == 0
+            assert reflector.liveness().observed_resource_version == "7"
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+async def test_a_repeated_event_is_heard_though_it_changes_nothing() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if "watch=true" not in request.target:
+            writer.write(response(EMPTY_LIST))
+            return
+        writer.write(CHUNKED)
+        while True:
+            writer.write(chunk(line("ADDED", "a", "6") + b"\n"))
+            await tick(0.02)
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        reflector: Reflector[None] = Reflector(
+            ListWatch(connection, PODS), DictSink(), options=options(silence_seconds=30.0)
+        )
+        task = asyncio.create_task(reflector.run())
+        try:
+            await until(lambda: reflector.liveness().last_event_at is not None)
+            first = reflector.liveness().last_event_at or 0.0
+            await until(lambda: (reflector.liveness().last_event_at or 0.0) > first)
+            assert reflector.status().takeovers == 0
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
