@@ -57,9 +57,13 @@ def pytest_configure() -> None:
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Give the tests marked `virtual_time` a loop that jumps to the next timer."""
+    """Give tests marked `virtual_time` a loop that jumps to the next timer, others a real one."""
     if item.get_closest_marker("virtual_time") is not None:
         return {"virtual": VirtualTimeLoop}
+    if item.get_closest_marker("every_loop") is not None:
+        import uvloop
+
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"real": asyncio.new_event_loop}
 
 

@@ -260,10 +260,10 @@ class Connection:
         for watch in tuple(self._watches):
             watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-            while self._watches:
-                await anyio.lowlevel.checkpoint()
             for session in sessions:
                 await session.close()
+            while self._watches:
+                await anyio.lowlevel.checkpoint()
 
     @asynccontextmanager
     async def _place(self, url: str, *, watch: bool) -> AsyncIterator[None]:

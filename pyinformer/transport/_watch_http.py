@@ -126,6 +126,7 @@ async def _connect(
             )
         except BaseException:
             sock.close()
+            response.abandon()
             raise
 
 

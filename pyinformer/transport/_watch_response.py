@@ -72,6 +72,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._view = memoryview(self._buffer)  # under TLS a slice of a bytearray would be a copy
         self._filled = 0  # so much of the buffer has arrived and was not looked at
         self._small_reads = 0
+        self._turn_began: float | None = None  # with the first large read of this turn of the loop
+        self._loop_reads_on = False  # it reads again and again before others have their turn
         self._pieces: list[bytes] = []  # looked at, and not taken
         self._scans = False  # the buffer begins with a chunk of the usual shape, as far as is known
         self._take: OnPiece | None = None
@@ -202,8 +204,21 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._filled = 0
         self.fail(TransportError(self._url, "the connection was lost: it was closed by us"))
 
+    def abandon(self) -> None:
+        """Give up a connection that the caller of the event loop will never get.
+
+        Cancelled between the handshake and its caller, uvloop closes it and does not report that.
+        """
+        self.close()
+        self._transport = None
+        self._is_closed = True
+        self._on_closed(self)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection (for the event loop)."""
+        if self._is_closed:
+            cast("asyncio.Transport", transport).abort()
+            return
         self._transport = cast("asyncio.Transport", transport)  # those of uvloop derive from none
         if not self._has_clock:
             self._now = asyncio.get_running_loop().time
@@ -218,7 +233,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._filled += nbytes
         self.received_bytes += nbytes
         is_full = self._filled == len(self._buffer)
-        began = self._now() if is_full else 0.0
+        is_busy = is_full or nbytes >= _LEAST_BYTES
+        began = self._now() if is_busy else 0.0
         if self._take is not None or not self._has_head:
             self._advance()
         if self._take is None or self._has_ended or self._error is not None:
@@ -232,6 +248,26 @@ class WatchResponse(asyncio.BufferedProtocol):
             self._small_reads = self._small_reads + 1 if is_small else 0
             if self._small_reads > _SMALL_READS:
                 self._resize(_LEAST_BYTES)
+        if is_busy and self._take is not None:
+            self._spend_since(began)
+
+    def _spend_since(self, began: float) -> None:
+        """Let others have their turn when the reads of this one have taken long enough.
+
+        asyncio reads once in a turn of the loop. libuv, and so uvloop, reads up to 32 times while
+        the buffer gets full, and nothing else runs in between.
+        """
+        if self._turn_began is None:
+            self._turn_began = began
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        else:
+            self._loop_reads_on = True
+        if self._loop_reads_on and self._now() - self._turn_began > _SHORT_TURN_SECONDS:
+            self._pause()
+
+    def _end_turn(self) -> None:
+        self._turn_began = None
+        self._resume()
 
     def _fit(self, turn_seconds: float) -> None:
         """Make room for more where a full buffer was soon handled, for less where it was not."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyinformer.informer._scope import QueueKind
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.every_loop
+
 
 @pytest.mark.parametrize("use_watch_list", [True, False], ids=["watch-list", "paged-list"])
 async def test_custom_resources_of_both_scopes(server: Server, use_watch_list: bool) -> None:

@@ -89,6 +89,7 @@ async def test_a_killed_server_is_listed_again_and_only_differences_are_told(
         assert one.loads == 2
 
 
+@pytest.mark.every_loop
 async def test_a_lost_connection_resumes_where_it_was(server: Server) -> None:
     """The server lives and remembers: every change is told as it happened, without a list."""
     namespace = server.namespace()
@@ -139,6 +140,7 @@ async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> No
             await one.settle(server, versions=versions)
 
 
+@pytest.mark.every_loop
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed: int) -> None:
     """500 writes over connections that live for some kilobytes: no list but the first."""

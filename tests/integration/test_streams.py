@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyinformer.informer import EventStream
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.every_loop
+
 
 @asynccontextmanager
 async def config_maps(

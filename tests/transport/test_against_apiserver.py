@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from pyinformer.transport import Body
 
+pytestmark = pytest.mark.every_loop
+
 PODS = GroupVersionResource.of("v1", "pods")
 WIDGETS = GroupVersionResource.of("example.com/v1", "widgets")
 NAMES = [f"p{i:02d}" for i in range(25)]

@@ -14,6 +14,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.every_loop
+
 HEAD_503 = b"HTTP/1.1 503 X\r\nContent-Type: application/json\r\n"
 CLIENTS = ("direct", "aiohttp")
 

@@ -33,6 +33,8 @@ from tests.transport.serving import CHUNKED, always, chunk, connected, response,
 if TYPE_CHECKING:
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.every_loop
+
 EVENTS = [b'{"type":"ADDED","object":{"n":%d}}\n' % i for i in range(3)]
 STREAM = CHUNKED + b"".join(map(chunk, EVENTS)) + b"0\r\n\r\n"
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from aiohappyeyeballs import AddrInfoType
 
+pytestmark = pytest.mark.every_loop
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="names the options of Linux")
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,12 @@ import trustme
 from pyinformer.apimachinery import ConfigurationError, TLSVerificationError, TransportError
 from pyinformer.transport import ClusterConfig, Connection
 from tests.transport.serving import always, connected, response, serving
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.every_loop
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,36 @@ async def test_a_certificate_of_the_right_authority_is_trusted(
         config = ClusterConfig(server=server.url, ca_file=ca_file)
         async with connected("", config=config) as connection:
             assert await connection.request("GET", "/a") == b"{}"
+
+
+async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed(
+    ca_file: str, server_tls: ssl.SSLContext
+) -> None:
+    """The loop uvloop never reports the end of such a connection; closing waited for it in vain."""
+    async with serving(always(response()), tls=server_tls) as server:
+        config = ClusterConfig(server=server.url, ca_file=ca_file)
+        async with connected("", config=config) as connection:
+
+            async def watch() -> None:
+                async with connection.stream("/a", watch=True):
+                    pass
+
+            task = asyncio.create_task(watch())
+            await until(lambda: connection._watches)
+            (watching,) = connection._watches
+            made = watching.connection_made
+
+            def cancel(transport: asyncio.BaseTransport) -> None:
+                made(transport)
+                task.cancel()
+
+            watching.connection_made = cancel  # type: ignore[method-assign] # to be there in time
+            await asyncio.wait({task})
+            assert task.cancelled()
+            assert watching.is_unconnected
+            async with asyncio.timeout(4):
+                await connection.aclose()
+        await server.wait_until(lambda: server.open_connections == 0)
 
 
 async def test_authority_data_goes_before_the_file(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.every_loop
+
 WATCH = [("watch", "true")]
 
 

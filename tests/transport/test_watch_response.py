@@ -65,12 +65,18 @@ class Reader:
     def arrive(self, data: bytes) -> None:
         """Receive bytes, as many at a time as there is room for."""
         while data:
+            data = self.read_once(data)
+
+    def read_once(self, data: bytes) -> bytes:
+        """Receive as much as there is room for, and return the rest."""
+        if data:
             room = self.response.get_buffer(-1)
             assert len(room)
             size = min(len(room), len(data))
             room[:size] = data[:size]
             self.response.buffer_updated(size)
             data = data[size:]
+        return data
 
 
 async def reading(reader: Reader) -> asyncio.Task[None]:
@@ -275,6 +281,41 @@ async def test_a_buffer_that_became_a_long_turn_shrinks() -> None:
 
     assert len(reader.response.get_buffer(-1)) <= 64 << 10
     task.cancel()
+
+
+@pytest.mark.parametrize("piece_seconds", [0.000_010, 0.000_200, 0.001])
+async def test_a_loop_that_reads_on_gives_others_their_turn(piece_seconds: float) -> None:
+    """As libuv does: it reads again as long as the buffer gets full, and nothing runs meanwhile."""
+    reader = Reader(piece_seconds=piece_seconds)
+    task = await reading(reader)
+    rest, turns = CHUNKED + chunk(b"x" * 1_000) * 5_000, list[float]()
+    while rest:
+        began = reader.now
+        while rest and not reader.wires.is_paused:
+            rest = reader.read_once(rest)
+        turns.append(reader.now - began)
+        await asyncio.sleep(0)
+        assert not reader.wires.is_paused, "the next turn reads on"
+
+    assert len(reader.taken) == 5_000
+    a_buffer = 64 * piece_seconds  # what is in the smallest one is taken as a whole
+    assert max(turns[1:]) <= 0.010 + a_buffer, "the first turn shows that the loop reads on"
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_loop_that_reads_once_in_a_turn_is_never_paused() -> None:
+    reader = Reader(piece_seconds=0.001)
+    task = await reading(reader)
+    rest = CHUNKED + chunk(b"x" * 1_000) * 1_000
+    while rest:
+        rest = reader.read_once(rest)
+        assert not reader.wires.is_paused
+        await asyncio.sleep(0)
+
+    assert len(reader.taken) == 1_000
+    task.cancel()
+    await asyncio.wait({task})
 
 
 class Panic(BaseException):
