@@ -140,7 +140,8 @@ constraints:  ## write constraints.txt anew from the newest versions that pyproj
 	rm -rf build/constraints && mkdir -p build
 	$(or $(PYTHON),python3) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade pip
-	build/constraints/bin/python -m pip install --quiet -e '.[$(TEST_EXTRAS),kube-apiserver]' --group dev
+	build/constraints/bin/python -m pip install --quiet -e '.[$(TEST_EXTRAS),kube-apiserver]' \
+	  --group dev --group build
 	grep '^#' constraints.txt > build/constraints.txt
 	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude setuptools \
 	  >> build/constraints.txt

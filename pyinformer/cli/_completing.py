@@ -59,7 +59,7 @@ def _contexts(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8") as file:
             found = yaml.safe_load(file)
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return
     entries = found.get("contexts") if isinstance(found, dict) else None
     for entry in entries if isinstance(entries, list) else ():

@@ -425,6 +425,8 @@ def test_the_shell_completes_contexts_and_resources(
     assert completed("pyinformer", "get", "depl") == ["deployments"]
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert complete_context("p") == []
+    (tmp_path / "none").write_text("[" * 100_000)  # deeper than the loader can follow
+    assert complete_context("p") == []
 
 
 def test_bash_takes_the_completion_that_it_is_given(tmp_path: Path) -> None:

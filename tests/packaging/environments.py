@@ -71,7 +71,7 @@ def build() -> tuple[Path, Path]:
         The two files.
     """
     shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", DIST, ROOT)
+    _build("--outdir", DIST, ROOT)
     (sdist,) = DIST.glob("*.tar.gz")
     (wheel,) = DIST.glob("*.whl")
     return sdist, wheel
@@ -81,9 +81,15 @@ def build_again() -> Path:
     """Build the wheel from the checkout itself, and return the file."""
     folder = BUILD / "again"
     shutil.rmtree(folder, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--wheel", "--installer", "uv", "--outdir", folder, ROOT)
+    _build("--wheel", "--outdir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def _build(*arguments: str | Path) -> None:
+    """Build by the exact versions of constraints.txt, not by the newest there are that day."""
+    pinned = str(ROOT / "constraints.txt")
+    run(sys.executable, "-m", "build", "--installer", "uv", *arguments, UV_CONSTRAINT=pinned)
 
 
 class Environment:

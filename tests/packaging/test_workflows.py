@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ _ROOT = Path(__file__).parents[2]
 _WORKFLOWS = sorted(_ROOT.glob(".github/workflows/*.yml"))
 _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 _CALL = re.compile(r"\bmake ([a-z][a-z-]*)")
-_VERSION = re.compile(r"v\d+\.\d+\.\d+")
+_USES = re.compile(r"uses: (\S+)@(\S+)(.*)")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_VERSION = re.compile(r"  # v\d+\.\d+\.\d+")
 
 
 def read(path: Path) -> dict[Any, Any]:
@@ -82,12 +85,34 @@ def test_a_workflow_may_read_the_sources_and_nothing_else(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
-def test_every_action_is_pinned_to_a_version_and_keeps_no_credentials(path: Path) -> None:
+def test_every_action_is_pinned_to_a_commit_and_keeps_no_credentials(path: Path) -> None:
+    """A tag can be moved; the version beside the commit is for people."""
+    for action, commit, remark in _USES.findall(path.read_text(encoding="utf-8")):
+        assert _COMMIT.fullmatch(commit), f"{action}@{commit}"
+        assert _VERSION.fullmatch(remark), f"{action}: {remark}"
     for step in steps(read(path)):
-        action, _, version = step.get("uses", "none@v0.0.0").partition("@")
-        assert _VERSION.fullmatch(version), f"{action}@{version}"
-        if action == "actions/checkout":
+        if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False
+
+
+def test_an_action_has_one_commit_everywhere() -> None:
+    found = {
+        (action, commit, remark)
+        for path in _WORKFLOWS
+        for action, commit, remark in _USES.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(found) == len({action for action, _, _ in found}) == 5
+
+
+def test_what_builds_a_release_is_pinned() -> None:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = project["build-system"]["requires"]
+    pinned = (_ROOT / "constraints.txt").read_text(encoding="utf-8")
+
+    assert project["dependency-groups"]["build"] == wanted
+    for requirement in wanted:
+        name = requirement.partition(">")[0]
+        assert re.search(rf"^{name}==", pinned, re.MULTILINE), name
 
 
 def test_only_the_job_that_publishes_gets_an_identity_and_runs_nothing_of_ours() -> None:
