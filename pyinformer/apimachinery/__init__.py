@@ -79,6 +79,7 @@ from pyinformer.apimachinery._keys import (
 )
 from pyinformer.apimachinery._label_selector import LabelSelector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
+from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._paths import PathSet, parse_path
 from pyinformer.apimachinery._redact import (
@@ -193,9 +194,11 @@ __all__ = [
     "check_view",
     "compare_resource_versions",
     "decode_object",
+    "did_you_mean",
     "diff",
     "is_object_name",
     "load_zstandard",
+    "near_names",
     "object_key",
     "older",
     "parse_path",

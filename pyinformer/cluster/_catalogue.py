@@ -7,7 +7,6 @@ kubectl: the core group, then the groups as the server lists them, of each its p
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, final
@@ -15,10 +14,8 @@ from typing import Final, final
 from msgspec import Struct, field
 from msgspec.json import Decoder
 
-from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource
+from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, near_names
 
-_MOST_NEAR: Final = 3
-_LEAST_LIKENESS: Final = 0.7  # below it, endpoints come near to deployments
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _STALE: Final = "Stale"
 
@@ -60,10 +57,31 @@ class APIResource:
         return "status" in self.subresources
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """What people call it, in lower case: its plural, singular, kind and short names."""
+        words = (self.resource.resource, self.singular, self.kind, *self.short_names)
+        return tuple(word.lower() for word in words if word)
+
+    @property
+    def full_name(self) -> str:
+        """Its plural with its group and version: `apps/v1/deployments`."""
+        return f"{self.resource.api_version}/{self.resource.resource}"
+
+    @property
     def qualified_name(self) -> str:
         """Its plural with its group, as people tell it from others: `deployments.apps`."""
         group = self.resource.group
         return f"{self.resource.resource}.{group}" if group else self.resource.resource
+
+
+def near_resources(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
+    """Return resources of one version that somebody may have meant, such as `v1/pods`."""
+    return near_names(name, {word: one.full_name for one in table for word in one.words})
+
+
+def near_kinds(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
+    """Return kinds of one version that somebody may have meant, such as `Pod`."""
+    return near_names(name, {word: one.kind for one in table for word in one.words if one.kind})
 
 
 @final
@@ -114,13 +132,9 @@ class Catalogue:
         """Return names that somebody may have meant who typed this one."""
         plain = name.lower().partition(".")[0]
         known = {
-            word.lower(): one.qualified_name
-            for one in reversed(list(self._all()))
-            for word in (one.resource.resource, one.singular, one.kind, *one.short_names)
-            if word
+            word: one.qualified_name for one in reversed(list(self._all())) for word in one.words
         }
-        close = difflib.get_close_matches(plain, known, n=_MOST_NEAR * 2, cutoff=_LEAST_LIKENESS)
-        return tuple(dict.fromkeys(known[word] for word in close))[:_MOST_NEAR]
+        return near_names(plain, known)
 
     def _all(self) -> Iterator[APIResource]:
         for table in self.tables.values():

@@ -21,12 +21,15 @@ from pyinformer.apimachinery import (
     NotFoundError,
     ProtocolError,
     UnknownResourceError,
+    did_you_mean,
 )
 from pyinformer.cluster._catalogue import (
     APIResource,
     Catalogue,
     GroupVersions,
     merged,
+    near_kinds,
+    near_resources,
     read_root,
     read_table,
 )
@@ -84,7 +87,10 @@ class Discovery:
             Safe; others who wait for the same answer ask for themselves.
         """
         return await self._find(
-            resource.api_version, lambda one: one.resource == resource, str(resource)
+            resource.api_version,
+            lambda one: one.resource == resource,
+            str(resource),
+            lambda table: near_resources(resource.resource, table),
         )
 
     async def kind(self, api_version: str, kind: str) -> APIResource:
@@ -102,7 +108,12 @@ class Discovery:
         Cancellation:
             Safe; others who wait for the same answer ask for themselves.
         """
-        return await self._find(api_version, lambda one: one.kind == kind, f"{api_version}/{kind}")
+        return await self._find(
+            api_version,
+            lambda one: one.kind == kind,
+            f"{api_version}/{kind}",
+            lambda table: near_kinds(kind, table),
+        )
 
     async def find(self, name: str) -> tuple[APIResource, ...]:
         """Find the resources that a name as people type it stands for.
@@ -191,13 +202,21 @@ class Discovery:
         await self._newer(resource.api_version, self._tables.get(resource.api_version))
         return await self.resource(resource)
 
+    def near(self, resource: GroupVersionResource) -> tuple[str, ...]:
+        """Return what is served under a similar name, such as `v1/pods`; asks nobody."""
+        return near_resources(resource.resource, self._tables.get(resource.api_version, []))
+
     def known(self, resource: GroupVersionResource) -> APIResource | None:
         """Return the description of a resource if it was asked for before; asks nobody."""
         table = self._tables.get(resource.api_version, [])
         return next((one for one in table if one.resource == resource), None)
 
     async def _find(
-        self, api_version: str, matches: Callable[[APIResource], bool], what: str
+        self,
+        api_version: str,
+        matches: Callable[[APIResource], bool],
+        what: str,
+        near: Callable[[_Table], tuple[str, ...]],
     ) -> APIResource:
         table = self._tables.get(api_version)
         found = next((one for one in table or [] if matches(one)), None)
@@ -208,7 +227,7 @@ class Discovery:
             raise NotFoundError(
                 status=_NOT_FOUND,
                 reason="NotFound",
-                message="the server does not serve it",
+                message=f"the server does not serve it{_question(near(table or []))}",
                 request=f"discover {what}",
             )
         return found
@@ -243,3 +262,7 @@ class Discovery:
             return read_table(api_version, answer)
         except msgspec.DecodeError as error:
             raise ProtocolError(f"GET {path}", f"no list of resources: {error}") from error
+
+
+def _question(near: tuple[str, ...]) -> str:
+    return f"; {did_you_mean(near)}" if near else ""

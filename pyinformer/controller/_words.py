@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from pyinformer._printable import printable
 from pyinformer.apimachinery import (
     ConflictError,
     InvalidTypeError,
@@ -33,7 +34,9 @@ def words_of(error: BaseException, shown: LogExceptions = "classes") -> str:
         said = _said(error)
     except Exception:  # noqa: BLE001 - a fence: a subclass of the user's that cannot say it
         said = None
-    return f"{said}{causes_text(error, shown)}" if said else error_text(error, shown)
+    if said and isinstance(error, ModelMismatchError):
+        return printable(said)  # its cause is the same, in other words
+    return printable(f"{said}{causes_text(error, shown)}") if said else error_text(error, shown)
 
 
 def outlook_of(outcome: Outcome) -> str:

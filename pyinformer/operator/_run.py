@@ -24,6 +24,7 @@ from pyinformer.apimachinery import (
     LifecycleError,
     NotFoundError,
     TransportError,
+    did_you_mean,
 )
 from pyinformer.cluster import Cluster
 from pyinformer.controller._controller import Controller
@@ -222,7 +223,8 @@ class OperatorRun(Closable):
             await self.cluster.discovery.resource(resource)
         except NotFoundError:  # perhaps it comes while the caches wait for it
             api_version, plural = resource.api_version, resource.resource
-            hint = f"the server serves no {plural} of {api_version}: {_HELP}"
+            question = did_you_mean(self.cluster.discovery.near(resource))
+            hint = f"the server serves no {plural} of {api_version}: {question or _HELP}"
             self._hints.append(hint)
             _log.warning("%s", hint)
         except (APIStatusError, TransportError) as error:

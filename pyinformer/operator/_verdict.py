@@ -37,13 +37,16 @@ _MAX_SAMPLES: Final = 256  # probes come every few seconds
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthVerdict:
-    """The answer to one question."""
+    """The answer to one question; true if it is yes: `if health.ready(): ...`."""
 
     is_ok: bool
     reasons: tuple[str, ...]
     """Why not; one line each, with names and numbers, never the content of an object."""
     notes: tuple[str, ...]
     """What is wrong and does not count, or not yet."""
+
+    def __bool__(self) -> bool:
+        return self.is_ok
 
 
 @final

@@ -437,8 +437,7 @@ class Performing(Generic[V]):
         presence.not_found()
         self._changed()
         try:
-            is_served = await ask_discovery(self.list_watch)
-            finding = presence.answered(is_served, asked_at)
+            finding = presence.answered(await ask_discovery(self.list_watch), asked_at)
             if finding is Finding.EMPTY:
                 self.journal.note("discovery lacks the resource: what was cached is let go")
                 await self._loader.take_absence()

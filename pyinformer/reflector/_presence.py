@@ -24,15 +24,23 @@ The reflector's part:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
 import msgspec
 from msgspec import Struct
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import InvalidArgumentError, NotFoundError, ProtocolError
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    NotFoundError,
+    ProtocolError,
+    did_you_mean,
+    near_names,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyinformer.transport import ListWatch
 
 AbsencePolicy: TypeAlias = Literal["require", "wait", "optional"]
@@ -85,6 +93,8 @@ class Presence:
         self._resource = resource
         self._is_empty = False
         self._has_loaded = False
+        self._near: tuple[str, ...] = ()
+        self._is_near_logged = False
         self._lacked_at: float | None = None
         self._asked = 0
 
@@ -106,7 +116,13 @@ class Presence:
         return (
             f'{self._resource} is not served, and absent="require" demands it: install its'
             ' definition, correct the name, or use "wait" or "optional"'
+            f"{self._near and f'; {self.hint}'}"
         )
+
+    @property
+    def hint(self) -> str:
+        """Which name may have been meant; empty if the resource is served, or none comes near."""
+        return did_you_mean(self._near)
 
     @property
     def ask_again_seconds(self) -> float:
@@ -139,17 +155,19 @@ class Presence:
             extra=facts,
         )
 
-    def answered(self, is_served: bool, asked_at: float) -> Finding:  # noqa: FBT001 - the answer
+    def answered(self, answer: Answer, asked_at: float) -> Finding:
         """Take an answer of discovery.
 
         Args:
-            is_served: what `ask_discovery` returned.
+            answer: what `ask_discovery` returned.
             asked_at: when it was asked, in loop seconds.
         """
         self._asked += 1
-        if is_served:
+        self._near = () if self._has_loaded else answer.near
+        if answer.is_served:
             self._lacked_at = None
             return Finding.SERVED
+        self._log_near()
         first = self._lacked_at is None
         if self._lacked_at is None:
             self._lacked_at = asked_at
@@ -165,6 +183,11 @@ class Presence:
             return self.policy == "optional"
         return not first and apart_seconds >= CONFIRM_SECONDS
 
+    def _log_near(self) -> None:
+        if self._near and not self._is_near_logged:
+            self._is_near_logged = True
+            _log.warning("%s has never been served; %s", self._resource, self.hint)
+
     def loaded(self) -> None:
         """Take note of a complete load: the resource is there; logged once if it was not."""
         if self.is_absent:
@@ -172,12 +195,31 @@ class Presence:
             _log.info("%s is served again", self._resource, extra=facts)
         self.is_absent = self._is_empty = False
         self._has_loaded = True
+        self._near = ()
         self._lacked_at = None
         self._asked = 0
 
 
-class _Entry(Struct, frozen=True):
+class Answer(NamedTuple):
+    """What discovery says of a resource."""
+
+    is_served: bool
+    near: tuple[str, ...] = ()
+    """What is served under a similar name: `v1/pods`, or a group and version, `apps/v1`."""
+
+
+class _Entry(Struct, frozen=True, rename="camel"):
     name: str
+    singular_name: str = ""
+    kind: str = ""
+    short_names: list[str] | None = None
+
+    @property
+    def words(self) -> Iterator[str]:
+        """What people call it, in lower case."""
+        for word in (self.name, self.singular_name, self.kind, *(self.short_names or ())):
+            if word and "/" not in self.name:
+                yield word.lower()
 
 
 class _ResourceList(Struct, frozen=True, rename="camel"):
@@ -203,7 +245,7 @@ _decode_resources = msgspec.json.Decoder(_ResourceList).decode
 _decode_groups = msgspec.json.Decoder(_GroupList).decode
 
 
-async def ask_discovery(list_watch: ListWatch) -> bool:
+async def ask_discovery(list_watch: ListWatch) -> Answer:
     """Ask the server whether it serves a resource, on a connection made for this question.
 
     That a path is not there does not count as an answer: a load balancer that has lost its servers
@@ -213,7 +255,7 @@ async def ask_discovery(list_watch: ListWatch) -> bool:
         list_watch: the resource, and the server.
 
     Returns:
-        Whether it is served.
+        Whether it is served, and if not, what is served under a similar name.
 
     Raises:
         APIStatusError: the server does not say what it serves, or not now.
@@ -227,8 +269,7 @@ async def ask_discovery(list_watch: ListWatch) -> bool:
     try:
         answer = await _read(list_watch, resource.path)
     except NotFoundError:
-        await _check_group_is_gone(list_watch)
-        return False
+        return Answer(is_served=False, near=await _near_versions(list_watch))
     try:
         found = _decode_resources(answer)
     except _UNREADABLE as error:
@@ -236,10 +277,15 @@ async def ask_discovery(list_watch: ListWatch) -> bool:
     if found.kind != "APIResourceList" or found.group_version != resource.api_version:
         reason = f"it is a {found.kind} of {found.group_version}, not of {resource.api_version}"
         raise _no_answer(resource.path, reason)
-    return any(entry.name == resource.resource for entry in found.resources or ())
+    entries = found.resources or ()
+    if any(entry.name == resource.resource for entry in entries):
+        return Answer(is_served=True)
+    words = {word: f"{resource.api_version}/{one.name}" for one in entries for word in one.words}
+    return Answer(is_served=False, near=near_names(resource.resource, words))
 
 
-async def _check_group_is_gone(list_watch: ListWatch) -> None:
+async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:
+    """Check that a version is gone with its group, and return versions of similar names."""
     version = list_watch.resource.api_version
     if "/" not in version:
         raise _no_answer(list_watch.resource.path, "no server is without its core resources")
@@ -252,6 +298,7 @@ async def _check_group_is_gone(list_watch: ListWatch) -> None:
     served = {one.group_version for group in found.groups or () for one in group.versions or ()}
     if version in served:
         raise _no_answer("/apis", f"it names {version}, which was not found a moment ago")
+    return near_names(version, {one.lower(): one for one in served})
 
 
 async def _read(list_watch: ListWatch, path: str) -> bytes:

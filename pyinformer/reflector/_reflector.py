@@ -151,7 +151,8 @@ class Reflector(Performing[V]):
         if cure := self._presence.cure:
             return cure
         waits = "waiting for its turn to list" if self._is_in_line else self.list_watch.waits_for()
-        return "; ".join(part for part in (self._machine.reason, waits) if part)
+        parts = (self._machine.reason, self._presence.hint, waits)
+        return "; ".join(part for part in parts if part)
 
     def loads(self) -> tuple[LoadRecord, ...]:
         """Return the latest loads, the oldest first; from any thread."""

@@ -87,6 +87,7 @@ def test_the_words_of_an_error_are_one_printable_line_in_the_log(
 ) -> None:
     for shown in ("classes", "full"):
         caplog.clear()
+        assert_shown_safely(words_of(make(text), shown))
         get_logger("pyinformer.controller").error("%s", words_of(make(text), shown))
         assert_shown_safely(caplog.messages[0])
 

@@ -77,10 +77,12 @@ async def test_credentials_of_ones_own_are_asked_again_after_a_refusal() -> None
 
 async def test_the_page_on_rights_prints_what_it_shows() -> None:
     shown = pages.module_of(_RIGHTS)
-    first, more = [block.text for block in pages.blocks(_RIGHTS, "yaml")]
+    first, more, discovery = [block.text for block in pages.blocks(_RIGHTS, "yaml")]
     assert await shown.rights() == first
     for rule in yaml.safe_load(more):
         assert set(rule) == {"apiGroups", "resources", "verbs"}
+    (rule,) = yaml.safe_load(discovery)
+    assert set(rule) == {"nonResourceURLs", "verbs"}
 
 
 async def test_the_refusal_that_the_page_on_rights_shows_is_the_one_that_is_raised(

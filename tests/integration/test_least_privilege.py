@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -258,3 +259,33 @@ async def test_who_may_impersonate_follows_with_the_rights_of_another(strict: Se
             await factory.wait_for_cache_sync(timeout_seconds=20)
             strict.api.create(CONFIG_MAPS.make("two", namespace))
             await one.settle(strict)
+
+
+def _rules_of_the_page() -> list[dict[str, Any]]:
+    """Return the rules that the page gives to a controller that writes."""
+    text = Path("docs/howto/least-privilege.md").read_text(encoding="utf-8")
+    block = text.partition("## A controller that writes")[2].partition("```yaml\n")[2]
+    rules: list[dict[str, Any]] = yaml.safe_load(block.partition("```")[0])
+    return rules
+
+
+async def test_the_rule_of_the_page_is_enough_for_an_event_recorder(strict: Server) -> None:
+    namespace = strict.namespace()
+    about = strict.api.create(CONFIG_MAPS.make("one", namespace))
+    (rule,) = [one for one in _rules_of_the_page() if one["resources"] == ["events"]]
+    async with as_the_account(strict, namespace) as cluster:
+        async with pyinformer.SharedInformerFactory(cluster) as factory:
+            factory.informer("v1", "configmaps", namespaces=namespace)
+            role, binding = documents(factory, namespace)
+        await apply(strict, {**role, "rules": [rule]}, binding)
+        async with pyinformer.EventRecorder(cluster, "suite") as recorder:
+            for _ in range(2):
+                recorder.event(about, "Counted", "twice")
+                recorder.event(about, "Named", "once for each")
+                await until(lambda: recorder.statistics().waiting == 0)
+        statistics = recorder.statistics()
+        assert (statistics.failed, statistics.undelivered) == (0, 0), statistics
+        found = strict.api.list("events.k8s.io/v1", "events", namespace=namespace)
+        assert {one["reason"] for one in found} == {"Counted", "Named"}
+        with pytest.raises(pyinformer.ForbiddenError):
+            await cluster.connection.request("GET", f"/api/v1/namespaces/{namespace}/events")

@@ -238,3 +238,31 @@ async def test_a_wait_of_no_time_says_where_things_stand(server: Server) -> None
         await factory.start()
         with pytest.raises(pyinformer.CacheSyncTimeoutError, match=r"configmaps\.v1"):
             await factory.wait_for_cache_sync(timeout_seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural", "meant"),
+    [
+        pytest.param("v1", "pod", "v1/pods", id="singular"),
+        pytest.param("apps/v1", "deploy", "apps/v1/deployments", id="short-name"),
+        pytest.param("app/v1", "deployments", "apps/v1", id="group"),
+    ],
+)
+async def test_a_wrong_plural_is_answered_with_the_name_that_may_have_been_meant(
+    server: Server, api_version: str, plural: str, meant: str
+) -> None:
+    async with server.connect() as cluster:
+        async with pyinformer.SharedInformerFactory(cluster) as factory:
+            informer = factory.informer(api_version, plural)
+            await factory.start()
+            await until(lambda: meant in informer.status().reflector.reason, what=informer.status())
+            with pytest.raises(pyinformer.CacheSyncTimeoutError, match=f"did you mean {meant}"):
+                await factory.wait_for_cache_sync(timeout_seconds=0.01)
+            required = factory.informer(api_version, plural, absent="require", private=True)
+            with pytest.raises(pyinformer.CacheSyncTimeoutError, match=f"did you mean {meant}"):
+                async with required:
+                    await required.wait_for_cache_sync(timeout_seconds=20)
+        resource = pyinformer.GroupVersionResource.of(api_version, plural)
+        with pytest.raises(pyinformer.NotFoundError) as caught:
+            await cluster.discovery.resource(resource)
+        assert ("did you mean" in str(caught.value)) is (plural in {"pod", "deploy"})

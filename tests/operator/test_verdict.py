@@ -357,3 +357,14 @@ async def test_probes_are_answered_and_a_server_that_restarts_is_never_seen(
 
 def _factory(*informers: InformerStatus, watchdog: WatchdogStatistics = _FINE) -> FactoryStatus:
     return FactoryStatus(informers=informers, watchdog=watchdog, abandoned_handlers=())
+
+
+@pytest.mark.parametrize("is_ok", [True, False])
+def test_a_verdict_is_true_if_the_answer_is_yes(is_ok: bool) -> None:
+    reasons = () if is_ok else ("pods.v1: not synced",)
+    assert bool(pyinformer.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",))) is is_ok
+
+
+async def test_the_verdicts_of_a_program_that_does_not_work_are_false() -> None:
+    assert not Health().ready()
+    assert Health().live()

@@ -14,7 +14,7 @@ from pyinformer.apimachinery import (
     InvalidArgumentError,
     ProtocolError,
 )
-from pyinformer.reflector._presence import Finding, Presence, ask_discovery
+from pyinformer.reflector._presence import Answer, Finding, Presence, ask_discovery
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch, NoCredentials
 
@@ -44,30 +44,30 @@ def test_a_404_alone_keeps_the_cache() -> None:
 def test_the_cache_is_emptied_by_two_answers_ten_seconds_apart(policy: str) -> None:
     presence = followed(policy)
 
-    assert presence.answered(is_served=False, asked_at=100.0) is Finding.KEEP
-    assert presence.answered(is_served=False, asked_at=109.9) is Finding.KEEP
-    assert presence.answered(is_served=False, asked_at=110.0) is Finding.EMPTY
+    assert presence.answered(Answer(is_served=False), 100.0) is Finding.KEEP
+    assert presence.answered(Answer(is_served=False), 109.9) is Finding.KEEP
+    assert presence.answered(Answer(is_served=False), 110.0) is Finding.EMPTY
 
 
 def test_the_cache_is_emptied_once() -> None:
     presence = followed()
-    found = [presence.answered(is_served=False, asked_at=10.0 * n) for n in range(5)]
+    found = [presence.answered(Answer(is_served=False), 10.0 * n) for n in range(5)]
 
     assert found.count(Finding.EMPTY) == 1
 
 
 def test_an_answer_that_it_is_served_starts_the_count_anew() -> None:
     presence = followed()
-    presence.answered(is_served=False, asked_at=100.0)
+    presence.answered(Answer(is_served=False), 100.0)
 
-    assert presence.answered(is_served=True, asked_at=105.0) is Finding.SERVED
-    assert presence.answered(is_served=False, asked_at=120.0) is Finding.KEEP
-    assert presence.answered(is_served=False, asked_at=130.0) is Finding.EMPTY
+    assert presence.answered(Answer(is_served=True), 105.0) is Finding.SERVED
+    assert presence.answered(Answer(is_served=False), 120.0) is Finding.KEEP
+    assert presence.answered(Answer(is_served=False), 130.0) is Finding.EMPTY
 
 
 def test_a_required_resource_is_never_emptied_once_it_was_loaded() -> None:
     presence = followed("require")
-    found = {presence.answered(is_served=False, asked_at=10.0 * n) for n in range(50)}
+    found = {presence.answered(Answer(is_served=False), 10.0 * n) for n in range(50)}
 
     assert found == {Finding.KEEP}
     assert not presence.fails_sync
@@ -78,9 +78,9 @@ def test_a_required_resource_that_never_was_fails_the_wait_for_it() -> None:
     presence.not_found()
     assert not presence.fails_sync  # a 404 may come from a replica that lags behind
 
-    assert presence.answered(is_served=False, asked_at=0.0) is Finding.KEEP
+    assert presence.answered(Answer(is_served=False), 0.0) is Finding.KEEP
     assert presence.fails_sync
-    presence.answered(is_served=True, asked_at=1.0)
+    presence.answered(Answer(is_served=True), 1.0)
     assert not presence.fails_sync
 
 
@@ -88,14 +88,14 @@ def test_an_optional_resource_that_never_was_is_empty_at_the_first_answer() -> N
     presence = Presence("widgets", "optional")
     presence.not_found()
 
-    assert presence.answered(is_served=False, asked_at=0.0) is Finding.EMPTY
-    assert presence.answered(is_served=False, asked_at=60.0) is Finding.KEEP
+    assert presence.answered(Answer(is_served=False), 0.0) is Finding.EMPTY
+    assert presence.answered(Answer(is_served=False), 60.0) is Finding.KEEP
 
 
 def test_a_resource_that_is_waited_for_stays_unknown() -> None:
     presence = Presence("widgets", "wait")
     presence.not_found()
-    found = {presence.answered(is_served=False, asked_at=10.0 * n) for n in range(5)}
+    found = {presence.answered(Answer(is_served=False), 10.0 * n) for n in range(5)}
 
     assert found == {Finding.KEEP}
     assert not presence.fails_sync
@@ -108,7 +108,7 @@ def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
     presence.not_found()
     tried = list[int]()
     for number in range(1, 13):
-        presence.answered(False, 10.0 * number)
+        presence.answered(Answer(is_served=False), 10.0 * number)
         if presence.tries_load:
             tried.append(number)
     assert tried == [6, 12]
@@ -116,14 +116,14 @@ def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
 
 def test_what_came_back_can_go_again() -> None:
     presence = followed()
-    presence.answered(is_served=False, asked_at=0.0)
-    presence.answered(is_served=False, asked_at=10.0)
+    presence.answered(Answer(is_served=False), 0.0)
+    presence.answered(Answer(is_served=False), 10.0)
     presence.loaded()
     assert not presence.is_absent
 
     presence.not_found()
-    assert presence.answered(is_served=False, asked_at=500.0) is Finding.KEEP
-    assert presence.answered(is_served=False, asked_at=510.0) is Finding.EMPTY
+    assert presence.answered(Answer(is_served=False), 500.0) is Finding.KEEP
+    assert presence.answered(Answer(is_served=False), 510.0) is Finding.EMPTY
 
 
 def test_a_program_that_is_early_does_not_wait_ten_seconds() -> None:
@@ -131,7 +131,7 @@ def test_a_program_that_is_early_does_not_wait_ten_seconds() -> None:
     waits = []
     for number in range(6):
         waits.append(presence.ask_again_seconds)
-        presence.answered(is_served=False, asked_at=float(number))
+        presence.answered(Answer(is_served=False), float(number))
 
     assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     assert followed().ask_again_seconds == 10.0
@@ -142,7 +142,7 @@ def test_absence_and_return_are_one_log_line_each(caplog: pytest.LogCaptureFixtu
     presence = followed()
     for number in range(5):
         presence.not_found()
-        presence.answered(is_served=False, asked_at=10.0 * number)
+        presence.answered(Answer(is_served=False), 10.0 * number)
     presence.loaded()
     presence.loaded()
 
@@ -166,6 +166,11 @@ def server() -> Iterator[APIServer]:
 
 async def ask(server: APIServer, resource: GroupVersionResource = WIDGETS) -> bool:
     """Ask discovery."""
+    return (await answer_of(server, resource)).is_served
+
+
+async def answer_of(server: APIServer, resource: GroupVersionResource) -> Answer:
+    """Ask discovery, and what comes near."""
     connection = Connection(ClusterConfig(server=server.url, credentials=NoCredentials()))
     try:
         return await ask_discovery(ListWatch(connection, resource))
@@ -181,6 +186,54 @@ async def test_discovery_tells_what_is_served(server: APIServer) -> None:
     assert await ask(server)
     assert await ask(server, GroupVersionResource.of("v1", "pods"))
     assert not await ask(server, GroupVersionResource.of("v1", "widgets"))
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural", "near"),
+    [
+        pytest.param("v1", "pod", ("v1/pods",), id="singular"),
+        pytest.param("v1", "po", ("v1/pods",), id="short-name"),
+        pytest.param("v1", "ConfigMaps", ("v1/configmaps",), id="case"),
+        pytest.param("apps/v1", "deployment", ("apps/v1/deployments",), id="of-a-group"),
+        pytest.param("app/v1", "deployments", ("apps/v1",), id="group"),
+        pytest.param("v1", "widgets", (), id="nothing"),
+        pytest.param("v1", "pods", (), id="served"),
+    ],
+)
+async def test_discovery_tells_what_comes_near(
+    server: APIServer, api_version: str, plural: str, near: tuple[str, ...]
+) -> None:
+    answer = await answer_of(server, GroupVersionResource(*_parts(api_version), plural))
+    assert answer.near[: len(near) or None] == near
+
+
+def _parts(api_version: str) -> tuple[str, str]:
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def test_a_near_name_is_asked_for_once_and_only_before_the_first_load(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    presence = Presence("pod.v1")
+    presence.not_found()
+    for number in range(3):
+        presence.answered(Answer(is_served=False, near=("v1/pods",)), float(number))
+    assert presence.hint == "did you mean v1/pods?"
+    assert caplog.messages[1:] == ["pod.v1 has never been served; did you mean v1/pods?"]
+
+    presence.loaded()
+    assert presence.hint == ""
+    presence.not_found()
+    presence.answered(Answer(is_served=False, near=("v1/pods",)), 10.0)
+    assert presence.hint == ""
+
+
+def test_a_required_resource_that_is_not_served_says_what_may_have_been_meant() -> None:
+    presence = Presence("pod.v1", "require")
+    presence.not_found()
+    presence.answered(Answer(is_served=False, near=("v1/pods",)), 0.0)
+    assert presence.cure.endswith('or use "wait" or "optional"; did you mean v1/pods?')
 
 
 def _resources(**changes: object) -> bytes:
