@@ -91,11 +91,13 @@ def of_a_request(error: InformerError, method: str) -> InformerError:
     import aiohttp
 
     never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _ProxyError)
-    if method == "GET" or not isinstance(error, TransportError):
+    if method == "GET" or not isinstance(error, TransportError | ProtocolError):
         return error
     if isinstance(error.__cause__, never_sent):
         return error
     reason = f"{error.reason}; whether the server carried out the {method} is not known"
+    if isinstance(error, ProtocolError):
+        return ProtocolError(error.what, reason)
     if isinstance(error, RequestTimeoutError):
         return RequestTimeoutError(error.url, reason, waited_seconds=error.waited_seconds)
     return TransportError(error.url, reason)

@@ -245,7 +245,7 @@ class Connection:
                 method, url, query, watch=False, content=content, content_type=content_type
             )
             return await self._read_answer(response, url)
-        except TransportError as error:
+        except (TransportError, ProtocolError) as error:
             raise of_a_request(error, method) from error.__cause__
 
     async def aclose(self) -> None:

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.transport import ClusterConfig, StaticCredentials
+from pyinformer.transport import ClusterConfig, StaticCredentials, _http
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
 if TYPE_CHECKING:
@@ -228,6 +228,25 @@ async def test_a_web_page_with_200_is_no_answer() -> None:
         with pytest.raises(ProtocolError, match="web page"):
             async with connection.stream("/a", watch=False):
                 pass
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(
+            response(b"<html>log in</html>", headers={"Content-Type": "text/html"}), id="web-page"
+        ),
+        pytest.param(b"no HTTP\r\n\r\n", id="no-http"),
+        pytest.param(response(b"x" * 2_000), id="too-long"),
+    ],
+)
+async def test_a_write_with_no_usable_answer_says_that_its_outcome_is_not_known(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_http, "_MAX_ANSWER_BYTES", 1_000)
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        with pytest.raises(ProtocolError, match="carried out the POST is not known"):
+            await connection.request("POST", "/a", body=b"{}")
 
 
 @pytest.mark.parametrize("how", ["abort", "close"])
