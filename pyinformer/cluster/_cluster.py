@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Cluster(ObjectClient):
     """An API server: informers are pointed at it, objects read and written; made by `connect()`.
 
-    It opens nothing before the first request, belongs to the event loop of that request, and is
-    released by `aclose()` or by leaving its `async with`.
+    It opens nothing before the first request, belongs to the event loop of its `async with` or of
+    that request, and is released by `aclose()` or by leaving its `async with`.
 
     Args:
         config: how the server is reached.
@@ -104,15 +104,30 @@ class Cluster(ObjectClient):
             metadata_only=metadata_only,
         )
 
+    def claim_loop(self) -> None:
+        """Belong to the running event loop from now on, as from the first request on.
+
+        Raises:
+            LifecycleError: it belongs to another one, or none runs here.
+        """
+        self._sender.loop.claim()
+        if isinstance(self.connection, Connection):
+            self.connection.claim_loop()
+
     async def aclose(self) -> None:
         """Close every connection; a second call does nothing.
+
+        Raises:
+            LifecycleError: it belongs to another event loop; nothing was closed.
 
         Cancellation:
             Safe; what is left is closed by a second call.
         """
+        self._sender.loop.check(may_be_closed=True)
         await self.connection.aclose()
 
     async def __aenter__(self) -> Self:
+        self.claim_loop()
         return self
 
     async def __aexit__(

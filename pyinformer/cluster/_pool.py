@@ -34,7 +34,7 @@ from pyinformer.cluster._pooled import (
     drop_tracebacks,
     words_of,
 )
-from pyinformer.tasks import Host, Startable
+from pyinformer.tasks import Host, LoopOwner, Startable
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -104,6 +104,7 @@ class ClusterPool(Startable, Generic[_T]):
         self._rng = rng or random.Random()
         self._members: dict[str, Pooled[_T]] = {}
         self._host = Host("the cluster pool")
+        self._loop = LoopOwner("the cluster pool")
         self._is_closed = False
         self._swept_at = 0.0
         self._now: Callable[[], float] = float  # the loop's, once it runs
@@ -117,6 +118,7 @@ class ClusterPool(Startable, Generic[_T]):
         Cancellation:
             Safe.
         """
+        self._loop.claim()
         self._now = asyncio.get_running_loop().time
         await self._host.start()
 
@@ -172,6 +174,7 @@ class ClusterPool(Startable, Generic[_T]):
     def _running(self) -> TaskGroup:
         if self._is_closed:
             raise LifecycleError("the cluster pool is closed: make a new one")
+        self._loop.check()
         return self._host.task_group
 
     def _new_member(self, name: str, now: float) -> Pooled[_T]:
@@ -367,6 +370,7 @@ class ClusterPool(Startable, Generic[_T]):
         Cancellation:
             Takes effect when everything is closed, for which `close_timeout_seconds` is the bound.
         """
+        self._loop.check(may_be_closed=True)
         self._is_closed = True
         members = tuple(self._members.values())
         for member in members:

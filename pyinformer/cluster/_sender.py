@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 
 from pyinformer.apimachinery import TooManyRequestsError
-from pyinformer.tasks import Turns
+from pyinformer.tasks import LoopOwner, Turns
 from pyinformer.transport import read_bounded
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Sender:
         self._options = options
         rate = options.writes_per_second
         self._turns = None if rate is None else Turns(per_second=rate, burst=options.burst)
+        self.loop: LoopOwner = LoopOwner("the cluster")
+        """The event loop of its first request."""
         self.sent: int = 0
         self.retried: int = 0
         self._busy = 0  # those that give a busy server time
@@ -127,6 +129,7 @@ class Sender:
         return await self._patiently(attempt)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[bytes]]) -> bytes:
+        self.loop.claim()
         left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
         while True:
             try:

@@ -18,7 +18,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer.apimachinery import InformerError, LifecycleError
 from pyinformer.controller._signals import StopSignals
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, Watchdog, telling_at_signal
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, telling_at_signal
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -56,6 +56,7 @@ class Life:
         self._ended = anyio.Event()
         self._broken = anyio.Event()
         self._breakage: BaseException | None = None
+        self._loop = LoopOwner(name)
         self._is_asked = False
         self._is_closed = False
         options = [engine.options for engine in engines]
@@ -82,6 +83,7 @@ class Life:
         """
         if self._is_closed:
             raise LifecycleError(f"{self._name} is closed; make a new one")
+        self._loop.claim()
         for engine in self._engines:
             engine.refuse_if_begun()
         for engine in self._engines:
@@ -104,6 +106,7 @@ class Life:
         Cancellation:
             Takes effect when everything has ended, which the deadlines bound.
         """
+        self._loop.check(may_be_closed=True)
         self._is_closed = True
         for engine in self._engines:
             engine.excuse_current()
@@ -118,6 +121,7 @@ class Life:
         Cancellation:
             Safe.
         """
+        self._loop.check()
         await self._ended.wait()
 
     async def run(self, *, task_status: TaskStatus[None], tells_status: bool = True) -> None:

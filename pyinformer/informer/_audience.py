@@ -64,6 +64,7 @@ class Audience(Generic[V]):
         distribution: tells them.
         objects: returns what is cached, for reminders.
         on_crash: is told if a handler's task ends by an error, which would be one of ours.
+        check_loop: refuses callers outside of the informer's event loop.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Audience(Generic[V]):
         objects: Callable[[], list[KubeObject[V]]],
         *,
         on_crash: Callable[[BaseException], None],
+        check_loop: Callable[[], None] = lambda: None,
     ) -> None:
         self._informer = informer
+        self._check_loop = check_loop
         self._distribution = distribution
         self._objects = objects
         self._tasks = UserTasks(on_crash=on_crash)
@@ -121,7 +124,9 @@ class Audience(Generic[V]):
         self._distribution.attach(listener)
         if self._group is not None:
             self._start(listener, self._group)
-        return Registration(listener, self._detach_listener, owner=self)
+        return Registration(
+            listener, self._detach_listener, owner=self, check_loop=self._check_loop
+        )
 
     def stream(
         self,
@@ -151,6 +156,7 @@ class Audience(Generic[V]):
             attach=self._attach_stream,
             detach=self._detach_stream,
             check=check,
+            check_loop=self._check_loop,
         )
 
     def start_nowait(self, group: TaskGroup) -> None:
@@ -245,6 +251,7 @@ class Audience(Generic[V]):
             self._leaving.append(listener)
 
     def _attach_stream(self, stream: EventStream[V]) -> None:
+        self._check_loop()
         self._refuse_if_closed()
         self._streams.append(stream)
         self._distribution.attach(stream, preload=stream.wants_initial)

@@ -44,6 +44,7 @@ class EventStream(Generic[V]):
         attach: is called when the stream is entered; registers it and preloads it.
         detach: is called once when it is left.
         check: is called at each step, and raises what the consumer is to hear.
+        check_loop: is called before each wait, and refuses callers in another event loop.
 
     Raises:
         InvalidArgumentError: max_events is less than 1, or there is no such delivery.
@@ -60,6 +61,7 @@ class EventStream(Generic[V]):
         attach: Callable[[EventStream[V]], None],
         detach: Callable[[EventStream[V]], None],
         check: Callable[[], None] | None = None,
+        check_loop: Callable[[], None] = lambda: None,
     ) -> None:
         if not isinstance(initial, bool):
             raise InvalidTypeError("initial", f"is True or False, not {initial!r}")
@@ -71,6 +73,7 @@ class EventStream(Generic[V]):
         self._attach = attach
         self._detach = detach
         self._check = check
+        self._check_loop = check_loop
         self._is_open = False
         self._has_ended = False
         self._error: BaseException | None = None
@@ -153,6 +156,7 @@ class EventStream(Generic[V]):
             await self._wait()
 
     async def _wait(self) -> None:
+        self._check_loop()
         if self._something.is_set():  # else others wait for this one already
             self._something = anyio.Event()
         await self._something.wait()

@@ -44,7 +44,14 @@ from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus, counted
 from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Closable, Host, SignalListener, Watchdog
+from pyinformer.tasks import (
+    DEFAULT_GRACE_SECONDS,
+    Closable,
+    Host,
+    LoopOwner,
+    SignalListener,
+    Watchdog,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -115,6 +122,7 @@ class SharedInformerFactory(Closable):
             grace_seconds=grace_seconds + _HOST_GRACE_SECONDS,
             on_crash=lambda _: self._ended.set(),
         )
+        self._loop = LoopOwner("the factory")
         self._is_started = False
         self._is_closed = False
 
@@ -209,9 +217,10 @@ class SharedInformerFactory(Closable):
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
             InvalidViewError: the projection could be mutated, or cannot be decoded.
-            LifecycleError: the factory is closed.
+            LifecycleError: the factory is closed, or was started in another event loop.
         """
         self._refuse_if_closed()
+        self._loop.check()
         scope = Scope.of(
             api_version,
             plural,
@@ -288,12 +297,15 @@ class SharedInformerFactory(Closable):
         A second call does nothing.
 
         Raises:
-            LifecycleError: the factory was closed.
+            LifecycleError: the factory was closed, or was started, or its cluster opened, in
+                another event loop.
 
         Cancellation:
             What was started is stopped when the factory is closed.
         """
         self._refuse_if_closed()
+        self._cluster.claim_loop()
+        self._loop.claim()
         if self._is_started:
             await self._host.wait_ready()  # another task may be in the middle of starting it
         else:
@@ -323,6 +335,7 @@ class SharedInformerFactory(Closable):
         if not self._is_started:
             raise LifecycleError("the factory is not started: await factory.start() first")
         self._refuse_if_closed()
+        self._loop.check()
         await wait_for_cache_sync(*self._open_informers(), timeout_seconds=timeout_seconds)
 
     async def remove_informer(self, informer: SharedInformer[Any]) -> None:
@@ -333,10 +346,12 @@ class SharedInformerFactory(Closable):
         Raises:
             InvalidArgumentError: the informer is not one of this factory.
             InternalError: something inside of it had crashed.
+            LifecycleError: the factory runs in another event loop; nothing was stopped.
 
         Cancellation:
             Takes effect when it has ended, which the grace bounds.
         """
+        self._loop.check(may_be_closed=True)
         if informer in self._informers:
             self._informers.remove(informer)
         elif not informer.is_closed:
@@ -438,10 +453,12 @@ class SharedInformerFactory(Closable):
 
         Raises:
             InternalError: something inside had crashed.
+            LifecycleError: it runs in another event loop; nothing was stopped.
 
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
         """
+        self._loop.check(may_be_closed=True)
         self._is_closed = True
         self._ended.set()
         while self._listeners:

@@ -136,7 +136,11 @@ class Following(Asking[V]):
             on_shown=lambda key: self._key_waits.look_nowait(key),  # noqa: PLW0108 - made later
         )
         self._audience: Audience[V] = Audience(
-            self.name, self._members, self._members.told, on_crash=self._broken
+            self.name,
+            self._members,
+            self._members.told,
+            on_crash=self._broken,
+            check_loop=self._lifetime.loop.check,
         )
         self._sharing: Sharing[V] = Sharing(
             self.name,
@@ -211,13 +215,13 @@ class Following(Asking[V]):
             InvalidArgumentError: one of them is no namespace; or the informer follows all
                 namespaces, or those that a selector chooses.
             InformerConflictError: a factory has handed the informer out in several places.
-            LifecycleError: the informer is closed.
+            LifecycleError: the informer is closed, or runs in another event loop.
             InternalError: something inside crashed.
 
         Cancellation:
             Only the wait ends: what was wanted comes true all the same.
         """
-        self._lifetime.refuse_if_closed()
+        self._lifetime.check_usable()
         wanted = checked_namespaces(namespaces, may_be_none=True)
         if wanted is None or self._members.is_everywhere or self._selection is not None:
             raise InvalidArgumentError("namespaces", self._why_fixed(wanted))
@@ -265,7 +269,9 @@ class Following(Asking[V]):
             InvalidArgumentError: the name is taken, or metadata is all that is kept and the path
                 is outside of it.
             InvalidPathError: the path cannot be read.
+            LifecycleError: the informer runs in another event loop.
         """
+        self._lifetime.loop.check()
         check_readable(self.settings.memory, by)
         self._members.add_index(name, by)
         self._indexes[name] = by
@@ -294,16 +300,20 @@ class Following(Asking[V]):
             receiver: is told on the event loop; if the cache has synced, at once of what exists.
 
         Raises:
-            LifecycleError: the informer is closed.
+            LifecycleError: the informer is closed, or runs in another event loop.
         """
-        self._lifetime.refuse_if_closed()
+        self._lifetime.check_usable()
         self._members.attach(receiver)
 
     def detach_receiver(self, receiver: Receiver[V]) -> None:
         """Tell a receiver nothing any more; one that was never attached is no error.
 
         A list that is being compared at this moment still tells it the rest of the differences.
+
+        Raises:
+            LifecycleError: the informer runs in another event loop.
         """
+        self._lifetime.loop.check(may_be_closed=True)
         self._members.detach(receiver)
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
@@ -352,6 +362,7 @@ class Following(Asking[V]):
             raise self.crash
         if not self.is_running:
             raise LifecycleError(f"the informer of {self.name} is not running: start it first")
+        self._lifetime.loop.check()
 
     def _ended(self, error: InformerError | None) -> None:
         self._let_go_nowait()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 import anyio
 
 from pyinformer.apimachinery import InformerError, LifecycleError
-from pyinformer.tasks import Host
+from pyinformer.tasks import Host, LoopOwner
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -49,6 +49,8 @@ class Lifetime:
         self.is_closed: bool = False
         self.now: Callable[[], float] = float
         """The loop's clock once it is started, for any thread; 0.0 before."""
+        self.loop: LoopOwner = LoopOwner(f"the informer of {informer}")
+        """The event loop that it was started in."""
         self._informer = informer
         self._begin = begin
         self._finish = finish
@@ -84,6 +86,15 @@ class Lifetime:
             what = "closed" if self.is_closed else "crashed"
             raise LifecycleError(f"the informer of {self._informer} is {what}: make a new one")
 
+    def check_usable(self) -> None:
+        """Refuse what nothing could come of, and callers outside of its event loop.
+
+        Raises:
+            LifecycleError: it is closed or has crashed, or was started in another event loop.
+        """
+        self.refuse_if_closed()
+        self.loop.check()
+
     async def start(self) -> None:
         """Start and wait until everything runs; a second call does nothing.
 
@@ -93,7 +104,7 @@ class Lifetime:
         Cancellation:
             What was started is stopped, and it is closed.
         """
-        self.refuse_if_closed()
+        self.check_usable()
         if self._take_start():
             await self._open()
             self.refuse_if_closed()
@@ -112,6 +123,7 @@ class Lifetime:
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
         """
+        self.loop.check(may_be_closed=True)
         self.is_closed = True
         try:
             await self._host.aclose()
@@ -125,6 +137,7 @@ class Lifetime:
         Cancellation:
             Safe.
         """
+        self.loop.check()
         await self._ended.wait()
 
     def break_nowait(self, error: BaseException) -> None:
@@ -135,6 +148,7 @@ class Lifetime:
     def _take_start(self) -> bool:
         if self.is_started:
             return False
+        self.loop.claim()
         self.now = asyncio.get_running_loop().time
         self._started_at = self.now()
         self.is_started = True

@@ -19,11 +19,17 @@ class Registration(Generic[V]):
     """Made by `add_event_handler`."""
 
     def __init__(
-        self, listener: Listener[V], detach: Callable[[Listener[V]], None], *, owner: object
+        self,
+        listener: Listener[V],
+        detach: Callable[[Listener[V]], None],
+        *,
+        owner: object,
+        check_loop: Callable[[], None] = lambda: None,
     ) -> None:
         self._listener = listener
         self._detach = detach
         self._owner = owner
+        self._check_loop = check_loop
 
     @property
     def name(self) -> str:
@@ -47,13 +53,15 @@ class Registration(Generic[V]):
 
         Raises:
             CacheSyncTimeoutError: it took longer.
-            LifecycleError: the handler was removed before.
+            LifecycleError: the handler was removed before, or the informer runs in another event
+                loop.
             InvalidArgumentError: the timeout is negative or no number.
 
         Cancellation:
             Safe.
         """
         check_seconds("timeout_seconds", timeout_seconds)
+        self._check_loop()
         await self._listener.wait_synced(timeout_seconds=timeout_seconds)
 
     async def remove(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
@@ -67,11 +75,13 @@ class Registration(Generic[V]):
 
         Raises:
             InvalidArgumentError: the grace is negative or no number; nothing was removed.
+            LifecycleError: the informer runs in another event loop; nothing was removed.
 
         Cancellation:
             Takes effect when the wait is over; the handler is removed in any case.
         """
         check_seconds("grace_seconds", grace_seconds)
+        self._check_loop()
         self._detach(self._listener)
         await self._listener.remove(grace_seconds)
 

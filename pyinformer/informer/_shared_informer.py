@@ -242,9 +242,9 @@ class SharedInformer(Startable, Following[V]):
         Raises:
             InvalidHandlerError: it could not be called.
             InvalidArgumentError: a negative number.
-            LifecycleError: the informer is closed.
+            LifecycleError: the informer is closed, or was started in another event loop.
         """
-        self._lifetime.refuse_if_closed()
+        self._lifetime.check_usable()
         check_seconds("resync_period_seconds", resync_period_seconds)
         if mailbox_size < 1:
             raise InvalidArgumentError("mailbox_size", f"{mailbox_size}; 1 is the least")
@@ -317,15 +317,19 @@ class SharedInformer(Startable, Following[V]):
         """Begin to list and watch; a second call does nothing.
 
         Raises:
-            LifecycleError: the informer was closed; it cannot be started again.
+            LifecycleError: the informer was closed; it cannot be started again. Or it was started,
+                or its cluster opened, in another event loop.
 
         Cancellation:
             What was started is stopped, and the informer is closed.
         """
+        self._lifetime.check_usable()
+        self.cluster.claim_loop()
         await self._lifetime.start()
 
     def start_nowait(self, group: TaskGroup) -> None:
         """Begin in a task of this group; from now on it counts as started. For the factory."""
+        self.cluster.claim_loop()
         self._lifetime.start_nowait(group)
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
@@ -333,7 +337,7 @@ class SharedInformer(Startable, Following[V]):
 
         Raises:
             CacheSyncTimeoutError: it did not in time, or gave up; the error says why.
-            LifecycleError: it was not started, or was closed.
+            LifecycleError: it was not started, was closed, or runs in another event loop.
             InternalError: something inside crashed.
             InvalidArgumentError: the timeout is negative or no number.
             CacheMutatedError: the mutation detector is in `debug` mode, and found one.
@@ -341,6 +345,7 @@ class SharedInformer(Startable, Following[V]):
         Cancellation:
             Safe; the informer goes on.
         """
+        self._lifetime.loop.check()
         self._sharing.check_nowait()
         await wait_for_cache_sync(self, timeout_seconds=timeout_seconds)
 
@@ -351,10 +356,12 @@ class SharedInformer(Startable, Following[V]):
 
         Raises:
             InternalError: something inside had crashed.
+            LifecycleError: it runs in another event loop; nothing was stopped.
 
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
         """
+        self._lifetime.loop.check(may_be_closed=True)
         self._let_go_nowait()
         self._key_waits.end_nowait()
         await self.step_out()

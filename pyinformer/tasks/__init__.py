@@ -11,6 +11,7 @@ from pyinformer.tasks._failures import (
 )
 from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
+from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._signals import SignalListener, telling_at_signal
 from pyinformer.tasks._turns import Turns
 from pyinformer.tasks._user_tasks import (
@@ -28,6 +29,7 @@ __all__ = [
     "FailureLog",
     "Host",
     "LogExceptions",
+    "LoopOwner",
     "SignalListener",
     "Startable",
     "Turns",

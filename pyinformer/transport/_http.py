@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
     RequestTimeoutError,
     TransportError,
 )
+from pyinformer.tasks import LoopOwner
 from pyinformer.transport._body import Body, ResponseBody, read_bounded
 from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._failures import cause_of, of_a_request, translated, wire_failures
@@ -66,7 +67,7 @@ _FIRST_SUCCESS = 200
 class Connection:
     """One API server over HTTP: two pools of connections, deadlines, typed errors.
 
-    It belongs to the event loop of its first request, and is released by `aclose`.
+    It belongs to the event loop of its first request, refuses others, and is released by `aclose`.
 
     Args:
         config: the server and how to reach it.
@@ -95,6 +96,7 @@ class Connection:
             and config.proxy_url is None
             and "@" not in parts.netloc
         )
+        self._loop = LoopOwner(f"the connection to {self._server}")
         self._is_closed = False
         self._now: Callable[[], float] = float  # the loop's, from the first request on
 
@@ -102,6 +104,14 @@ class Connection:
     def config(self) -> ClusterConfig:
         """The configuration as given."""
         return self._config
+
+    def claim_loop(self) -> None:
+        """Belong to the running event loop from now on, as from the first request on.
+
+        Raises:
+            LifecycleError: it belongs to another one, or none runs here.
+        """
+        self._loop.claim()
 
     def waits_for(self, path: str) -> str:
         """Return what the oldest request for a path waits for, in words; empty if none does.
@@ -140,6 +150,7 @@ class Connection:
         Cancellation:
             Safe at every point; the connection is closed and its place in the pool is free again.
         """
+        self.claim_loop()
         url = self._server + path
         async with self._place(url, watch=watch):
             response = await self._open("GET", url, query, watch=watch, what=what, accept=accept)
@@ -191,6 +202,7 @@ class Connection:
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
         """
+        self.claim_loop()
         url = self._server + path
         seconds = self._options.request_timeout_seconds
         if timeout_seconds is not None:
@@ -254,6 +266,7 @@ class Connection:
         Cancellation:
             Shielded, for at most five seconds; connections are closed in any case.
         """
+        self._loop.check(may_be_closed=True)
         self._is_closed = True
         sessions = list(self._sessions.values())
         self._sessions.clear()

@@ -496,6 +496,7 @@ PUBLIC: dict[str, list[str]] = {
         "FailureLog",
         "Host",
         "LogExceptions",
+        "LoopOwner",
         "SignalListener",
         "Startable",
         "Turns",

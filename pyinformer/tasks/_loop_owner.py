@@ -1,0 +1,79 @@
+"""Which event loop an object belongs to, and the refusal of every other one.
+
+Events, futures and sockets of one loop never wake a task of another, and its tasks cannot be made
+from another thread. A call from there is refused with an error that names the right way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import final
+
+from pyinformer.apimachinery import LifecycleError
+
+
+@final
+class LoopOwner:
+    """The event loop of one object: the one that is claimed first.
+
+    Args:
+        what: names the object in errors.
+    """
+
+    __slots__ = ("_loop", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def claim(self) -> None:
+        """Take the running loop, unless one was taken before.
+
+        Raises:
+            LifecycleError: no loop runs here, or another one was taken.
+        """
+        if self._loop is None:
+            self._loop = _running()
+            if self._loop is None:
+                raise LifecycleError(f"{self._what} needs a running event loop: {_IN_THREADS}")
+        else:
+            self.check()
+
+    def check(self, *, may_be_closed: bool = False) -> None:
+        """Refuse a caller outside of the loop, if one was taken.
+
+        Args:
+            may_be_closed: take the caller if the loop is closed: nothing runs in it any more.
+
+        Raises:
+            LifecycleError: no loop runs here, or another one was taken.
+        """
+        loop = self._loop
+        if loop is None:
+            return
+        here = _running()
+        if here is loop or (may_be_closed and loop.is_closed()):
+            return
+        if loop.is_closed():
+            how = "make a new one in this loop"
+            raise LifecycleError(f"{self._what} belongs to an event loop that is closed: {how}")
+        if here is None:
+            raise LifecycleError(
+                f"{self._what} belongs to an event loop, which does not run in this thread:"
+                f" loop.call_soon_threadsafe(...) calls a function there; {_IN_THREADS}"
+            )
+        raise LifecycleError(
+            f"{self._what} belongs to another event loop: call it there, by"
+            " asyncio.run_coroutine_threadsafe(..., loop), or by runner.call(...) if"
+            " run_in_thread() made it, or make another one in this loop"
+        )
+
+
+_IN_THREADS = "for programs of threads there is pyinformer.run_in_thread()"
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,64 @@
+"""An object of one event loop: others are refused by name, and told the right way."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pyinformer.apimachinery import LifecycleError
+from pyinformer.tasks import LoopOwner
+
+
+def _in_thread(call: object) -> BaseException | None:
+    """Call something in a thread of its own; return what it raised."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()  # type: ignore[operator]
+        except LifecycleError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return raised[0] if raised else None
+
+
+async def test_the_first_loop_is_the_owner_and_others_are_refused() -> None:
+    owner = LoopOwner("the thing")
+    assert _in_thread(owner.check) is None
+    owner.claim()
+    owner.claim()
+    owner.check()
+
+    async def elsewhere() -> None:
+        owner.claim()
+
+    other = _in_thread(lambda: asyncio.run(elsewhere()))
+    assert str(other).startswith("the thing belongs to another event loop: call it there")
+    assert "asyncio.run_coroutine_threadsafe" in str(other)
+    assert "runner.call(...)" in str(other)
+    none = _in_thread(owner.check)
+    assert "does not run in this thread" in str(none)
+    assert "call_soon_threadsafe" in str(none)
+    assert "run_in_thread()" in str(none)
+
+
+def test_without_a_loop_there_is_nothing_to_belong_to() -> None:
+    with pytest.raises(LifecycleError, match="the thing needs a running event loop"):
+        LoopOwner("the thing").claim()
+
+
+def test_of_a_loop_that_is_closed_only_the_end_is_left() -> None:
+    owner = LoopOwner("the thing")
+
+    async def claim() -> None:
+        owner.claim()
+
+    asyncio.run(claim())
+    owner.check(may_be_closed=True)
+    with pytest.raises(LifecycleError, match="that is closed: make a new one in this loop"):
+        asyncio.run(claim())
