@@ -47,6 +47,8 @@ class HeldObject:
         """The newest version that is known; None once there is none."""
         self.is_kept: bool = False
         """Whether the finalizer stays behind the block although nothing was raised."""
+        self.is_released: bool = False
+        """Whether the finalizer is removed behind the block although the object is not deleted."""
         self._name = name
 
     @property
@@ -59,11 +61,21 @@ class HeldObject:
     def keep(self) -> None:
         """Leave the finalizer on behind this block: cleaning up goes on in a later reconcile."""
         self.is_kept = True
+        self.is_released = False
+
+    def release(self) -> None:
+        """Remove the finalizer behind this block in any phase: the object is given up.
+
+        This is for an object that its controller no longer manages, such as one whose label is
+        gone: with the finalizer it could never be deleted. A block that raises removes nothing.
+        """
+        self.is_released = True
+        self.is_kept = False
 
 
 @asynccontextmanager
 async def finalizer(
-    cluster: Cluster, obj: KubeObject[View | None] | None, name: str
+    cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
 ) -> AsyncIterator[HeldObject]:
     """Hold an object with a finalizer while it is reconciled, and let it go when it is deleted.
 
@@ -83,6 +95,8 @@ async def finalizer(
         obj: the object as the reconcile got it; None, or one that is gone by now, is in phase
             `gone`. So is another object of the same name that was created meanwhile.
         name: the finalizer: `acme.io/backups`.
+        add: False leaves an object without the finalizer alone; it is in phase `gone`. That is for
+            one that is not managed any more: `held.release()` then removes what is left.
 
     Raises:
         InvalidArgumentError: the name is none for a finalizer.
@@ -103,7 +117,7 @@ async def finalizer(
 
     def added(meta: ObjectMeta) -> list[str] | None:
         """Add ours, unless it is too late for that."""
-        has_it = name in meta.finalizers
+        has_it = name in meta.finalizers or not add
         return None if has_it or meta.deletion_timestamp else [*meta.finalizers, name]
 
     def removed(meta: ObjectMeta) -> list[str] | None:
@@ -111,10 +125,11 @@ async def finalizer(
         others = [each for each in meta.finalizers if each != name]
         return None if len(others) == len(meta.finalizers) else others
 
+    cluster.note_finalizer(name)
     held = HeldObject(await _change(cluster, obj, added), name)
     phase = held.phase
     yield held
-    if phase == "deleting" and not held.is_kept:
+    if held.is_released or (phase == "deleting" and not held.is_kept):
         held.object = await _change(cluster, held.object, removed)
 
 

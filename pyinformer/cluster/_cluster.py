@@ -51,6 +51,8 @@ class Cluster(ObjectClient):
     ) -> None:
         super().__init__(wire or Connection(config, options=options), options=write_options)
         self.name: str = name
+        self.own_finalizers: frozenset[str] = frozenset()
+        """The finalizers that this process has held objects with: what it has to remove."""
         self.watch_list_memory: WatchListMemory = WatchListMemory()
         self.admission: Admission = Admission(admission_options)
         """How much its informers ask of the server at a time."""
@@ -104,6 +106,11 @@ class Cluster(ObjectClient):
             metadata_only=metadata_only,
         )
 
+    def note_finalizer(self, name: str) -> None:
+        """Record that this process holds objects with a finalizer; of many, the first 64."""
+        if name not in self.own_finalizers and len(self.own_finalizers) < _MOST_FINALIZERS:
+            self.own_finalizers |= {name}
+
     def claim_loop(self) -> None:
         """Belong to the running event loop from now on, as from the first request on.
 
@@ -141,3 +148,6 @@ class Cluster(ObjectClient):
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
         return f"<Cluster {name}{self.config.server} from {self.config.source}>"
+
+
+_MOST_FINALIZERS = 64  # a program has a few; names made on the fly must not add up

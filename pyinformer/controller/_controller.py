@@ -379,6 +379,7 @@ class Controller(Startable, Generic[V]):
         source = PrimarySource(
             informer,
             cluster=informer.cluster.name,
+            own_finalizers=lambda: informer.cluster.own_finalizers,
             predicate=predicate,
             options=self._source_options(self._options.resync_period_seconds),
             metrics=self._metrics,

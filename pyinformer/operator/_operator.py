@@ -34,10 +34,12 @@ from pyinformer.operator._reconciler import (
     DecodedObjects,
     Owned,
     Reconciler,
+    UnreadableFunction,
     Watched,
     check_function,
     check_selectors,
     check_terms,
+    check_unreadable,
     checked_model,
     checked_owned,
     checked_watched,
@@ -106,6 +108,7 @@ class Operator:
         predicate: PredicateFunction[None] | None = None,
         workers: int = 1,
         options: ControllerOptions | None = None,
+        on_unreadable: UnreadableFunction | None = None,
         name: str | None = None,
     ) -> Register[KubeObject]: ...
     @overload
@@ -122,6 +125,7 @@ class Operator:
         predicate: PredicateFunction[None] | None = None,
         workers: int = 1,
         options: ControllerOptions | None = None,
+        on_unreadable: UnreadableFunction | None = None,
         name: str | None = None,
     ) -> Register[M]: ...
     def reconcile(
@@ -137,6 +141,7 @@ class Operator:
         predicate: PredicateFunction[None] | None = None,
         workers: int = 1,
         options: ControllerOptions | None = None,
+        on_unreadable: UnreadableFunction | None = None,
         name: str | None = None,
     ) -> Register[Any]:
         """Register a function of (request, object, cluster), async or plain: a decorator.
@@ -162,6 +167,10 @@ class Operator:
             predicate: drops changes that do not matter, `generation_changed` for one.
             workers: how many objects are reconciled at once.
             options: deadlines, backoff, limits.
+            on_unreadable: `(request, object, cluster, error)`, of the same kind as the function;
+                is called in its place for an object that does not fit the model, with the cached
+                KubeObject: to remove a finalizer, or to set a condition. What it returns and raises
+                counts as the reconcile's own.
             name: names the controller in logs and metrics; None for the plural name.
 
         Raises:
@@ -179,6 +188,7 @@ class Operator:
 
         def register(function: Callable[[Request, Any, Cluster], _R], /) -> Any:  # noqa: ANN401
             check_function(function)
+            check_unreadable(on_unreadable, function, checked)
             if chosen in self._reconcilers:
                 reason = f"{chosen!r} is registered already: give this one a name= of its own"
                 raise InvalidArgumentError("name", reason)
@@ -195,6 +205,7 @@ class Operator:
                 workers=workers,
                 options=options or ControllerOptions(),
                 decoded=self._decoded,
+                on_unreadable=on_unreadable,
             )
             return function
 

@@ -15,7 +15,9 @@ from typing import Any, TypeAlias, TypeVar, cast, final
 from pyinformer.apimachinery import (
     GroupVersionResource,
     InvalidArgumentError,
+    InvalidHandlerError,
     KubeObject,
+    ModelMismatchError,
 )
 from pyinformer.cluster import Cluster
 from pyinformer.controller._options import ControllerOptions
@@ -26,7 +28,7 @@ from pyinformer.operator._models import check_model, decode
 from pyinformer.sources._mapping import MappingFunction, check_mapping
 from pyinformer.sources._predicates import PredicateFunction, check_plain
 from pyinformer.sources._request import Request
-from pyinformer.tasks import check_callable
+from pyinformer.tasks import check_callable, name_of
 
 M = TypeVar("M")
 
@@ -35,6 +37,11 @@ ReconcileFunction: TypeAlias = Callable[
 ]
 """A user's reconcile: the request, the object or None if it is gone, and the cluster. A plain
 function runs in a thread."""
+
+UnreadableFunction: TypeAlias = Callable[
+    [Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None] | Result | None
+]
+"""What is called in the place of a reconcile whose model an object does not fit."""
 
 Owned: TypeAlias = tuple[str, str]
 """An owned resource: `("apps/v1", "statefulsets")`."""
@@ -65,6 +72,7 @@ class Reconciler:
     workers: int
     options: ControllerOptions
     decoded: DecodedObjects
+    on_unreadable: UnreadableFunction | None = None
 
     @property
     def resources(self) -> tuple[GroupVersionResource, ...]:
@@ -89,13 +97,22 @@ class Reconciler:
 
         async def reconcile_async(request: Request, obj: KubeObject | None) -> Result | None:
             """Be called in the function's place."""
-            with self._given(obj) as given:
+            try:
+                given = self._decode(obj)
+            except ModelMismatchError as error:
+                returned = self._unreadable(request, obj, cluster, error)
+                return await cast("Awaitable[Result | None]", returned)
+            with self._remembered(given, obj):
                 return await cast("Awaitable[Result | None]", function(request, given, cluster))
 
         def reconcile(
             request: Request, obj: KubeObject | None
         ) -> Awaitable[Result | None] | Result | None:
-            with self._given(obj) as given:
+            try:
+                given = self._decode(obj)
+            except ModelMismatchError as error:
+                return self._unreadable(request, obj, cluster, error)
+            with self._remembered(given, obj):
                 return function(request, given, cluster)
 
         chosen: Any = reconcile_async if _is_async(function) else reconcile
@@ -104,16 +121,35 @@ class Reconciler:
                 setattr(chosen, attribute, getattr(function, attribute))
         return cast("Reconcile[None]", chosen)
 
+    def _unreadable(
+        self,
+        request: Request,
+        obj: KubeObject | None,
+        cluster: Cluster,
+        error: ModelMismatchError,
+    ) -> Awaitable[Result | None] | Result | None:
+        """Call what the user gave for an object that does not fit the model.
+
+        Raises:
+            ModelMismatchError: nothing was given.
+        """
+        if self.on_unreadable is None or obj is None:
+            raise error
+        return self.on_unreadable(request, obj, cluster, error)
+
+    def _decode(self, obj: KubeObject | None) -> object:
+        """Return what the function is given: a model, the object, or None."""
+        return obj if obj is None or self.model is None else decode(obj, self.model)
+
     @contextmanager
-    def _given(self, obj: KubeObject | None) -> Iterator[object]:
-        """Decode for one call, and remember meanwhile what was decoded."""
-        if obj is None or self.model is None:
-            yield obj
+    def _remembered(self, given: object, obj: KubeObject | None) -> Iterator[None]:
+        """Remember for the length of a call what a model was decoded from."""
+        if obj is None or given is obj:
+            yield
             return
-        given: object = decode(obj, self.model)
         self.decoded[id(given)] = (given, obj)
         try:
-            yield given
+            yield
         finally:
             del self.decoded[id(given)]
 
@@ -130,6 +166,24 @@ def check_function(function: object) -> None:
         InvalidHandlerError: by its name.
     """
     check_callable(function, "reconcile(request, object, cluster)", 3)
+
+
+def check_unreadable(hook: UnreadableFunction | None, function: object, model: type | None) -> None:
+    """Refuse what cannot be called for an object that does not fit the model.
+
+    Raises:
+        InvalidArgumentError: there is no model.
+        InvalidHandlerError: by its name.
+    """
+    if hook is None:
+        return
+    if model is None:
+        raise InvalidArgumentError("on_unreadable", "needs a model=, which an object may not fit")
+    check_callable(hook, "on_unreadable(request, object, cluster, error)", 4)
+    if _is_async(hook) != _is_async(function):
+        kind = "async" if _is_async(function) else "plain"
+        reason = f"it must be {kind}, as the reconcile {name_of(function)} is"
+        raise InvalidHandlerError(name_of(hook), reason)
 
 
 def checked_model(model: type | None, resource: GroupVersionResource) -> type | None:

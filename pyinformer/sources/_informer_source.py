@@ -286,8 +286,15 @@ class InformerSource(ABC, Generic[V]):
 
     def _has_left(self, event: Event[V]) -> bool:
         """Tell whether an object left the cache with its namespace, and may exist on the server."""
-        is_left = isinstance(event, Deleted) and event.may_still_exist
-        return is_left and self._is_outside(event.key)
+        if not (isinstance(event, Deleted) and event.may_still_exist):
+            return False
+        if self._is_outside(event.key):
+            return True
+        self._left_selector(event.last_known)
+        return False
+
+    def _left_selector(self, obj: KubeObject[V]) -> None:
+        """Record that an object does not match the informer's selector any more, or is gone."""
 
     def keep(self, request: Request) -> None:
         """Keep a request whose namespace is not followed, until it is followed again or gone."""

@@ -8,7 +8,7 @@ another is a request for either.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import KubeObject, V
@@ -17,6 +17,7 @@ from pyinformer.sources._fence import SourceFence
 from pyinformer.sources._informer_source import InformerSource, SourceOptions
 from pyinformer.sources._mapping import MappingFunction, check_mapping, collect
 from pyinformer.sources._request import Request, request_for
+from pyinformer.sources._stranded import StrandedFinalizers
 
 if TYPE_CHECKING:
     from pyinformer.sources._predicates import PredicateFunction
@@ -31,6 +32,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
         informer: whose events.
         name: names the source in reasons, logs and status; by default by what it follows.
         cluster: the name of the informer's cluster; requests carry it.
+        own_finalizers: returns the finalizers that this process puts on objects.
         predicate: drops changes that do not matter.
         options: priorities and reminders.
         metrics: where failures are counted.
@@ -46,6 +48,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
         *,
         name: str = "",
         cluster: str = "",
+        own_finalizers: Callable[[], frozenset[str]] = frozenset,
         predicate: PredicateFunction[V] | None = None,
         options: SourceOptions | None = None,
         metrics: Metrics = NO_METRICS,
@@ -60,6 +63,10 @@ class PrimarySource(InformerSource[V], Generic[V]):
             metrics=metrics,
             rng=rng,
         )
+        self._stranded = StrandedFinalizers(self.name, own_finalizers)
+
+    def _left_selector(self, obj: KubeObject[V]) -> None:
+        self._stranded.left(obj)
 
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
         known = new or old

@@ -244,3 +244,51 @@ async def test_a_name_that_is_none_is_refused(name: str) -> None:
         with pytest.raises(InvalidArgumentError, match=r"^name: "):
             async with finalizer(cluster, await _cached(cluster), name):
                 pytest.fail("the work must not begin")
+
+
+async def test_an_object_that_is_given_up_loses_the_finalizer_and_lives() -> None:
+    async with _shop(finalizers=[THEIRS, OURS]) as (server, cluster):
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            assert held.phase == "active"
+            held.keep()
+            held.release()
+            assert _finalizers(server) == [THEIRS, OURS]
+        assert _finalizers(server) == [THEIRS]
+        assert held.object is not None
+        assert held.object.metadata.finalizers == (THEIRS,)
+
+
+async def test_what_is_kept_last_is_kept() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+        async with finalizer(cluster, await _cached(cluster), OURS) as held:
+            held.release()
+            held.keep()
+        assert _finalizers(server) == [OURS]
+
+
+async def test_an_object_is_not_given_up_by_a_block_that_raises() -> None:
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        with pytest.raises(ZeroDivisionError):
+            async with finalizer(cluster, await _cached(cluster), OURS) as held:
+                held.release()
+                raise ZeroDivisionError
+        assert _finalizers(server) == [OURS]
+
+
+async def test_an_object_without_the_finalizer_can_be_left_alone() -> None:
+    async with _shop(finalizers=[THEIRS]) as (server, cluster):
+        server.clear_requests()
+        async with finalizer(cluster, await _cached(cluster), OURS, add=False) as held:
+            assert held.phase == "gone"
+            held.release()
+        assert [record.verb for record in server.requests if record.verb != "get"] == []
+
+
+async def test_the_cluster_knows_the_finalizers_of_this_process() -> None:
+    async with _shop() as (_, cluster):
+        for number in range(100):
+            async with finalizer(cluster, None, f"{OURS}-{number}"):
+                pass
+        assert f"{OURS}-0" in cluster.own_finalizers
+        assert len(cluster.own_finalizers) == 64

@@ -36,6 +36,7 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> di
     [
         "test_a_bucket_is_made_and_said_to_be_ready",
         "test_a_bucket_stays_until_the_provider_has_deleted_it",
+        "test_a_bucket_that_cannot_be_read_is_cleaned_up",
     ],
 )
 def test_the_tests_of_the_page_on_cleaning_up_pass(shown: dict[str, Any], name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from pyinformer.apimachinery import (
     InvalidSelectorError,
     InvalidTypeError,
     LifecycleError,
+    ModelMismatchError,
     NotCachedError,
 )
 from pyinformer.controller import ControllerOptions, Result
@@ -550,3 +552,85 @@ async def test_inside_of_a_loop_run_says_what_to_call() -> None:
 
     with pytest.raises(LifecycleError, match=r"await run_async\(cluster\)"):
         app.run(server="http://127.0.0.1:1", health_port=None)
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_an_object_that_does_not_fit_is_given_to_the_hook_for_it(
+    api: APIServer, kind: str
+) -> None:
+    app = Operator("test")
+    seen: list[tuple[str, str]] = []
+
+    def note(key: Request, obj: KubeObject, error: ModelMismatchError) -> pyinformer.Result:
+        seen.append((f"{key} {obj.gvk.kind}", error.path))
+        return pyinformer.Result(0.01 if len(seen) == 1 else None)
+
+    async def hook(
+        request: Request, obj: KubeObject, cluster: object, error: ModelMismatchError
+    ) -> pyinformer.Result:
+        return note(request, obj, error)
+
+    def plain_hook(
+        request: Request, obj: KubeObject, cluster: object, error: ModelMismatchError
+    ) -> pyinformer.Result:
+        return note(request, obj, error)
+
+    async def reconcile(request: Request, given: Any, cluster: object) -> None: ...
+
+    def plain(request: Request, given: Any, cluster: object) -> None: ...
+
+    given: Any = (reconcile, hook) if kind == "async" else (plain, plain_hook)
+    app.reconcile("acme.io/v1", "databases", model=Database, on_unreadable=given[1])(given[0])
+    api.create(database("bad", replicas="many"))
+    api.create(database("good"))
+    async with connected(api) as cluster, app.running(cluster) as run:
+        await until(lambda: len(seen) == 2)
+        outcomes = run.controllers[0].status().outcomes
+        await until(lambda: run.controllers[0].status().outcomes["success"] >= 1)
+        assert outcomes["terminal"] == outcomes["error"] == 0
+    assert seen == [("default/bad Database", "spec.replicas")] * 2
+
+
+async def test_a_mismatch_that_the_reconcile_raises_itself_is_not_given_to_the_hook(
+    api: APIServer,
+) -> None:
+    app, seen = Operator("test"), list[str]()
+
+    async def hook(request: Request, obj: object, cluster: object, error: object) -> None:
+        seen.append(request.name)
+
+    @app.reconcile("acme.io/v1", "databases", model=Database, on_unreadable=hook)
+    async def reconcile(
+        request: Request, given: Database | None, cluster: pyinformer.Cluster
+    ) -> None:
+        raise ModelMismatchError("Database 'a'", "no", key=str(request.key), path="")
+
+    api.create(database())
+    async with connected(api) as cluster, app.running(cluster) as run:
+        await until(lambda: run.controllers[0].status().outcomes["terminal"])
+    assert seen == []
+
+
+async def _async_hook(request: object, obj: object, cluster: object, error: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"on_unreadable": _async_hook}, InvalidArgumentError, "on_unreadable: needs a model="),
+        ({"model": Database, "on_unreadable": _async_hook}, InvalidHandlerError, "must be plain"),
+        ({"model": Database, "on_unreadable": len}, InvalidHandlerError, "on_unreadable(request,"),
+    ],
+)
+def test_a_hook_that_cannot_be_called_is_refused(
+    options: Any, error: type[Exception], words: str
+) -> None:
+    def plain(request: object, given: object, cluster: object) -> None: ...
+
+    async def reconcile(request: object, given: object, cluster: object) -> None: ...
+
+    is_plain = "must be plain" in words
+    with pytest.raises(error, match=re.escape(words)):
+        Operator("test").reconcile("acme.io/v1", "databases", **options)(
+            plain if is_plain else reconcile
+        )

@@ -1,0 +1,65 @@
+"""Objects that leave a selector with our finalizer: a warning a minute, with the number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.apimachinery import Deleted
+from pyinformer.sources._mapped import PrimarySource
+from pyinformer.sources._stranded import StrandedFinalizers
+from tests.sources.feeding import FedInformer, Noted, made
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import KubeObject
+
+OURS = "acme.io/cleanup"
+
+
+def _held(name: str, *finalizers: str, ends: bool = False) -> KubeObject:
+    more: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if ends else {}
+    return made(name, finalizers=list(finalizers), **more)
+
+
+def test_one_warning_a_minute_says_how_many_others_there_were(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = 0.0
+    stranded = StrandedFinalizers("maps", lambda: frozenset({OURS}), clock=lambda: now)
+    for number in range(5):
+        stranded.left(_held(f"a{number}", OURS, "kubernetes.io/other"))
+    (first,) = caplog.messages
+    assert first.startswith(f"maps: default/a0 has left the selector with the finalizer {OURS},")
+    now = 60.0
+    stranded.left(_held("b", OURS))
+    assert "default/b" in caplog.messages[1]
+    assert caplog.messages[1].endswith("others since the last warning: 4")
+    assert stranded.count == 6
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        pytest.param(_held("a"), id="none"),
+        pytest.param(_held("a", "kubernetes.io/other"), id="not-ours"),
+        pytest.param(_held("a", OURS, ends=True), id="deleted"),
+    ],
+)
+def test_what_strands_nothing_is_not_warned_of(
+    obj: KubeObject, caplog: pytest.LogCaptureFixture
+) -> None:
+    StrandedFinalizers("maps", lambda: frozenset({OURS})).left(obj)
+    assert caplog.messages == []
+
+
+def test_only_what_left_a_selector_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    informer, noted = FedInformer(), Noted()
+    source = PrimarySource(informer, own_finalizers=lambda: frozenset({OURS}))
+    source.attach(noted)
+    informer.load(_held("a", OURS), _held("b", OURS))
+    informer.apply(Deleted(informer.lister["default/a"]))
+    assert caplog.messages == []
+    informer.apply(Deleted(informer.lister["default/b"], may_still_exist=True))
+    assert [line for line in caplog.messages if "default/b has left" in line]
+    assert noted.lines[-1].startswith("default/b deleted")
