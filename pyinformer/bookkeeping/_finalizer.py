@@ -9,7 +9,7 @@ conflict is decided again, on what the server has.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, final
 
@@ -17,6 +17,7 @@ from pyinformer.apimachinery import (
     ConflictError,
     InvalidArgumentError,
     InvalidTypeError,
+    JSONObject,
     KubeObject,
     NotFoundError,
     ObjectMeta,
@@ -138,10 +139,9 @@ async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _
     attempts = 0
     while obj is not None and (finalizers := decide(obj.metadata)) is not None:
         attempts += 1
-        edited = obj.to_dict()
-        edited["metadata"]["finalizers"] = finalizers
+        before, edited = _head(obj, obj.metadata.finalizers), _head(obj, finalizers)
         try:
-            return await cluster.patch(obj, edited, check_version=True)
+            return await cluster.patch(before, edited, check_version=True)
         except NotFoundError:
             return None
         except ConflictError:
@@ -149,6 +149,20 @@ async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _
                 raise
             obj = await _newest(cluster, obj)
     return obj
+
+
+def _head(obj: _Object, finalizers: Iterable[str]) -> JSONObject:
+    """Return what a patch of finalizers needs: an object may be too large or deep to decode."""
+    meta = obj.metadata
+    head: JSONObject = {
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+        "finalizers": list(finalizers),
+    }
+    if meta.namespace:
+        head["namespace"] = meta.namespace
+    return {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind, "metadata": head}
 
 
 async def _newest(cluster: Cluster, obj: _Object) -> _Object | None:
