@@ -19,7 +19,7 @@ _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME: Final = 1024  # RBAC sets no limit; every other kind has 253 or less
-_NOT_NAMES: Final = frozenset({".", ".."})
+_NOT_NAMES: Final = frozenset({"", ".", ".."})
 
 
 @final
@@ -57,13 +57,9 @@ def is_object_name(text: str) -> bool:
     Source:
         k8s.io/apimachinery pkg/api/validation/path, IsValidPathSegmentName.
     """
-    return (
-        0 < len(text) <= _LONGEST_NAME
-        and text.isprintable()
-        and "/" not in text
-        and "%" not in text
-        and text not in _NOT_NAMES
-    )
+    if len(text) > _LONGEST_NAME or "/" in text or "%" in text or text in _NOT_NAMES:
+        return False
+    return text.isprintable()
 
 
 def _split_api_version(api_version: str) -> tuple[str, str]:

@@ -51,9 +51,11 @@ def owner_keys(
     """
     namespace = obj.metadata.namespace if owner.namespaced else ""
     keys = [
-        object_key(namespace, name)
-        for name in owner_names(obj, owner, controller_only=controller_only)
-        if is_object_name(name)
+        object_key(namespace, reference.name)
+        for reference in obj.metadata.owner_references
+        if (reference.controller or not controller_only)
+        and _is_of(reference, owner)
+        and is_object_name(reference.name)
     ]
     return tuple(keys) if len(keys) < 2 else tuple(dict.fromkeys(keys))  # noqa: PLR2004 - each once
 

@@ -14,6 +14,7 @@ from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.bookkeeping import EventRecorder
 from pyinformer.cluster import connect
 from pyinformer.testing import APIServer, Fault
+from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import Hurry
 from tests.objects import make
 from tests.waiting import until
@@ -81,6 +82,19 @@ async def test_what_was_told_before_the_start_is_written_too() -> None:
                 await _written(recorder, 1)
 
         assert len(_events(server)) == 1
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+async def test_the_texts_of_an_event_are_lines_of_printed_characters(text: str) -> None:
+    """Events are read on terminals: what tenants wrote must not steer them."""
+    async with _recording() as (server, recorder):
+        recorder.event(_POD, "Failed", f"cannot read {text}", action=text)
+        await _written(recorder, 1)
+
+        (event,) = _events(server)
+        assert_shown_safely(event["note"])
+        assert_shown_safely(event["action"])
+        assert event["note"].startswith("cannot read a")
 
 
 async def test_any_thread_may_tell() -> None:

@@ -16,8 +16,9 @@ import pyinformer
 from pyinformer import Health, HealthServer, InvalidArgumentError, Operator, SharedInformerFactory
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
 from pyinformer.operator._same_host import Asked, is_loopback, why_foreign
-from pyinformer.testing import APIServer
+from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue
+from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import HURRIED, pod
 from tests.operator.test_health import ask, get
 from tests.waiting import until
@@ -358,3 +359,31 @@ async def test_an_operator_tells_its_status_at_a_signal(
     assert any(line.startswith("controller pods: working") for line in lines)
     assert "the event loop was never blocked" in lines
     assert signal.getsignal(signal.SIGUSR1) == before
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+async def test_what_a_server_says_forges_no_line_of_a_page_or_log(
+    api: APIServer, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "pyinformer")
+    words = " ".join(HOSTILE[:-4])  # without lone surrogates, which no server sends
+    message = words.encode("utf-8", "ignore").decode()
+    api.faults.add(Fault(status=status, reason=message, message=message, times=None))
+    async with (
+        pyinformer.connect(server=api.url) as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+    ):
+        pods = factory.informer("v1", "pods")
+        health = Health(factory)
+        async with health.server() as server:
+            await factory.start()
+            await until(lambda: pods.status().reflector.last_error)
+            with pytest.raises(pyinformer.CacheSyncTimeoutError) as caught:
+                await factory.wait_for_cache_sync(timeout_seconds=0.01)
+            texts = [str(caught.value), str(factory.status())]
+            for target in ("/readyz", "/status?format=text", "/status", "/explain?key=default/a"):
+                texts += [(await fetched(server.url, target))[1]]
+    assert any("x1b" in text for text in texts)  # it is shown, escaped
+    for text in (*texts, *caplog.messages):
+        for line in text.rstrip("\n").split("\n"):
+            assert_shown_safely(line)

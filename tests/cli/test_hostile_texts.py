@@ -1,0 +1,86 @@
+"""Names and messages of tenants do not steer a terminal or forge a line of the command."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.cli._app import _PrintableFormatter
+from tests.cli.command_line import here
+from tests.hostile import FORGED, HOSTILE, STORABLE, assert_shown_safely
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer
+
+_ROLES = "rbac.authorization.k8s.io/v1/roles"
+
+
+def _role(text: str) -> JSONObject:
+    annotations = {"example.com/note": text}
+    metadata = {"name": text, "namespace": "default", "annotations": annotations}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata}
+
+
+def _event(number: int, text: str) -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"e{number}", "namespace": "default"},
+        "involvedObject": {"kind": text, "name": text, "namespace": "default"},
+        "reason": text,
+        "message": text,
+        "type": text,
+    }
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "name", "json"])
+def test_names_and_messages_of_tenants_stay_in_their_lines(apiserver: APIServer, form: str) -> None:
+    for number, text in enumerate(STORABLE):
+        apiserver.create(_role(text))
+        apiserver.create(_event(number, text))
+    chosen = () if form == "table" else ("-o", form)
+    for resource in (_ROLES, "v1/events"):
+        done = here("get", resource, "--server", apiserver.url, *chosen)
+        assert done.exit_code == 0, done.output
+        for line in done.output.splitlines():
+            assert_shown_safely(line)
+            assert not line.startswith(FORGED)
+        if form == "json":
+            items = json.loads(done.stdout)["items"]
+            assert len(items) == len(STORABLE)  # and as data they are what they are
+            if resource == _ROLES:
+                assert {one["metadata"]["name"] for one in items} == set(STORABLE)
+
+
+@pytest.mark.parametrize("form", ["text", "wide", "json"])
+def test_what_a_watch_shows_stays_in_its_lines(apiserver: APIServer, form: str) -> None:
+    for text in STORABLE:
+        apiserver.create(_role(text))
+    chosen = () if form == "text" else ("-o", form)
+    at = ("--server", apiserver.url, "--timeout-seconds", "1.0")
+    done = here("watch", _ROLES, *at, *chosen)
+    shown = [line for line in done.output.splitlines() if line]
+    assert len(shown) >= len(STORABLE)
+    for line in shown:
+        assert_shown_safely(line)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("name", ["pyinformer.informer", "aiohttp.client", "asyncio"])
+def test_log_lines_of_every_library_are_printable_on_a_terminal(name: str, text: str) -> None:
+    formatter = _PrintableFormatter("%(levelname)s %(name)s: %(message)s")
+    record = logging.LogRecord(name, logging.ERROR, "a.py", 1, "it is %s", (text,), None)
+    first, *more = formatter.format(record).split("\n")
+    assert first.startswith(f"ERROR {name}: it is a")
+    for line in (first, *more):
+        assert_shown_safely(line) if line == first else assert_indented(line)
+
+
+def assert_indented(line: str) -> None:
+    """Check that a line which follows another begins as no log line does."""
+    assert line.startswith("    ")
+    assert line.isprintable()
