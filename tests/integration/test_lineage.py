@@ -321,6 +321,56 @@ async def test_one_deletion_that_a_restore_undid_is_proven(
         assert len(_errors(caplog)) == 1, _errors(caplog)
 
 
+class ReadsWithEvents:
+    """A receiver that looks with every event whether the cache's readers find a key."""
+
+    def __init__(self, followed: Followed, key: str) -> None:
+        self._lister = followed.informer.lister
+        self._key = key
+        self.found: list[bool] = []
+
+    def put_nowait(self, event: object) -> None:
+        """Look by key and in a list."""
+        del event
+        keys = [obj.key for obj in self._lister.list()]
+        self.found.append(self._key in keys or self._key in self._lister)
+
+    def preload_nowait(self, objects: object) -> None:
+        """Do nothing: it attaches to what it knows."""
+
+    def initial_list_complete_nowait(self) -> None:
+        """Do nothing."""
+
+    def unheard_nowait(self, was: object, now: object) -> None:
+        """Do nothing."""
+
+
+async def test_nothing_of_a_restored_history_is_told_beside_own_writes_of_the_lost_one(
+    observed: Observed,
+) -> None:
+    """The watch has not brought the write when the server is restored."""
+    async with following(observed) as world:
+        config_maps = world.followed[0]
+        restore = await asyncio.to_thread(world.server.save)
+        await world.churn(creates=LOST_CREATES, others=LOST_CREATES)
+        await world.settle()
+        world.proxy.hold_back()
+        lost = CONFIG_MAPS.make("lost", world.namespace)
+        answer = await asyncio.to_thread(world.server.api.create, lost)
+        world.cluster.record_write("v1", "configmaps", answer)
+        key = f"{world.namespace}/lost"
+        assert key in config_maps.informer.lister
+        reads = ReadsWithEvents(config_maps, key)
+        config_maps.informer.attach_receiver(reads)
+
+        await world.while_nobody_looks(restore, a_little)
+        await world.heal()
+
+        assert reads.found
+        assert not any(reads.found)
+        config_maps.informer.detach_receiver(reads)
+
+
 async def test_each_connection_proves_for_itself(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
