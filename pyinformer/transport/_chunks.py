@@ -51,8 +51,8 @@ def scan_chunks(
         if size >> 4 * (line_end - position - 1) <= 0:
             return position, False
         stop = start + size
-        if stop + 2 > end:
-            return position, True
+        if stop + 2 > end:  # a bare line feed is not waited for: nothing may come after it
+            return position, stop >= end or buffer[stop] == _CR
         if buffer[stop] != _CR or buffer[stop + 1] != _LF:
             return position, False
         take(buffer, start, stop)

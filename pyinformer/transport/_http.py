@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 import anyio.lowlevel
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     InformerError,
     InvalidArgumentError,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     import aiohttp
 
     _Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
+
+_log = get_logger(__name__)
 
 Query = Sequence[tuple[str, str]]
 """Names and values, not yet quoted, in the order in which they are sent."""
@@ -97,6 +100,7 @@ class Connection:
             and "@" not in parts.netloc
         )
         self._loop = LoopOwner(f"the connection to {self._server}")
+        self._compressed: set[str] = set()  # URLs whose watches are compressed unasked
         self._is_closed = False
         self._now: Callable[[], float] = float  # the loop's, from the first request on
 
@@ -369,8 +373,11 @@ class Connection:
                     wait.step = then
                     context = self._identity.context(self._now())
                     own = {**headers, **login}
-                    if watch and self._reads_watches_itself:
-                        return await self._send_watch(target, wait, own, context), login
+                    if watch and self._reads_watches_itself and url not in self._compressed:
+                        direct = await self._send_watch(target, wait, own, context)
+                        if not direct.is_encoded:
+                            return direct, login
+                        self._leave_watches_to_aiohttp(direct)
                     response = await self._session(watch=watch).request(
                         method,
                         URL(target, encoded=True),
@@ -390,6 +397,20 @@ class Connection:
                 raise
             waited = self._waited(error)
             raise translated(error, url, waited_seconds=waited) from cause_of(error)
+
+    def _leave_watches_to_aiohttp(self, response: WatchResponse) -> None:
+        """Drop an answer that is compressed unasked; what reads lists can decompress watches."""
+        response.close()
+        if not self._compressed:
+            encoding = response.headers.get("content-encoding", "")
+            _log.warning(
+                "%s answers a watch with Content-Encoding: %s, which was not asked for; such"
+                " watches are decompressed from now on, and an event comes late if its compressor"
+                " keeps it. Is a proxy in between?",
+                response.url,
+                encoding[:40],
+            )
+        self._compressed.add(response.url)
 
     async def _send_watch(
         self, target: str, wait: Wait, headers: Mapping[str, str], context: ssl.SSLContext | None

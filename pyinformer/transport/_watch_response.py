@@ -9,6 +9,7 @@ Without a reader the buffer fills up, then the socket is paused, and so the serv
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast, final
 
@@ -33,7 +34,7 @@ _SHORT_TURN_SECONDS: Final = 0.004
 _LONG_TURN_SECONDS: Final = 0.010
 _SMALL_READS: Final = 64  # after so many in a row the room is given back
 _MAX_HEAD_BYTES: Final = _LEAST_BYTES  # honest ones have one or two KiB
-_HEAD_END: Final = b"\r\n\r\n"
+_head_end = re.compile(rb"\n\r?\n").search
 _PROTOCOL: Final = b"HTTP/"
 _FIRST_FINAL: Final = 200
 
@@ -61,11 +62,17 @@ class WatchResponse(asyncio.BufferedProtocol):
         self.status = 0
         self.received_bytes = 0
         self.headers: CIMultiDict[str] = CIMultiDict()
-        self._url = url
+        self.url = url
         self._on_closed = on_closed
         self._now = now or float
         self._has_clock = now is not None
         self._parser: HttpResponseParser = HttpResponseParser(self)
+        # As aiohttp reads lists: a resource that can be listed can be watched, too.
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
         self._not_http: type[Exception] = HttpParserError
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(_LEAST_BYTES)
@@ -96,6 +103,11 @@ class WatchResponse(asyncio.BufferedProtocol):
     def content_type(self) -> str:
         """The media type, without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the body is compressed, or otherwise encoded, though that was not asked for."""
+        return self.headers.get("content-encoding", "identity").strip().lower() != "identity"
 
     async def head(self) -> None:
         """Wait for the status and the headers.
@@ -183,7 +195,7 @@ class WatchResponse(asyncio.BufferedProtocol):
     def expire(self, waited_seconds: float) -> None:
         """End the body with an error, for whoever reads it and for later reads."""
         reason = f"still open {waited_seconds:g} s after it began"
-        self.fail(RequestTimeoutError(self._url, reason, waited_seconds=waited_seconds))
+        self.fail(RequestTimeoutError(self.url, reason, waited_seconds=waited_seconds))
 
     def fail(self, error: InformerError) -> None:
         """End the body with an error, behind what has arrived, and close the connection."""
@@ -202,7 +214,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         """Close the connection at once; what has arrived and was not read is gone."""
         self._pieces.clear()
         self._filled = 0
-        self.fail(TransportError(self._url, "the connection was lost: it was closed by us"))
+        self.fail(TransportError(self.url, "the connection was lost: it was closed by us"))
 
     def abandon(self) -> None:
         """Give up a connection that the caller of the event loop will never get.
@@ -287,7 +299,7 @@ class WatchResponse(asyncio.BufferedProtocol):
             self._has_ended = True  # a body without a length ends with its connection, but no reset
         if not self._has_ended and self._error is None:
             words = str(exc) if exc is not None and str(exc) else "the server closed it"
-            self._error = TransportError(self._url, f"the connection was lost: {words}")
+            self._error = TransportError(self.url, f"the connection was lost: {words}")
         self._wake()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -346,20 +358,22 @@ class WatchResponse(asyncio.BufferedProtocol):
                 raise
 
     def _refuse_head(self) -> None:
-        self.fail(ProtocolError(self._url, f"headers of over {_MAX_HEAD_BYTES} bytes"))
+        self.fail(ProtocolError(self.url, f"headers of over {_MAX_HEAD_BYTES} bytes"))
 
     def _parse_head(self) -> bool:
         """Parse a head if there is one; return whether another may follow."""
-        end = self._buffer.find(_HEAD_END, 0, self._filled)
-        if end < 0:
+        found = _head_end(self._buffer, 0, self._filled)
+        if found is None:
             if not _PROTOCOL.startswith(self._buffer[: min(self._filled, len(_PROTOCOL))]):
                 self._feed(self._filled)  # it says what is wrong
             if self._filled >= _MAX_HEAD_BYTES:
                 self._refuse_head()
             return False
-        # What has other line ends may have ended before; the parser knows.
-        is_plain = b"\n" not in self._buffer[:end].replace(b"\r\n", b"")
-        self._feed(end + len(_HEAD_END))
+        end = found.end()
+        is_plain = b"\n" not in self._buffer[:end].replace(
+            b"\r\n", b""
+        )  # else the parser reads all
+        self._feed(end)
         is_chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
         self._scans = is_plain and is_chunked and self._has_head and not self._has_ended
         return self._filled > 0 and self._error is None
@@ -381,7 +395,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(data)
         except self._not_http as error:
-            self.fail(ProtocolError(self._url, f"the answer is not HTTP: {error}"))
+            self.fail(ProtocolError(self.url, f"the answer is not HTTP: {error}"))
 
     def _keep_from(self, position: int) -> None:
         """Move what is left to the front of the buffer."""
