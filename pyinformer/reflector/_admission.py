@@ -19,6 +19,7 @@ import anyio
 
 from pyinformer.apimachinery import InternalError, InvalidArgumentError, check_seconds
 from pyinformer.reflector._outage import Outage
+from pyinformer.reflector._silence import Silence
 from pyinformer.tasks import Turns
 from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
@@ -54,13 +55,25 @@ class AdmissionOptions:
     burst: int = 25
     """How many may be tried at once after a quiet time: programs of usual size never wait."""
 
+    silence_check_seconds: float = 30.0
+    """After so long without an event or a bookmark, a watch that was busy before is checked by a
+    short second watch at its position; and likewise one watch, if all of them are as silent. There
+    is at most one such check in this time. If it brings what the first watch has not, new watches
+    take the place of the silent ones; if the server answers no new connection either, all silent
+    watches are given up."""
+
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         for name in ("max_lists", "burst"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidArgumentError(name, f"{value!r} is no whole number of at least 1")
-        for name in ("list_idle_seconds", "list_slow_seconds", "attempts_per_second"):
+        for name in (
+            "list_idle_seconds",
+            "list_slow_seconds",
+            "attempts_per_second",
+            "silence_check_seconds",
+        ):
             value = getattr(self, name)
             check_seconds(name, value)  # a rate is as much of a number
             if not value:
@@ -199,6 +212,8 @@ class Admission:
         self._options = options or AdmissionOptions()
         self.outage: Outage = Outage()
         """Where reflectors wait for a server that they did not reach."""
+        self.silence: Silence = Silence(self._options.silence_check_seconds)
+        """What they know about streams that are silent."""
         self._turns = Turns(per_second=self._options.attempts_per_second, burst=self._options.burst)
         self._running: set[ListingSlot] = set()  # those that have lost their place are among them
         self._lines: dict[str, deque[_InLine]] = {}  # for each API group, in order of arrival

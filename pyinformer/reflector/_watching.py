@@ -7,6 +7,7 @@ first is broken: nothing is missed and nothing listed. If that is silent too, so
 
 from __future__ import annotations
 
+import math
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Generic, final
 
@@ -18,6 +19,7 @@ from pyinformer.apimachinery import (
     InternalError,
     InvalidObjectError,
     KubeObject,
+    RequestTimeoutError,
     V,
 )
 from pyinformer.reflector._follower import Follower
@@ -25,6 +27,7 @@ from pyinformer.reflector._frames import StreamBroken
 from pyinformer.reflector._idle import IdleTimer
 from pyinformer.reflector._proof import check_is_asked_for
 from pyinformer.reflector._reading import read_body
+from pyinformer.reflector._silence import Finding, Progress, until_doubtful
 from pyinformer.reflector._state import (
     Input,
     WatchBroken,
@@ -32,7 +35,7 @@ from pyinformer.reflector._state import (
     WatchFailed,
     WatchSilent,
 )
-from pyinformer.transport import LEAST_BYTES_PER_SECOND, LineSplitter, ListSplitter
+from pyinformer.transport import LEAST_BYTES_PER_SECOND, LineSplitter, ListSplitter, ProbedWire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,8 +193,8 @@ class Watching(Generic[V]):
         try:
             for line in rest:
                 follower.on_line(line, 0, len(line))
-            if not await self._read(body, splitter, follower):
-                return WatchSilent(self._options.silence_seconds)
+            if silent_seconds := await self._read(body, splitter, follower):
+                return WatchSilent(silent_seconds)
         except StreamBroken as broken:
             return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
         except InformerError as error:
@@ -202,20 +205,57 @@ class Watching(Generic[V]):
         lasted = self._now() - started
         return WatchEnded(follower.frames, lasted, early=lasted < asked_for - _EARLY_SECONDS)
 
-    async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> bool:
-        """Read a watch to its end; return False if it went silent before."""
-        with anyio.CancelScope() as scope:
+    async def _read(self, body: Body, splitter: LineSplitter, follower: Follower[V]) -> float:
+        """Read a watch to its end; return for how long it was silent, if that ended it."""
+        failure: Exception | None = None
+        is_read, finding = False, Finding.NOTHING
+
+        async def doubt() -> None:
+            """End the reading when the stream is known to be stalled, or its server to be lost."""
+            nonlocal finding
+            finding = await until_doubtful(
+                self._admission.silence,
+                idle,
+                self._list_watch,
+                lambda: Progress(
+                    follower.events + follower.skipped,
+                    follower.bookmarks,
+                    self._guard.position,
+                    splitter.unfinished_bytes,
+                ),
+            )
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
             # A line that arrives slowly and honestly is no silence; a byte now and then is.
             idle = IdleTimer(
                 self._options.silence_seconds,
-                scope.cancel,
+                group.cancel_scope.cancel,
                 grace=lambda: splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND,
             )
+            leave = self._admission.silence.join(idle)
+            is_over_a_network = isinstance(self._list_watch.connection, ProbedWire)
+            if is_over_a_network and self._options.silence_seconds < math.inf:
+                group.start_soon(doubt)
             try:
                 await read_body(body, splitter, self._on_turn(follower, idle))
+                is_read = True
+            except Exception as error:  # noqa: BLE001 - the group would wrap it
+                failure = error
             finally:
+                leave()
                 idle.cancel()
-        return not scope.cancelled_caught
+                group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if is_read:
+            return 0.0
+        silent_seconds = self._now() - idle.progressed_at
+        if finding is Finding.LOST:
+            reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"
+            url = self._list_watch.connection.config.server + self._list_watch.path
+            raise RequestTimeoutError(url, reason, waited_seconds=silent_seconds)
+        return silent_seconds
 
     def _on_turn(self, follower: Follower[V], idle: IdleTimer) -> Callable[[float], bool]:
         """Return what records that something arrived; only whole events and bookmarks count."""

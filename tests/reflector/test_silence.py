@@ -7,12 +7,16 @@ that bookmarks promise tells.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pyinformer.reflector import Reflector
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.reflector import Admission, AdmissionOptions, Reflector, ReflectorState
+from pyinformer.reflector._silence import Finding, Silence
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ListWatch
 from tests.reflector.running import options, put, reflecting, until_held, verbs, watches
@@ -21,8 +25,10 @@ from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from pyinformer.reflector._idle import IdleTimer
     from tests.transport.serving import Request
 
+CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
 QUIET = options(silence_seconds=0.3)
 STALLED = Fault(verb="watch", stall_after_bytes=0)
 
@@ -236,3 +242,103 @@ async def test_a_repeated_event_is_heard_though_it_changes_nothing() -> None:
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+
+def checking(seconds: float = 0.3) -> Admission:
+    """Return the budgets of a connection that checks silent streams so soon."""
+    return Admission(AdmissionOptions(silence_check_seconds=seconds))
+
+
+async def test_a_stalled_stream_with_news_behind_it_is_replaced_long_before_bookmarks_are_missed(
+    server: APIServer,
+) -> None:
+    server.faults.add(STALLED)
+    admission = checking()
+    async with reflecting(server, admission=admission) as running:
+        await until_held(server)
+        put(server, "b")
+        await running.until_equal()
+        assert running.reflector.status().takeovers == 1
+        assert {len(history) for history in running.sink.history.values()} == {1}
+        assert admission.silence.checks >= 1
+    assert verbs(server).count("list") == 1
+
+
+async def test_one_stalled_stream_gives_all_silent_ones_away(server: APIServer) -> None:
+    server.faults.add(replace(STALLED, times=2))
+    admission = checking(2.0)  # longer than a check takes
+    async with (
+        reflecting(server, admission=admission) as first,
+        reflecting(server, resource=CONFIG_MAPS, admission=admission) as second,
+    ):
+        await until_held(server, 2)
+        put(server, "b")
+        await first.until_equal()
+        await until(lambda: second.reflector.status().takeovers == 1)
+
+
+async def test_a_server_that_answers_nothing_any_more_is_known_and_found_again(
+    server: APIServer,
+) -> None:
+    async with reflecting(server, admission=checking()) as running:
+        await running.until_watching()
+        server.faults.add(Fault(hang=True, times=None))
+        await until(lambda: running.reflector.state is ReflectorState.WAITING)
+        assert "new connections get no answer" in running.reflector.status().reason
+        server.faults.clear()
+        server.faults.release()
+        put(server, "b")
+        await running.until_equal()
+        assert verbs(server).count("list") == 1
+
+
+async def test_a_quiet_stream_is_checked_and_stays(server: APIServer) -> None:
+    admission = checking(0.05)
+    async with reflecting(server, admission=admission) as running:
+        await running.until_watching()
+        await until(lambda: admission.silence.checks >= 2)
+        assert running.reflector.status().takeovers == 0
+        put(server, "b")
+        await running.until_equal()
+
+
+async def test_a_stream_that_is_never_doubted_is_never_checked(server: APIServer) -> None:
+    admission = checking(0.01)
+    endless = options(silence_seconds=math.inf)
+    async with (
+        reflecting(server, admission=admission, with_options=endless) as running,
+        reflecting(server, admission=(other := checking(0.01))) as beside,
+    ):
+        await running.until_watching()
+        await beside.until_watching()
+        await until(lambda: other.silence.checks >= 2)
+        assert admission.silence.checks == 0
+
+
+class Heard:
+    """A stream, as far as it is compared with others."""
+
+    def __init__(self, progressed_at: float) -> None:
+        self.progressed_at = progressed_at
+
+
+def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_is_heard() -> None:
+    silence = Silence(30.0)
+    quiet, live = cast("IdleTimer", Heard(100.0)), cast("IdleTimer", Heard(120.0))
+    silence.join(quiet)
+    leave = silence.join(live)
+    assert silence.seconds_until_check(130.0, was_busy=False) == 20.0, "another one was heard"
+    assert silence.seconds_until_check(130.0, was_busy=True) == 0.0
+    silence.begin_check(130.0)
+    assert silence.seconds_until_check(131.0, was_busy=True) == 29.0
+    assert silence.seconds_until_check(131.0, was_busy=False) == 29.0
+    leave()
+    assert silence.seconds_until_check(160.0, was_busy=False) == 0.0
+
+
+def test_what_was_found_holds_for_as_long_as_a_check() -> None:
+    silence = Silence(30.0)
+    silence.found(Finding.STALLED, 100.0)
+    silence.found(Finding.NOTHING, 110.0)
+    assert silence.latest(130.0) is Finding.STALLED
+    assert silence.latest(131.0) is Finding.NOTHING
