@@ -28,6 +28,7 @@ from pyinformer.reflector._frames import (
     ListWithoutVersionError,
 )
 from pyinformer.reflector._load_modes import LoadModes
+from pyinformer.reflector._outage import Ending
 from pyinformer.reflector._patience import Patience
 from pyinformer.reflector._state import (
     Breach,
@@ -144,9 +145,9 @@ class ReflectorMachine(Doubts):
     def step(self, happened: Input, now: float) -> Command:
         """Take how the last command ended, and return the next one."""
         match happened:
-            case Woke(by_answer):
-                if by_answer:
-                    self._patience.answered()
+            case Woke(by):
+                if by is not Ending.NOTHING:
+                    self._patience.answered(was_away=by is Ending.RETURN)
                 self._doubt_if_out_of_touch(now)
                 return self._perform(self._next)
             case Loaded():

@@ -92,7 +92,7 @@ class Outage:
         self.probes: int = 0
         """How many probes were sent."""
 
-    async def wait(self, wire: Wire, seconds: float, *, ended_by: Ending) -> bool:
+    async def wait(self, wire: Wire, seconds: float, *, ended_by: Ending) -> Ending:
         """Wait for a time, or until the server answers a probe.
 
         Args:
@@ -101,28 +101,30 @@ class Outage:
             ended_by: what ends the wait before that.
 
         Returns:
-            Whether the server answered.
+            What ended the wait; nothing but time, or an answer, before which the server was seen to
+            be away or not.
 
         Cancellation:
             Safe; another reflector that waits probes next.
         """
         if ended_by is Ending.NOTHING or not isinstance(wire, ProbedWire):
             await anyio.sleep(seconds)
-            return False
+            return Ending.NOTHING
         with anyio.move_on_after(seconds):
-            await self._until_answered(wire, ended_by)
-            return True
-        return False
+            return await self._until_answered(wire, ended_by)
+        return Ending.NOTHING
 
-    async def _until_answered(self, wire: ProbedWire, ended_by: Ending) -> None:
-        arrived_at = asyncio.get_running_loop().time()
-        if self._schedule.is_away:  # what has to come before the answer has come
+    async def _until_answered(self, wire: ProbedWire, ended_by: Ending) -> Ending:
+        arrived_at, was_away = asyncio.get_running_loop().time(), self._schedule.is_away
+        if was_away:  # what has to come before the answer has come
             ended_by = Ending.ANSWER
         while not self._schedule.ends(arrived_at, ended_by):
             if self._flight is None:
                 await self._probe(wire)
             else:
                 await self._flight.wait()
+        was_away = was_away or self._schedule.ends(arrived_at, Ending.RETURN)
+        return Ending.RETURN if was_away else Ending.ANSWER
 
     async def _probe(self, wire: ProbedWire) -> None:
         now = asyncio.get_running_loop().time

@@ -56,10 +56,17 @@ class Patience:
         self._failures.reset()
         self._was_woken = False
 
-    def answered(self) -> None:
-        """Record that the server answers a probe: the outage's delays are over."""
+    def answered(self, *, was_away: bool) -> None:
+        """Record that the server answers a probe: the outage's delays are over.
+
+        Args:
+            was_away: a probe was not answered before. A server that starts again has no history, so
+                that the last load could not serve for long.
+        """
         self._failures.reset()
         self._was_woken = True
+        if was_away:
+            self._relists.reset()
 
     def ended_by(self, error: InformerError | None) -> Ending:
         """Return what ends the delay before its time."""

@@ -303,10 +303,10 @@ class Performing(Generic[V]):
         raise InternalError(f"a reflector cannot perform {command!r}")
 
     async def _sleep(self, seconds: float, ended_by: Ending = Ending.NOTHING) -> Input:
-        by_answer, outage = False, self._admission.outage
+        by, outage = Ending.NOTHING, self._admission.outage
         with anyio.CancelScope() as self._interruptible:
-            by_answer = await outage.wait(self.list_watch.connection, seconds, ended_by=ended_by)
-        return Woke(by_answer)
+            by = await outage.wait(self.list_watch.connection, seconds, ended_by=ended_by)
+        return Woke(by)
 
     async def _list(self, mode: LoadMode) -> Input:
         self._is_in_line = True

@@ -209,8 +209,8 @@ class Verified(Struct, frozen=True):
 class Woke(Struct, frozen=True):
     """Input: the delay is over."""
 
-    by_answer: bool = False
-    """The server has answered a probe."""
+    by: Ending = Ending.NOTHING
+    """What ended it before its time."""
 
 
 @final

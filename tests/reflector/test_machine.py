@@ -501,7 +501,7 @@ def test_an_answered_probe_ends_the_growth_of_an_outage() -> None:
     for _ in range(10):
         pause(bench, WatchFailed(LOST, established=False))
     bench.step(WatchFailed(LOST, established=False))
-    bench.proven(bench.step(Woke(by_answer=True)))
+    bench.proven(bench.step(Woke(Ending.ANSWER)))
     assert pause(bench, WatchFailed(status(500), established=False)) <= 0.8
 
 
@@ -511,15 +511,29 @@ def test_a_server_that_answers_probes_and_nothing_else_is_asked_ever_less_often(
     while bench.now - began < 600:
         command = bench.step(WatchFailed(LOST, established=False))
         assert isinstance(command, Sleep)
-        by_answer = command.ended_by is Ending.ANSWER
-        bench.now += 0.0 if by_answer else command.seconds
-        bench.proven(bench.step(Woke(by_answer)))
+        by = Ending.ANSWER if command.ended_by is Ending.ANSWER else Ending.NOTHING
+        bench.now += 0.0 if by is Ending.ANSWER else command.seconds
+        bench.proven(bench.step(Woke(by)))
         attempts += 1
     assert attempts < 60, "in 600 s"
     bench.machine.progressed()
     command = bench.step(WatchFailed(LOST, established=False))
     assert isinstance(command, Sleep)
     assert command.ended_by is Ending.ANSWER
+
+
+@pytest.mark.parametrize(("by", "is_over"), [(Ending.RETURN, True), (Ending.ANSWER, False)])
+def test_servers_that_restart_again_and_again_are_listed_soon(by: Ending, is_over: bool) -> None:
+    """Their history is lost each time; one that was never away has no such excuse."""
+    bench = Bench(use_watch_list=False).watching()
+    delays = []
+    for _ in range(10):
+        bench.now += 10.0
+        bench.step(WatchFailed(LOST, established=True))
+        bench.proven(bench.step(Woke(by)))
+        delays.append(pause(bench, WatchFailed(EXPIRED, established=False)))
+        bench.step(Loaded(LoadMode.PAGED))
+    assert (max(delays) <= 0.8) is is_over
 
 
 ERRORS = st.sampled_from(

@@ -69,7 +69,7 @@ async def returned_at(
     """Wait, and return when the wait ended; below 0 if the server had not answered."""
     answered = await wait.wait(wire, seconds, ended_by=ended_by)
     now = asyncio.get_running_loop().time()
-    return now if answered else -now
+    return -now if answered is Ending.NOTHING else now
 
 
 @pytest.mark.virtual_time
@@ -120,6 +120,14 @@ async def test_a_server_that_is_away_already_need_not_be_seen_away_again() -> No
     assert 50.5 < await returned_at(wait, wire, 600.0, Ending.RETURN) < 52.0
     began = asyncio.get_running_loop().time()
     assert await returned_at(wait, wire, 30.0, Ending.RETURN) == -(began + 30.0)
+
+
+@pytest.mark.virtual_time
+async def test_it_is_known_whether_the_server_was_seen_to_be_away() -> None:
+    wire, wait = AbsentServer(), outage()
+    assert await wait.wait(wire, 600.0, ended_by=Ending.ANSWER) is Ending.RETURN
+    assert await wait.wait(wire, 600.0, ended_by=Ending.ANSWER) is Ending.ANSWER
+    assert await wait.wait(wire, 10.0, ended_by=Ending.RETURN) is Ending.NOTHING
 
 
 @pytest.mark.virtual_time
