@@ -20,7 +20,7 @@ from typing import Final, Literal, final
 import anyio
 from anyio.abc import TaskGroup
 
-from pyinformer._clock import wall_time
+from pyinformer._clock import monotonic, wall_time
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ConflictError,
@@ -39,7 +39,7 @@ from pyinformer.bookkeeping._event_body import API_VERSION, EventBodies, series_
 from pyinformer.bookkeeping._event_series import EventBook, Occurrence, Outcome, Series
 from pyinformer.bookkeeping._references import AnyObject
 from pyinformer.cluster import Cluster
-from pyinformer.tasks import Host, Startable
+from pyinformer.tasks import FailureLog, Host, Startable, error_text, repeats_text
 
 _log = get_logger("pyinformer.controller")
 
@@ -134,6 +134,7 @@ class EventRecorder(Startable):
         self._drained: anyio.Event | None = None
         self._in_hand: Series | None = None
         self._told: set[str] = set()
+        self._failures = FailureLog()
         self._written = self._failed = self._undelivered = 0
 
     def event(
@@ -171,8 +172,14 @@ class EventRecorder(Startable):
             )
         except Exception as error:  # noqa: BLE001 - a fence: nothing of this stops a reconcile
             self._book.count_invalid()
-            told = str(error) if isinstance(error, InformerError) else error.__class__.__name__
-            _log.error("an event of %s is dropped: %s", self.controller, told)
+            unlogged = self._failures.due(error, monotonic())
+            if unlogged is not None:
+                _log.error(
+                    "an event of %s is dropped: %s%s",
+                    self.controller,
+                    error_text(error),
+                    repeats_text(unlogged),
+                )
             return
         loop = self._loop
         outcome = self._book.observe(occurrence, 0.0 if loop is None else loop.time())

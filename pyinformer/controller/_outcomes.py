@@ -112,7 +112,7 @@ class Outcomes:
             error: what went wrong.
             now: when it ended; monotonic.
         """
-        cause = _only_cause(error)
+        cause = only_cause(error)
         if isinstance(cause, TerminalError):
             self._failing.pop(request, None)
             return Outcome(request=request, kind="terminal", error=error)
@@ -139,7 +139,7 @@ class Outcomes:
         return min(doubled, self._max_seconds) * (1.0 - self._jitter * self._rng.random())
 
 
-def _only_cause(error: BaseException) -> BaseException:
+def only_cause(error: BaseException) -> BaseException:
     """Look through groups of one: a task group must not hide what its only task meant."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

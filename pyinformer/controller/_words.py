@@ -17,6 +17,7 @@ from pyinformer.apimachinery import (
     RetryAfter,
     TerminalError,
 )
+from pyinformer.controller._outcomes import only_cause
 from pyinformer.tasks import LogExceptions, causes_text, error_text
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def words_of(error: BaseException, shown: LogExceptions = "classes") -> str:
         error: what the reconcile raised.
         shown: whether the texts of foreign errors are shown.
     """
+    error = only_cause(error)
     try:
         said = _said(error)
     except Exception:  # noqa: BLE001 - a fence: a subclass of the user's that cannot say it
@@ -54,7 +56,7 @@ def level_of(error: BaseException) -> int:
 
 def is_meant(error: BaseException) -> bool:
     """Tell whether an error is part of how a reconcile works: no call of it is worth a line."""
-    return isinstance(error, ConflictError | RetryAfter)
+    return isinstance(only_cause(error), ConflictError | RetryAfter)
 
 
 def _said(error: BaseException) -> str | None:

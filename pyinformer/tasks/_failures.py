@@ -121,7 +121,7 @@ class FailureLog:
             return kind
         for known, (logged_at, _) in tuple(kinds.items()):
             if known and now - logged_at >= _PERIOD_SECONDS:
-                del kinds[known]
+                kinds.pop(known, None)  # another thread may have removed it
         return kind if len(kinds) < _KINDS else ""
 
 

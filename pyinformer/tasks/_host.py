@@ -190,6 +190,7 @@ class Host:
 
     def _crashed(self, error: BaseException) -> None:
         """Keep the first thing that went wrong, out of its groups."""
+        whole = error
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if self._ready is not None and not self._ready.done():
@@ -197,7 +198,8 @@ class Host:
             return
         crash = error if isinstance(error, InformerError) else self._internal_error(error)
         self._error = crash
-        _log.error("%s crashed with %s", self.name, error_text(error))
+        several = isinstance(whole, BaseExceptionGroup) and len(whole.exceptions) > 1
+        _log.error("%s crashed with %s", self.name, error_text(whole if several else error))
         if self._on_crash is not None:
             self._on_crash(crash)
 

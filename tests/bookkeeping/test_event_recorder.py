@@ -134,6 +134,16 @@ async def test_what_cannot_be_an_event_is_dropped_and_named_and_never_raised(
     assert "reason: is empty" in caplog.text
 
 
+async def test_what_is_dropped_for_one_reason_again_and_again_is_logged_once_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with _recording() as (_, recorder):
+        for _number in range(1000):
+            recorder.event(_POD, "")
+        assert recorder.statistics().invalid == 1000
+    assert [line for line in caplog.messages if "is dropped" in line] == caplog.messages[:1]
+
+
 async def test_a_clock_that_fails_stops_no_reconcile() -> None:
     def broken() -> float:
         raise OSError("no clock")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
+    ConflictError,
     ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -18,7 +20,7 @@ from pyinformer.apimachinery import (
     TransportError,
 )
 from pyinformer.controller._outcomes import Outcome
-from pyinformer.controller._words import outlook_of, words_of
+from pyinformer.controller._words import level_of, outlook_of, words_of
 from pyinformer.sources._request import Request
 from tests.hostile import HOSTILE, assert_shown_safely
 
@@ -78,6 +80,13 @@ def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
         " ValueError]"
     )
     assert "ValueError (secret)" in words_of(group, "full")
+
+
+def test_a_group_of_one_says_what_its_member_says() -> None:
+    group = ExceptionGroup("secret", [ExceptionGroup("secret", [TerminalError("no quota")])])
+    assert words_of(group) == "no quota"
+    conflict = ConflictError(status=409, reason="Conflict", request="PUT a")
+    assert level_of(ExceptionGroup("secret", [conflict])) == logging.INFO
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)

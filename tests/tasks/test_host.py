@@ -104,6 +104,22 @@ async def test_a_crash_is_a_note_on_the_users_error() -> None:
     assert note.startswith("the factory had crashed meanwhile: the factory crashed with ZeroDiv")
 
 
+async def test_each_of_several_crashes_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def crash_too() -> None:
+        raise LifecycleError("the second")
+
+    host = Host("the factory")
+    with pytest.raises(InternalError):
+        async with host:
+            host.task_group.start_soon(crash)
+            host.task_group.start_soon(crash_too)
+            await settle()
+
+    (line,) = [message for message in caplog.messages if "crashed with" in message]
+    assert "ExceptionGroup of 2 [ZeroDivisionError at " in line
+    assert "LifecycleError (the second) at " in line
+
+
 async def test_a_crash_by_one_of_our_own_errors_keeps_its_class() -> None:
     async def lose() -> None:
         raise LifecycleError("lost")
