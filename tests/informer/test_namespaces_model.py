@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyinformer import Added, Deleted, SharedInformer
+from pyinformer import Added, Controller, Deleted, Request, SharedInformer
 from pyinformer.apimachinery import KubeObject, NotCachedError
 from pyinformer.informer._distribution import Distribution
 from pyinformer.store import Indexer
@@ -86,6 +86,43 @@ async def _play(
             for notes in (early, late):
                 await until(lambda notes=notes: notes.mirror == truth, what=notes.heard)  # type: ignore[misc]
                 assert notes.faults == []
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=_steps)
+def test_every_key_that_is_gone_is_reconciled_once_its_namespace_is_followed_again(
+    server: APIServer, steps: list[tuple[str, frozenset[str]]]
+) -> None:
+    asyncio.run(_reconcile(server, steps))
+
+
+async def _reconcile(server: APIServer, steps: list[tuple[str, frozenset[str]]]) -> None:
+    suffix = f"-{next(_examples)}"
+    everywhere = {one + suffix for one in _NAMES}
+    last: dict[str, bool] = {}
+
+    async def reconcile(request: Request, obj: object) -> None:
+        last[str(request.key)] = obj is not None
+
+    async with cluster_of(server) as cluster:
+        pods = SharedInformer(cluster, "v1", "pods", namespaces=everywhere, options=HURRIED)
+        for namespace in everywhere:
+            for name in "xy":
+                server.create(pod(name, namespace=namespace))
+        async with pods, Controller("pods", reconcile, pods):
+            await until(lambda: len(last) == 2 * len(everywhere))
+            for what, about in steps:
+                if what == "want":
+                    await pods.set_namespaces({one + suffix for one in about})
+                else:
+                    namespace, name = about
+                    _write(server, what, namespace + suffix, name)
+            await pods.set_namespaces(everywhere)
+            await pods.wait_for_cache_sync(timeout_seconds=10)
+            truth = {key for key in listed(server) if key.partition("/")[0] in everywhere}
+            await until(lambda: {key for key, lives in last.items() if lives} == truth, what=last)
 
 
 def _check_reads(pods: SharedInformer[None], wanted: frozenset[str], suffix: str) -> None:

@@ -58,6 +58,10 @@ class Nested:
         kind = "application/merge-patch+json"
         await self._connection.request("PATCH", path, body=body, content_type=kind)
 
+    async def delete(self, name: str) -> None:
+        """Delete it."""
+        await self._connection.request("DELETE", f"{self._path}/{name}")
+
     async def version(self, name: str) -> str:
         """Return its resource version, from the server."""
         answer = await self._connection.request("GET", f"{self._path}/{name}")
@@ -194,3 +198,32 @@ async def test_metadata_far_over_the_limit_is_one_key_and_costs_no_other_an_even
         assert one.loads == 1
         assert (await one.informer.audit(timeout_seconds=20)).verdict == "consistent"
         assert "unknown_events" not in one.informer.status().reflector.guard.counts
+
+
+@pytest.mark.real
+@pytest.mark.timeout(120)
+async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    """Nothing but its metadata is decoded; else it could never be deleted."""
+    server = RealServer(kube_apiserver)
+    group, namespace = f"{secrets.token_hex(4)}.example.com", server.namespace()
+    server.api.create(definition(group, "v1"))
+    await create_soon(server, gadget(group, namespace, "good"))
+    async with (
+        aclosing(Connection(server.config())) as connection,
+        server.connect() as cluster,
+        pyinformer.SharedInformer(cluster, f"{group}/v1", "gadgets", namespaces=namespace) as made,
+    ):
+        nested = Nested(connection, group, namespace)
+        await nested.create("deep", 2_000)
+        deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=20)
+        async with pyinformer.finalizer(cluster, deep, "acme.io/cleanup") as held:
+            assert held.phase == "active"
+        await nested.delete("deep")
+        ends = await made.wait_for(
+            f"{namespace}/deep", lambda obj: obj and obj.metadata.deletion_timestamp
+        )
+        async with pyinformer.finalizer(cluster, ends, "acme.io/cleanup") as held:
+            assert held.phase == "deleting"
+        assert await made.wait_for(f"{namespace}/deep", lambda obj: obj is None) is None
