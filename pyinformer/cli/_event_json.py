@@ -65,21 +65,23 @@ class JsonRendering:
         return json_line({"type": kind, **marks, "object": shown(obj, self.shows_secrets)})
 
 
-def shown(obj: KubeObject[Any], shows_secrets: bool) -> JSONObject:  # noqa: FBT001 - of one meaning
-    """Return an object as it may be seen; of one that cannot be read, its identity."""
+def shown(obj: KubeObject[Any], shows_secrets: bool) -> msgspec.Raw:  # noqa: FBT001 - of one meaning
+    """Return the JSON of an object as it may be seen; of one that cannot be read, its identity."""
     try:
-        return obj.to_dict() if shows_secrets else redacted(obj)
-    except InvalidObjectError as error:
+        body = obj.to_dict() if shows_secrets else redacted(obj)
+        return msgspec.Raw(msgspec.json.encode(body))
+    except (InvalidObjectError, RecursionError) as error:
         meta = obj.metadata
-        return {
+        known = {
             "apiVersion": obj.gvk.api_version,
             "kind": obj.gvk.kind,
             "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
             "problem": str(error),
         }
+        return msgspec.Raw(msgspec.json.encode(known))
 
 
-def json_line(value: JSONObject) -> str:
+def json_line(value: JSONObject | msgspec.Raw) -> str:
     """Write a value in a line, with no character in it that a terminal would obey."""
     return f"{printable_json(msgspec.json.encode(value).decode())}\n"
 

@@ -155,6 +155,8 @@ class Answers:
         """
         try:
             status = _decode_status(raw)
+        except RecursionError:  # an object that something holds; a Status is not nested deeply
+            status = _Status()
         except msgspec.DecodeError as error:
             raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
         if status.kind == "Status":

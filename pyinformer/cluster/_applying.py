@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidArgumentError, JSONObject, JSONValue, KubeObject, View
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidObjectError,
+    JSONObject,
+    JSONValue,
+    KubeObject,
+    View,
+)
 from pyinformer.cluster._applied import AppliedMemory, Identity
 from pyinformer.cluster._bodies import Body, body_of
 from pyinformer.cluster._observed_writes import ObservedWrites, query_of
@@ -175,6 +182,8 @@ class Applying(ObservedWrites):
             found, raw = await sending
             owned, managed = _owned(body, target), _decode_managed(raw).metadata.managed_fields
             self._applied.remember(identity, owned, found.to_dict(), found.metadata, managed)
+        except (InvalidObjectError, RecursionError):
+            return found  # it was applied, and is nested too deeply to be remembered
         finally:
             self._applied.end(identity)
         return found

@@ -11,10 +11,12 @@ from __future__ import annotations
 import builtins
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import (
     Event,
+    InvalidObjectError,
     JSONObject,
     JSONValue,
     KubeObject,
@@ -220,7 +222,8 @@ class DecodedLister(Generic[V]):
     ) -> builtins.list[SharedObject]:
         """Return the objects whose labels match; otherwise as `Lister.list`.
 
-        What nobody has read before is decoded now, some 10 us for each object of 4 KB.
+        What nobody has read before is decoded now, some 10 us for each object of 4 KB. An object
+        whose body cannot be decoded is left out; the lister has it, with its `problem`.
 
         Args:
             namespace: only those of one; None is all.
@@ -231,23 +234,30 @@ class DecodedLister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
             InvalidSelectorError: the selector cannot be parsed.
-            InvalidObjectError: a body holds something Python cannot represent.
             CacheMutatedError: in `debug` mode, somebody has changed one.
         """
         lister = self._lister if namespace is None else self._lister.namespace(namespace)
         found = lister.list(label_selector=label_selector, allow_unsynced=allow_unsynced)
-        return [self._decoded.of(obj) for obj in found]
+        return self._readable(found)
+
+    def _readable(self, found: builtins.list[KubeObject[V]]) -> builtins.list[SharedObject]:
+        readable: builtins.list[SharedObject] = []
+        for obj in found:
+            with suppress(InvalidObjectError):
+                readable.append(self._decoded.of(obj))
+        return readable
 
     def by_index(
         self, name: str, value: IndexValue, *, allow_unsynced: bool = False
     ) -> builtins.list[SharedObject]:
         """Return the objects that an index has under a value; otherwise as `Lister.by_index`.
 
+        An object whose body cannot be decoded is left out, as by `list`.
+
         Raises:
             CacheNotSyncedError: the first sync is not done.
             IndexNotFoundError: there is no such index.
-            InvalidObjectError: a body holds something Python cannot represent.
             CacheMutatedError: in `debug` mode, somebody has changed one.
         """
         found = self._lister.by_index(name, value, allow_unsynced=allow_unsynced)
-        return [self._decoded.of(obj) for obj in found]
+        return self._readable(found)

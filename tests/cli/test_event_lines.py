@@ -161,3 +161,16 @@ def test_what_cannot_be_read_is_named() -> None:
 
     assert line["object"]["metadata"]["name"] == "x"
     assert "cannot" in line["object"]["problem"] or line["object"]["problem"]
+
+
+@pytest.mark.parametrize("levels", [970, 9_994])
+def test_what_is_nested_deeply_is_written_or_named(levels: int) -> None:
+    broken = hold(_object())
+    value = b'{"a":' * levels + b"1" + b"}" * levels
+    text = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":%s}' % value
+    broken = KubeObject(broken._key, broken.metadata, None, text, broken.gvk)
+    rendering = JsonRendering(what="configmaps.v1", shows_secrets=True)
+
+    line = rendering.event(Added(broken))
+
+    assert '"metadata":{"name":"x"' in line

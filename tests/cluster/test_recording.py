@@ -8,10 +8,14 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
+from pyinformer.testing import Fault
 from tests.cluster.observing import Heard
 from tests.cluster.test_objects import CONFIG_MAPS, config_map
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pyinformer import KubeObject
     from pyinformer.testing import APIServer
 
 
@@ -116,3 +120,24 @@ async def test_an_ending_object_is_gone_when_nothing_holds_it(
         cluster.observe_writes(CONFIG_MAPS, heard)
         cluster.record_write("v1", "configmaps", ending, deleting=deleting)
     assert [event[0] for event in heard.events] == [what]
+
+
+@pytest.mark.parametrize("call", ["get", "delete", "apply"])
+async def test_an_answer_that_is_nested_deeply_is_an_answer(
+    apiserver: APIServer, call: str
+) -> None:
+    """What the server has done is not reported as failed."""
+    value = b'{"a":' * 9_994 + b"1" + b"}" * 9_994
+    meta = b'"name":"a","namespace":"default","uid":"u","resourceVersion":"7","finalizers":["f"]'
+    meta += b',"managedFields":[{"manager":"me","operation":"Apply","fieldsV1":%s}]' % value
+    body = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{%s},"data":%s}' % (meta, value)
+    apiserver.faults.add(Fault(resource="configmaps", body=body, times=None))
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        calls: dict[str, Callable[[], Awaitable[KubeObject | None]]] = {
+            "get": lambda: cluster.get("v1", "configmaps", "default/a"),
+            "delete": lambda: cluster.delete("v1", "configmaps", "default/a"),
+            "apply": lambda: cluster.apply(config_map(), field_manager="me"),
+        }
+        found = await calls[call]()
+        assert found is not None
+        assert (found.key, found.metadata.finalizers) == ("default/a", ("f",))

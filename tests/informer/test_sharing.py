@@ -218,6 +218,23 @@ async def test_on_demand_everything_is_looked_at(apiserver: APIServer) -> None:
         assert await pods.mutation_detector.verify() == ()
 
 
+async def test_an_object_that_cannot_be_decoded_hides_no_other(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    value = b'{"a":' * 10_500 + b"1" + b"}" * 10_500
+    async with sharing(apiserver) as pods:
+        apiserver.advance_resource_version()
+        meta = b'"name":"deep","namespace":"default","uid":"u","resourceVersion":"%s"'
+        meta %= apiserver.resource_version.encode()
+        body = b'{"kind":"Pod","apiVersion":"v1","metadata":{%s},"spec":%s}' % (meta, value)
+        apiserver.emit_raw("v1", "pods", b'{"type":"ADDED","object":%s}\n' % body)
+        await until(lambda: pods.lister.get("default/deep"))
+
+        assert [one["metadata"]["name"] for one in pods.lister.decoded.list()] == ["a"]
+        assert pods.lister["default/deep"].problem
+        with pytest.raises(pyinformer.InvalidObjectError, match="nested too deeply"):
+            pods.lister.decoded.get("default/deep")
+
+
 async def test_a_plain_handler_hears_of_its_own_mutation(apiserver: APIServer) -> None:
     """What H1 does fails H1, by name and line; H2, the lister and the bytes know nothing of it."""
     seen: list[bool] = []
