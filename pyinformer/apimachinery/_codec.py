@@ -62,6 +62,7 @@ _IMPOSSIBLE_HEAD = b"\0"
 _PARTIAL_KIND = b'"PartialObjectMetadata"'
 _PARTIAL_NAMES = (PARTIAL_OBJECT_METADATA.kind, PARTIAL_OBJECT_METADATA.api_version)
 _MAX_NAMESPACES = 65_536
+_MAX_NAMESPACE_LENGTH = 63  # a label of DNS: at most 4 MiB of them are kept
 
 
 @final
@@ -291,6 +292,8 @@ class ObjectCodec(Generic[V]):
 
     def _intern_namespace(self, namespace: str) -> str:
         known = self._namespaces
+        if len(namespace) > _MAX_NAMESPACE_LENGTH:
+            return namespace
         if namespace not in known:  # no namespace is known and never found by its truth
             self._namespace_misses += 1
             if len(known) >= _MAX_NAMESPACES:

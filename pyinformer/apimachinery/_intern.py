@@ -1,13 +1,14 @@
 """One copy of what many objects share: label sets, owner references, namespaces.
 
 What enters is the JSON text of a value; what leaves is the decoded, immutable value, the same one
-for the same text. The table is bounded: when it is full it is emptied, and the objects that hold
-values keep them. Less memory, and less work than decoding again.
+for the same text. The table is bounded in entries and in bytes: when it is full it is emptied, and
+the objects that hold values keep them. A long text is decoded and not kept: what tenants write is
+long, unique and without end.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 from msgspec import Struct
 
@@ -19,6 +20,10 @@ T = TypeVar("T")
 _MAX_ENTRIES = (
     65_536  # unique values cost memory here: a cluster of unique label sets stays bounded
 )
+MAX_TEXT_BYTES: Final = 2 << 10
+"""A longer text is not kept: those of many objects that share one have some 300 bytes."""
+MAX_TABLE_BYTES: Final = 4 << 20
+"""Of texts in one table. The values take up to eight times as much: short texts, many objects."""
 
 
 @final
@@ -28,35 +33,50 @@ class InternStatistics(Struct, frozen=True, gc=False):
     entries: int
     misses: int
     clears: int
+    held_bytes: int = 0
+    """Of the texts; the values take as much again, or a few times as much."""
 
 
 @final
 class InternTable(Generic[T]):
     """Decodes each distinct text once."""
 
-    __slots__ = ("_clears", "_decode", "_max_entries", "_misses", "known")
+    __slots__ = ("_bytes", "_clears", "_decode", "_max_bytes", "_max_entries", "_misses", "known")
 
-    def __init__(self, decode: Callable[[bytes], T], *, max_entries: int = _MAX_ENTRIES) -> None:
+    def __init__(
+        self,
+        decode: Callable[[bytes], T],
+        *,
+        max_entries: int = _MAX_ENTRIES,
+        max_bytes: int = MAX_TABLE_BYTES,
+    ) -> None:
         self.known: dict[bytes, T] = {}
         self._decode = decode
         self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._misses = 0
         self._clears = 0
 
     def add(self, text: bytes) -> T:
-        """Decode a text that is not known yet.
+        """Decode a text that is not known yet, and keep the value unless the text is long.
 
         Raises:
             msgspec.DecodeError: the text is no such value.
         """
         value = self._decode(text)
-        if len(self.known) >= self._max_entries:
+        self._misses += 1
+        size = len(text)
+        if size > MAX_TEXT_BYTES:
+            return value
+        if len(self.known) >= self._max_entries or self._bytes + size > self._max_bytes:
             self.known.clear()
+            self._bytes = 0
             self._clears += 1
         self.known[text] = value
-        self._misses += 1
+        self._bytes += size
         return value
 
     def statistics(self) -> InternStatistics:
         """Return the table's size and how often it failed to help."""
-        return InternStatistics(len(self.known), self._misses, self._clears)
+        return InternStatistics(len(self.known), self._misses, self._clears, self._bytes)

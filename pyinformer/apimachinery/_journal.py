@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._clock import utc_text, wall_time
 from pyinformer._printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_MAX_LENGTH: Final = 2_048  # an error may quote what a server or a tenant wrote
 
 
 @final
@@ -46,7 +49,7 @@ class Journal:
 
     def note(self, what: str) -> None:
         """Keep a sentence, and forget the oldest if there is no room."""
-        self._entries.append(JournalEntry(self._wall_clock(), what))
+        self._entries.append(JournalEntry(self._wall_clock(), what[:_MAX_LENGTH]))
 
     def entries(self) -> tuple[JournalEntry, ...]:
         """Return what is kept, the oldest first."""

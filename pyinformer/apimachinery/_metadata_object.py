@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
+from pyinformer.apimachinery._intern import MAX_TEXT_BYTES, InternTable
 from pyinformer.apimachinery._keys import GroupVersionKind
 from pyinformer.apimachinery._meta import ObjectMeta
 from pyinformer.apimachinery._object import KubeObject, V, refuse_changes
@@ -42,7 +43,7 @@ _ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in (*_FIELDS, *_PHRASES)))
 _SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
 _WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
 _MAX_TEXTS = 16_384  # of a few hundred bytes each; then it begins anew
-_MAX_SEEN = 65_536
+_MAX_SEEN = 65_536  # 64-bit numbers
 _body: Final[Any] = KubeObject.__dict__["raw"]
 """Reads and writes the field of a record, whatever a subclass makes of its name."""
 
@@ -78,7 +79,7 @@ class MetadataSharer:
     """Makes the records of one informer. Records are made in one thread."""
 
     def __init__(self) -> None:
-        self._texts: dict[bytes, bytes] = {}
+        self._texts: InternTable[bytes] = InternTable(bytes, max_entries=_MAX_TEXTS)
         self._seen: set[int] = set()
 
     def record(  # noqa: PLR0917 - called in the place of KubeObject, for every object
@@ -113,13 +114,11 @@ class MetadataSharer:
 
     def _known(self, text: bytes) -> bytes | None:
         """Return the copy of a text that all share; None if it is seen for the first time."""
-        known = self._texts.get(text)
-        if known is None:
+        known = self._texts.known.get(text)
+        if known is None and len(text) <= MAX_TEXT_BYTES:
             digest = hash(text)
             if digest in self._seen:
-                if len(self._texts) >= _MAX_TEXTS:
-                    self._texts.clear()
-                known = self._texts[text] = text
+                known = self._texts.add(text)
             else:
                 if len(self._seen) >= _MAX_SEEN:
                     self._seen.clear()

@@ -211,6 +211,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise FrozenObjectError(key=self._key, operation=f"del object[{item!r}]")
 
 
+_body: Any = KubeObject.__dict__["raw"]  # a subclass unpacks what it reads under this name
+
+
 @final
 class _Refused:
     """A part of the body that is no attribute, although one might think so."""
@@ -250,6 +253,15 @@ def refuse_changes(kind: type[KubeObject[Any]]) -> None:
 
 
 refuse_changes(KubeObject)
+
+
+stored_body: Callable[[KubeObject[Any]], bytes] = _body.__get__
+"""Return the body of an object as it is kept: compressed, if it is."""
+
+
+def stored_bytes(obj: KubeObject[Any]) -> int:
+    """Return how long the stored body of an object is."""
+    return len(stored_body(obj))
 
 
 def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model

@@ -4,7 +4,8 @@ Events enter in the order in which they happened and leave in that order while t
 beyond that they are merged per key, at most [delete, add] for each, until room comes free. So per
 key the handler still hears `add (update)* delete` and ends with the right mirror. Never holds more
 than `size` events plus two per key. Knows no event loop: whoever has one passes `now` and is told
-by a call when there is something to take.
+by a call when there is something to take. Events of large objects are merged earlier: what waits in
+order holds no more than 16 KiB for each place, and that of 16 events beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeAlias, final
 
 from pyinformer.apimachinery import (
@@ -24,10 +26,16 @@ from pyinformer.apimachinery import (
     Updated,
     V,
 )
+from pyinformer.apimachinery._object import stored_body
 from pyinformer.informer._backlog import Backlog
 from pyinformer.informer._initial_list import Contents, InitialList
 
 _MERGED_KEPT = 256  # keys whose merges are remembered
+BYTES_PER_PLACE = 16 << 10
+"""Of the bodies that wait for a reader; a pod has 4 to 8 KiB."""
+LEAST_BYTES = 16 << 20
+"""So much may wait, however few the places are."""
+_COUNT_EVERY = 16  # events: the bytes of so many are counted together
 
 Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
 """What waits for one key: an event, or two where another object has taken the name."""
@@ -66,8 +74,14 @@ class Mailbox(Generic[V]):
         if size < 1:
             raise InvalidArgumentError("mailbox_size", f"{size} is too small; 1 is the least")
         self._size = size
+        self._max_bytes = max(LEAST_BYTES, size * BYTES_PER_PLACE)
         self._on_first = on_first
-        self._room = size  # 0: nothing may go straight to the queue
+        self._first_count = min(size, _COUNT_EVERY)
+        self._count_at = self._first_count  # with so many in the queue the newest are counted
+        self._held = 0  # bytes that were counted since they were last all counted
+        self._adjusted_at = 0  # places that had been vacated when `_count_at` was last right
+        self._is_heavy = False  # they were too many: nothing enters it before it is empty
+        self._room = self._count_at  # 0: nothing may go straight to the queue
         self._initial: InitialList[V] | None = None  # each an Added to be; before the queue
         self._queue: deque[Event[V]] = deque()
         self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
@@ -94,6 +108,7 @@ class Mailbox(Generic[V]):
             return
         if self._is_empty():
             self._queue.append(event)
+            self._count_at, self._held = self._first_count, 0
             self._settle()
             self._on_first()
             return
@@ -102,11 +117,29 @@ class Mailbox(Generic[V]):
             self._coalesce(key)
         if self._initial is not None and key in self._initial:
             self._merge_initial(self._initial, key, event)
-        elif len(self._queue) >= self._size:  # which it is as long as there are slots
+        elif self._is_full():
             self._merge(key, event)
         else:
             self._queue.append(event)
         self._settle()
+
+    def _is_full(self) -> bool:
+        """Tell whether an event is to be merged: there are slots, or the queue holds enough."""
+        waiting = len(self._queue)
+        if self._slots or waiting >= self._size:
+            return True
+        if waiting >= self._count_at:
+            self._count(waiting)
+        return self._is_heavy
+
+    def _count(self, waiting: int) -> None:
+        """Count the bytes of the newest events, and of all if they may be too many."""
+        self._count_at = min(self._size, waiting + _COUNT_EVERY)
+        self._held += _held_by(islice(reversed(self._queue), _COUNT_EVERY))
+        if self._held > self._max_bytes:
+            self._held = _held_by(self._queue)
+            # Half, so that there is much to be counted anew before all are counted again.
+            self._is_heavy = self._held > self._max_bytes // 2
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what exists already, as additions of the initial list.
@@ -180,7 +213,8 @@ class Mailbox(Generic[V]):
     def _move_up(self) -> None:
         """Fill the queue from the slots: what finds room there is merged no more."""
         self._initial_was_taken = self.initial_list_taken
-        while self._slots and len(self._queue) < self._size:
+        places = 1 if self._is_heavy else self._size
+        while self._slots and len(self._queue) < places:
             key, slot = next(iter(self._slots.items()))
             if isinstance(slot, tuple):
                 # The addition keeps the place, so that it follows at once; both count as one.
@@ -219,6 +253,10 @@ class Mailbox(Generic[V]):
     def observe_nowait(self, now: float) -> None:
         """Take note of depth and age; whoever takes events calls this at times."""
         self._peak = max(self._peak, self._depth())
+        taken, self._adjusted_at = self._places_left - self._adjusted_at, self._places_left
+        if taken and self._count_at > self._first_count:  # others will come in their place
+            self._count_at = max(self._first_count, self._count_at - taken)
+            self._room = min(self._room, self._count_at)
         if self._places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
             self._mark_place = self._places_left + self._places()
@@ -278,7 +316,9 @@ class Mailbox(Generic[V]):
         if self._resyncs is not None and not self._resyncs:
             self._resyncs = None
         busy = self._slots or self._initial is not None or self._resyncs is not None
-        self._room = 0 if busy else self._size
+        if self._is_heavy and not self._slots:
+            self._is_heavy = False
+        self._room = 0 if busy else self._count_at
 
     def _merge_initial(self, initial: InitialList[V], key: str, event: Event[V]) -> None:
         if isinstance(event, Deleted):
@@ -305,6 +345,11 @@ class Mailbox(Generic[V]):
             self._dropped_pairs += 1
         elif is_pair == was_pair:
             self._coalesce(key)
+
+
+def _held_by(events: Iterable[Event[V]]) -> int:
+    """Return how long the bodies are that events bring; most events are updates."""
+    return sum([len(stored_body(e.new if isinstance(e, Updated) else newest(e))) for e in events])
 
 
 def merge(slot: Slot[V], event: Event[V]) -> Slot[V] | None:

@@ -21,8 +21,9 @@ from pyinformer.apimachinery import (
     V,
     View,
 )
+from pyinformer.apimachinery._object import stored_bytes
 from pyinformer.informer._initial_list import Contents, InitialList
-from pyinformer.informer._mailbox import Slot, merge, newest
+from pyinformer.informer._mailbox import BYTES_PER_PLACE, LEAST_BYTES, Slot, merge, newest
 
 Delivery: TypeAlias = Literal["every_event", "coalesced"]
 """Each event by itself and in order, or of each key what has become of it since the last look."""
@@ -72,11 +73,14 @@ class EveryEvent(Generic[V]):
     """Each event, in the order in which they happened, up to a bound.
 
     Args:
-        max_events: how many may wait, what existed at the beginning not counted.
+        max_events: how many may wait, what existed at the beginning not counted. Their bodies
+            may have 16 KiB each, on the average, and 16 MiB in any case.
     """
 
     def __init__(self, max_events: int) -> None:
         self._max_events = max_events
+        self._max_bytes = max(LEAST_BYTES, max_events * BYTES_PER_PLACE)
+        self._bytes = 0
         self._not_counted = 0
         self._initial: Iterator[KubeObject[V]] = iter(())
         self._events: deque[Event[V]] = deque()
@@ -90,8 +94,11 @@ class EveryEvent(Generic[V]):
         is_initial = event.__class__ is Added and event.is_in_initial_list
         if is_initial:  # of a namespace that has synced after others
             self._not_counted += 1
-        elif len(self._events) - self._not_counted >= self._max_events:
-            return False
+        else:
+            waiting = len(self._events) - self._not_counted
+            if waiting >= self._max_events or (waiting and self._bytes > self._max_bytes):
+                return False
+            self._bytes += stored_bytes(newest(event))
         self._events.append(event)
         return True
 
@@ -102,12 +109,14 @@ class EveryEvent(Generic[V]):
         event = self._events.popleft() if self._events else None
         if isinstance(event, Added) and event.is_in_initial_list:
             self._not_counted -= 1
+        elif event is not None:
+            self._bytes -= stored_bytes(newest(event))
         return event
 
     def clear_nowait(self) -> None:
         """Forget everything."""
         self._initial = iter(())
-        self._not_counted = 0
+        self._not_counted = self._bytes = 0
         self._events.clear()
 
 

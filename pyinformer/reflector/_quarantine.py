@@ -18,7 +18,8 @@ from pyinformer.apimachinery import KubeObject, V
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_HELD = 256  # a state may have a megabyte; beyond, a change of schema is at fault, not objects
+_MAX_HELD = 256  # beyond, a change of schema is at fault, not objects
+_MAX_BYTES = 16 << 20  # of good states and keys: a state may have megabytes
 _MAX_LINES = 10  # a new schema can spoil every object at once
 
 _log = get_logger(__name__)
@@ -51,7 +52,7 @@ class Quarantine(Generic[V]):
         count: counts a bad object.
     """
 
-    __slots__ = ("_count", "_get", "_held", "_lines", "_resource")
+    __slots__ = ("_bytes", "_count", "_get", "_held", "_lines", "_resource")
 
     def __init__(
         self,
@@ -64,6 +65,12 @@ class Quarantine(Generic[V]):
         self._count = count
         self._held: OrderedDict[str, _Held[V]] = OrderedDict()
         self._lines = 0
+        self._bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """How long the good states and the keys are that are held."""
+        return self._bytes
 
     def notice(self, bad: KubeObject[V]) -> None:
         """Take note of an object that cannot be read, before the sink has it."""
@@ -83,11 +90,20 @@ class Quarantine(Generic[V]):
         self._say(bad)
 
     def _hold(self, key: str, held: _Held[V]) -> None:
-        self._held.pop(key, None)
-        if len(self._held) >= _MAX_HELD:
+        self._forget(key)
+        size = _size(key, held)
+        if size > _MAX_BYTES:
+            held, size = _Held(held.uid, None), len(key)
+        while self._held and (len(self._held) >= _MAX_HELD or self._bytes + size > _MAX_BYTES):
             spare = filter(self._is_spare, self._held)
-            del self._held[next(spare, next(iter(self._held)))]
+            self._forget(next(spare, next(iter(self._held))))
         self._held[key] = held
+        self._bytes += size
+
+    def _forget(self, key: str) -> None:
+        held = self._held.pop(key, None)
+        if held is not None:
+            self._bytes -= _size(key, held)
 
     def _is_spare(self, key: str) -> bool:
         """Tell whether nobody would miss what is held of a key.
@@ -137,6 +153,10 @@ class Quarantine(Generic[V]):
         """Let go of states whose objects are good again, or gone; for after a load."""
         bad = set(self.keys())
         for key in [key for key in self._held if key not in bad]:
-            del self._held[key]
+            self._forget(key)
         if not bad:
             self._lines = 0
+
+
+def _size(key: str, held: _Held[V]) -> int:
+    return len(key) + (0 if held.good is None else len(held.good.raw))

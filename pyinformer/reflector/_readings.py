@@ -15,6 +15,7 @@ from msgspec import Struct
 from pyinformer.apimachinery import older
 
 _MAX_READINGS = 1_000  # a verify is rare; what is forgotten is verified again
+_MAX_KEY_LENGTH = 2_048  # a Role's name has no limit; a longer key is verified again
 
 
 @final
@@ -41,6 +42,8 @@ class Readings:
     def note(self, key: str, reading: Reading) -> None:
         """Keep what a verify showed."""
         self._by_key.pop(key, None)
+        if len(key) > _MAX_KEY_LENGTH:
+            return
         self._by_key[key] = reading
         if len(self._by_key) > _MAX_READINGS:
             self._by_key.popitem(last=False)

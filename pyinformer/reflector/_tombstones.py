@@ -12,18 +12,25 @@ from typing import final
 from pyinformer.apimachinery import older
 
 _MAX_TOMBSTONES = 10_000  # enough for the replays of a busy namespace, small enough to forget about
+_MAX_BYTES = 4 << 20  # of keys, uids and versions: some 100 each, but a Role's name has no limit
 
 
 @final
 class Tombstones:
     """Objects that are dead, and the version of their death."""
 
-    __slots__ = ("_dead", "_undated")
+    __slots__ = ("_bytes", "_dead", "_undated")
 
     def __init__(self) -> None:
         # By key and uid: a name can have been deleted more than once, each time another object.
         self._dead: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._undated: set[tuple[str, str]] = set()
+        self._bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """How long the texts are that are remembered."""
+        return self._bytes
 
     def __len__(self) -> int:
         return len(self._dead)
@@ -47,16 +54,25 @@ class Tombstones:
             self._undated.discard(name)
         elif name not in self._dead:
             self._undated.add(name)
-        known = self._dead.pop(name, version)
-        self._dead[name] = known if older(version, known) else version
-        if len(self._dead) > _MAX_TOMBSTONES:
-            forgotten, _ = self._dead.popitem(last=False)
-            self._undated.discard(forgotten)
+        known = self._forget(name)
+        known = version if known is None else known
+        self._dead[name] = died = known if older(version, known) else version
+        self._bytes += _size(name, died)
+        while self._dead and (len(self._dead) > _MAX_TOMBSTONES or self._bytes > _MAX_BYTES):
+            oldest = next(iter(self._dead))
+            self._forget(oldest)
+            self._undated.discard(oldest)
+
+    def _forget(self, name: tuple[str, str]) -> str | None:
+        died = self._dead.pop(name, None)
+        if died is not None:
+            self._bytes -= _size(name, died)
+        return died
 
     def lift(self, key: str, uid: str) -> None:
         """Forget a death: a selector let the object go and has it back."""
         if self._dead:
-            self._dead.pop((key, uid), None)
+            self._forget((key, uid))
             self._undated.discard((key, uid))
 
     def covers(self, key: str, uid: str, version: str) -> bool:
@@ -84,3 +100,8 @@ class Tombstones:
         """Forget everything: the dead may live in another history."""
         self._dead.clear()
         self._undated.clear()
+        self._bytes = 0
+
+
+def _size(name: tuple[str, str], died: str) -> int:
+    return len(name[0]) + len(name[1]) + len(died)

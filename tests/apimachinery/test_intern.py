@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pyinformer.apimachinery import InternStatistics
-from pyinformer.apimachinery._intern import InternTable
+from pyinformer.apimachinery._intern import MAX_TEXT_BYTES, InternTable
 
 
 def lookup(table: InternTable[list[int]], text: bytes) -> list[int]:
@@ -24,14 +24,14 @@ def test_the_same_text_is_the_same_value() -> None:
     first = lookup(table, b"[1]")
     assert lookup(table, b"[1]") is first
     assert lookup(table, b"[ 1]") == first
-    assert table.statistics() == InternStatistics(entries=2, misses=2, clears=0)
+    assert table.statistics() == InternStatistics(entries=2, misses=2, clears=0, held_bytes=7)
 
 
 def test_a_full_table_starts_over_and_harms_nobody_who_holds_a_value() -> None:
     table = numbers()
     held = [lookup(table, b"[%d]" % number) for number in range(1, 11)]
     assert held == [[number] for number in range(1, 11)]
-    assert table.statistics() == InternStatistics(entries=1, misses=10, clears=3)
+    assert table.statistics() == InternStatistics(entries=1, misses=10, clears=3, held_bytes=4)
     assert lookup(table, b"[1]") == [1]
 
 
@@ -41,3 +41,19 @@ def test_a_text_that_cannot_be_decoded_leaves_no_trace() -> None:
         with pytest.raises(msgspec.DecodeError):
             table.add(b'["a"]')
     assert table.statistics() == InternStatistics(entries=0, misses=0, clears=0)
+
+
+def test_a_table_is_bounded_in_bytes() -> None:
+    table = InternTable(msgspec.json.Decoder(list[int]).decode, max_bytes=100)
+    for number in range(1, 1_000):
+        lookup(table, b"[%d]" % number)
+        assert table.statistics().held_bytes == sum(map(len, table.known)) <= 100
+    assert table.statistics().clears
+
+
+def test_a_long_text_is_decoded_and_not_kept() -> None:
+    table = numbers()
+    long = b"[1" + b" " * MAX_TEXT_BYTES + b"]"
+    assert lookup(table, long) == [1]
+    assert lookup(table, long) is not lookup(table, long)
+    assert table.statistics().held_bytes == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -47,6 +49,73 @@ def overflowing(*events: Event) -> Mailbox:
     for event in events:
         mailbox.put_nowait(event)
     return mailbox
+
+
+def sized(name: str, version: int, size: int) -> KubeObject:
+    """Return an object with so large a body."""
+    obj = make(name, resource_version=f"{version}")
+    return KubeObject(obj._key, obj.metadata, None, b" " * size, obj.gvk)
+
+
+def updates(name: str, count: int, size: int) -> list[Event]:
+    """Return the updates of one object, each from the state of the one before."""
+    states = [sized(name, version, size) for version in range(count + 1)]
+    return [Updated(old, new) for old, new in pairwise(states)]
+
+
+@pytest.mark.parametrize("count", [40, 1_000])
+def test_events_of_large_objects_are_merged_before_they_hold_much(count: int) -> None:
+    """A tenant writes while a handler is slow; a life is still told, and from start to end."""
+    mailbox: Mailbox = Mailbox(size=1024)
+    told = updates("a", count, 1 << 20)
+    for number, event in enumerate(told):
+        mailbox.put_nowait(event)
+        mailbox.put_nowait(updates("b", 1, 100)[0])
+        if number % 100 == 0:
+            mailbox.observe_nowait(float(number))
+        waiting = [one.key for one in mailbox._queue] + list(mailbox._slots)
+        assert waiting.count("a") <= 18
+
+    heard = [event for event in drain(mailbox) if event.key == "a"]
+    assert heard[0] == told[0]
+    for before, after in pairwise(heard):
+        assert isinstance(before, Updated)
+        assert isinstance(after, Updated)
+        assert before.new is after.old
+    assert isinstance(heard[-1], Updated)
+    assert heard[-1].new is told[-1].new  # type: ignore[union-attr]
+
+
+def test_events_of_small_objects_keep_their_order_up_to_the_size() -> None:
+    mailbox: Mailbox = Mailbox(size=1024)
+    told = updates("a", 1_024, 6_500)
+    for event in told:
+        mailbox.put_nowait(event)
+    assert drain(mailbox) == told
+
+
+def test_order_is_kept_again_once_the_large_ones_were_taken() -> None:
+    mailbox: Mailbox = Mailbox(size=1024)
+    for _ in range(3):
+        for event in updates("a", 100, 1 << 20):
+            mailbox.put_nowait(event)
+        drain(mailbox)
+        told = updates("b", 1_000, 100)
+        for event in told:
+            mailbox.put_nowait(event)
+        assert drain(mailbox) == told
+
+
+def test_large_ones_behind_small_ones_are_found() -> None:
+    mailbox: Mailbox = Mailbox(size=1024)
+    for event in updates("b", 600, 100):
+        mailbox.put_nowait(event)
+    for _ in range(595):
+        mailbox.take_nowait()
+    mailbox.observe_nowait(1.0)
+    for event in updates("a", 1_000, 1 << 20):
+        mailbox.put_nowait(event)
+    assert mailbox.statistics(2.0).depth < 64
 
 
 def test_events_keep_their_order_while_there_is_room() -> None:

@@ -85,6 +85,19 @@ def test_every_event_refuses_what_is_over_its_bound_and_keeps_the_rest() -> None
     assert [event.key for event in drain(buffer)] == ["default/a", "default/b", "default/a"]
 
 
+def test_every_event_refuses_large_objects_earlier() -> None:
+    large = KubeObject(A1._key, A1.metadata, None, b" " * (1 << 20), A1.gvk)
+    buffer: EveryEvent[None] = EveryEvent(1_000)
+    for _ in range(3):
+        taken = 0
+        while buffer.put_nowait(Updated(large, large)):
+            taken += 1
+        assert taken == 17
+        assert len(drain(buffer)) == taken
+    small = Updated(A1, A2)
+    assert sum(buffer.put_nowait(small) for _ in range(1_001)) == 1_000
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [

@@ -153,3 +153,32 @@ def test_a_sweep_lets_go_of_what_is_good_again() -> None:
 
     assert cache.quarantine.last_good("a") is None
     assert cache.quarantine.last_good("b") is not None
+
+
+def test_good_states_are_bounded_in_bytes() -> None:
+    """A tenant can make any number of large objects unreadable."""
+    cache = Cache()
+    for number in range(100):
+        cache.arrives(large(f"p{number}", 1 << 20))
+        cache.arrives(bad(f"p{number}", "6"))
+        assert cache.quarantine.held_bytes <= 16 << 20
+    assert cache.quarantine.last_good("p99") is not None
+    assert cache.quarantine.last_good("p0") is None
+    cache.clear()
+    cache.quarantine.sweep()
+    assert cache.quarantine.held_bytes == 0
+
+
+def test_a_state_that_is_larger_than_the_bound_is_not_held() -> None:
+    cache = Cache(pod("a", "5"), large("b", 17 << 20))
+    for name in ("a", "b"):
+        cache.arrives(bad(name, "6"))
+    assert cache.quarantine.last_good("a") is not None
+    assert cache.quarantine.last_good("b") is None
+    assert cache.quarantine.keys() == ("a", "b")
+
+
+def large(name: str, size: int) -> KubeObject[None]:
+    """Return a pod with so large a body."""
+    good = pod(name, "5")
+    return KubeObject(good._key, good.metadata, None, good.raw + b" " * size, good.gvk)

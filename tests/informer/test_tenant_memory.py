@@ -1,0 +1,46 @@
+"""What tenants write, in ever new words, leaves nothing behind; `benchmarks.tenants` sends more."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.tenants.attacks import ATTACKS
+from benchmarks.tenants.run import victim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BOUND_BYTES = 8 << 20  # tombstones alone may take 4 MiB
+_UPDATES = {"nested": (30, 600_000)}  # their number, and the bytes of each; others have as many
+_OTHERS = (1_000, 16_000)
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    """Have every allocation counted."""
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def _held_bytes() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_what_a_tenant_writes_is_not_kept(attack: str) -> None:
+    """None of the updates says what another has said."""
+    updates, size = _UPDATES.get(attack, _OTHERS)
+    async with victim(max_object_bytes=10_000 if attack == "owner name" else 64 << 20) as one:
+        await one.suffer(ATTACKS[attack], range(20), size)
+        before = _held_bytes()
+        await one.suffer(ATTACKS[attack], range(20, 20 + updates), size)
+        assert _held_bytes() - before < _BOUND_BYTES
+        assert one.informer.status().reflector.loads == 1
