@@ -95,6 +95,8 @@ def of_a_request(error: InformerError, method: str) -> InformerError:
         return error
     if isinstance(error.__cause__, never_sent):
         return error
+    if isinstance(error, ProtocolError) and isinstance(error.__cause__, _AnswerError):
+        return error  # a proxy may have answered so before anything was sent
     reason = f"{error.reason}; whether the server carried out the {method} is not known"
     if isinstance(error, ProtocolError):
         return ProtocolError(error.what, reason)

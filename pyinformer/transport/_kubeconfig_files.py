@@ -12,15 +12,19 @@ import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.apimachinery import ConfigurationError
+
+if TYPE_CHECKING:
+    import yaml
 
 _Entry: TypeAlias = Mapping[str, object]
 
 LISTS: Final = ("clusters", "contexts", "users")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
+_MAX_VALUES: Final = 500_000  # 15,000 clusters with their contexts and users
 _LONGEST_STEP = 64  # of a path, before it is taken for a key or a token that must not be shown
 
 
@@ -223,7 +227,7 @@ def _read(file: str, *, may_be_empty: bool) -> _Entry:
         text = raw.decode("utf-16" if raw[:2] in _UTF_16 else "utf-8-sig")
         # The quick loader, where PyYAML was built with it; both make plain values only.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _check_depth(file, yaml.parse(text, loader))
+        _check_shape(file, yaml.parse(text, loader))
         content = yaml.load(text, loader)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -240,23 +244,43 @@ def _read(file: str, *, may_be_empty: bool) -> _Entry:
     return content
 
 
-def _check_depth(file: str, events: Iterable[object]) -> None:
-    """Refuse what is nested so deep that the loader, which is recursive, would crash the process.
+def _check_shape(file: str, events: Iterable[yaml.Event]) -> None:
+    """Refuse what would end the process if it were loaded: deep nesting, and aliases of aliases.
+
+    The loader is recursive, in C, and copies what merge keys name: forty short lines may become
+    more values than there is memory.
 
     Raises:
-        ConfigurationError: it is.
+        ConfigurationError: it is nested too deep, or has too many values once aliases are replaced.
     """
     import yaml
 
-    depth = 0
+    sizes: dict[str, int] = {}
+    open_ones: list[tuple[str | None, int]] = [(None, 0)]  # the anchor, and the size so far
     for event in events:
+        size = 0
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
+            open_ones.append((event.anchor, 1))
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(event.anchor or "", 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            size = 1
         elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _MAX_DEPTH:
-            reason = f"must not be nested deeper than {_MAX_DEPTH} levels; no kubeconfig is"
-            raise ConfigurationError(file, reason)
+            anchor, size = open_ones.pop()
+            if anchor is not None:
+                sizes[anchor] = size
+        anchor, before = open_ones[-1]
+        open_ones[-1] = (anchor, before + size)
+        _check_limits(file, len(open_ones), before + size)
+
+
+def _check_limits(file: str, depth: int, size: int) -> None:
+    if depth > _MAX_DEPTH:
+        reason = f"must not be nested deeper than {_MAX_DEPTH} levels; no kubeconfig is"
+        raise ConfigurationError(file, reason)
+    if size > _MAX_VALUES:
+        reason = f"must not have more than {_MAX_VALUES} values, those of its aliases included"
+        raise ConfigurationError(file, reason)
 
 
 def _list_of(file: str, content: _Entry, kind: str) -> list[object]:

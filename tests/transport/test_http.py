@@ -236,7 +236,6 @@ async def test_a_web_page_with_200_is_no_answer() -> None:
         pytest.param(
             response(b"<html>log in</html>", headers={"Content-Type": "text/html"}), id="web-page"
         ),
-        pytest.param(b"no HTTP\r\n\r\n", id="no-http"),
         pytest.param(response(b"x" * 2_000), id="too-long"),
     ],
 )

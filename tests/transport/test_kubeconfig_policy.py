@@ -142,3 +142,47 @@ async def test_deep_nesting_is_a_typed_error(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ConfigurationError, match="must not be nested deeper than 100 levels"):
         await find_config(str(path))
+
+
+@pytest.mark.parametrize(
+    "value", ["{<<: [*a0, *a0]}", "[*a0, *a0, *a0]"], ids=["merge-keys", "lists"]
+)
+async def test_aliases_of_aliases_are_a_typed_error(tmp_path: Path, value: str) -> None:
+    """Sixty short lines would become more values than there is memory."""
+    lines = ["a0: &a0 {k: v}"]
+    lines += [f"a{n}: &a{n} {value.replace('a0', f'a{n - 1}')}" for n in range(1, 60)]
+    path = tmp_path / "config"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ConfigurationError, match="must not have more than 500000 values"):
+        await find_config(str(path))
+
+
+async def test_anchors_and_merge_keys_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        """
+        common: &common {tls-server-name: here}
+        clusters: [{name: one, cluster: {<<: *common, server: "https://one.example"}}]
+        users: [{name: jane, user: {token: &token t}}, {name: joe, user: {token: *token}}]
+        contexts: [{name: prod, context: {cluster: one, user: joe}}]
+        current-context: prod
+        """
+    )
+    found = await find_config(str(path), policy="data-only")
+    assert found.tls_server_name == "here"
+    assert await found.credentials.headers() == {"Authorization": "Bearer t"}
+
+
+async def test_a_merge_key_hides_nothing_from_the_policy(tmp_path: Path, ran: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        f"""
+        more: &more {{exec: {{command: touch, args: ["{ran}"]}}}}
+        clusters: [{{name: one, cluster: {{server: "https://one.example"}}}}]
+        users: [{{name: jane, user: {{<<: *more, token: t}}}}]
+        contexts: [{{name: prod, context: {{cluster: one, user: jane}}}}]
+        current-context: prod
+        """
+    )
+    with pytest.raises(ConfigurationError, match="exec: runs a command"):
+        await find_config(str(path), policy="data-only")
