@@ -18,10 +18,10 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 
@@ -43,6 +43,8 @@ class PeerProgram:
     does: str
     environment: str | None = None
     """The virtual environment it needs; None: the one that runs the benchmarks."""
+    loop: Literal["asyncio", "uvloop"] = "asyncio"
+    """The event loop that it runs on."""
 
 
 PEERS = {
@@ -96,6 +98,9 @@ PEERS = {
         "cloudcoil",
     ),
     "pyinformer": PeerProgram("benchmarks.peers.own", "run", "the default: stripped"),
+    "pyinformer-uvloop": PeerProgram(
+        "benchmarks.peers.own", "run", "the default on uvloop", loop="uvloop"
+    ),
     "pyinformer-raw": PeerProgram("benchmarks.peers.own", "run_raw", "whole bodies"),
     "pyinformer-compact": PeerProgram(
         "benchmarks.peers.own", "run_compact", "bodies compressed with a trained dictionary"
@@ -262,12 +267,21 @@ def _interpreter(peer: str) -> Path | str:
 
 def _run(peer: str, workload: Workload) -> Measurement:
     try:
-        return asyncio.run(_run_phases(peer, workload))
+        with asyncio.Runner(loop_factory=_loop_factory(peer)) as runner:
+            return runner.run(_run_phases(peer, workload))
     except Exception as error:  # noqa: BLE001  (a peer is foreign code: its failure is a result)
         traceback.print_exc()
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         return Measurement(peer=peer, error=f"{type(error).__name__}: {error}")
+
+
+def _loop_factory(peer: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    if PEERS[peer].loop == "asyncio":
+        return asyncio.new_event_loop
+    import uvloop
+
+    return uvloop.new_event_loop
 
 
 async def _run_phases(peer: str, workload: Workload) -> Measurement:

@@ -16,6 +16,7 @@ MICRO, MILLI, MEGABYTE = 1e6, 1e3, 1e6
 OWN = "pyinformer"
 OWN_MODES = (OWN, "pyinformer-raw", "pyinformer-compact")
 METADATA_ALONE = "pyinformer-metadata"
+UVLOOP = "pyinformer-uvloop"
 BARE = "bare"
 DICTS = "kubernetes-asyncio"
 OFFICIAL = "kubernetes"

@@ -22,6 +22,7 @@ from benchmarks.runs.figures import (
     OWN,
     OWN_MODES,
     PROTOBUF,
+    UVLOOP,
     against,
     follow_specs,
     update_spec,
@@ -80,11 +81,13 @@ METADATA = Run(
     title="Updates, handler reads metadata and a status field",
     says=(
         "CPU for each update of a pod of 6.5 KB until a handler has read its name and, through a"
-        " projection where there is one, its phase. Caches are indexed by namespace alone."
+        " projection where there is one, its phase. Caches are indexed by namespace alone. The"
+        " figure for uvloop is that of the same program on another event loop."
     ),
     peers=_peers(
-        (BARE, JSON, PROTOBUF, OFFICIAL, DICTS, OWN),
-        _EVERYBODY,
+        (BARE, JSON, PROTOBUF, OFFICIAL, DICTS, OWN, UVLOOP),
+        (*_EVERYBODY, UVLOOP),
+        (*_SMOKE, UVLOOP),
     ),
     rounds=_ROUNDS,
     fewer_rounds={OFFICIAL: 2},
