@@ -75,7 +75,7 @@ def trees(against: str, root: Path = ROOT) -> Iterator[dict[str, Path]]:
             name = THEN
             _copy(Path(against) / _PACKAGE, then / _PACKAGE)
         else:
-            name = _export(against, root, then)
+            name = export(against, root, then)
         for tree in (now, then):
             _copy(root / "benchmarks", tree / "benchmarks")
             _check_is_imported(tree)
@@ -86,7 +86,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def _export(commit: str, root: Path, target: Path) -> str:
+def export(commit: str, root: Path, target: Path) -> str:
     """Write the package of a commit to a folder; return the commit's short name."""
     asked = f"{commit}^{{commit}}"
     name = (

@@ -1,0 +1,348 @@
+"""Measures how soon caches are as their server is again, ours beside an earlier one and client-go.
+
+    python -m benchmarks.recovery --runs 20 --before 03dee5d
+
+Each client is a process of its own that follows ConfigMaps of one real kube-apiserver, by way of a
+TCP proxy of its own. What goes wrong goes wrong for all of them at the same moment. A cache is
+equal when it has printed the versions that the server has of all objects. No figure fails anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from benchmarks.harness.go import client_go
+from benchmarks.runs.against import export
+from pyinformer.testing import KubeAPIServer
+
+_ROOT = Path(__file__).parents[2]
+_NAMESPACE = "recovery"
+_OBJECTS = 20
+_PATIENCE_SECONDS = 120.0
+_POLL_SECONDS = 0.01
+_WRITE_SECONDS = 0.2
+
+
+class Proxy:
+    """Passes TCP connections on, or does what a bad network does."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._links: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self.refuses = False
+        self.cut_after: int | None = None
+        """After how many bytes of the server each connection breaks."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass one connection on."""
+        task = asyncio.current_task()
+        if self.refuses or task is None:
+            writer.transport.abort()
+            return
+        self._links[task] = [writer]
+        flows, ways = self._flows, []
+        try:
+            answers, questions = await asyncio.open_connection("127.0.0.1", self._target)
+            self._links[task].append(questions)
+            ways = [
+                asyncio.create_task(self._pass(reader, questions, None, counted=False)),
+                asyncio.create_task(self._pass(answers, writer, flows, counted=True)),
+            ]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except OSError:
+            pass
+        finally:
+            for way in ways:
+                way.cancel()
+            for one in self._links.pop(task):
+                one.transport.abort()
+
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        flows: asyncio.Event | None,
+        *,
+        counted: bool,
+    ) -> None:
+        passed = 0
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 14):
+                if flows is not None:
+                    await flows.wait()
+                writer.write(data)
+                await writer.drain()
+                passed += len(data)
+                if counted and self.cut_after is not None and passed > self.cut_after:
+                    return
+
+    def cut(self) -> None:
+        """Break every connection."""
+        for writers in self._links.values():
+            for writer in writers:
+                writer.transport.abort()
+
+    def stall(self) -> None:
+        """Deliver nothing more on the connections that are open; new ones work."""
+        self._flows.clear()
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def heal(self) -> None:
+        """Do nothing bad to connections any more."""
+        self.refuses, self.cut_after = False, None
+
+
+@dataclass
+class Client:
+    """A process that follows, its proxy, and what it has printed."""
+
+    name: str
+    proxy: Proxy
+    process: asyncio.subprocess.Process
+    holds: dict[str, str] = field(default_factory=dict)
+
+    async def read(self) -> None:
+        """Take what it prints."""
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            name, version = line.decode().split()
+            if version == "-":
+                self.holds.pop(name, None)
+            else:
+                self.holds[name] = version
+
+
+class Server:
+    """The kube-apiserver, and what it holds."""
+
+    def __init__(self, api: KubeAPIServer, rng: random.Random) -> None:
+        self.api = api
+        self.holds: dict[str, str] = {}
+        self._rng = rng
+        self._written = 0
+
+    async def write(self) -> None:
+        """Create an object, or change or delete one."""
+        name = f"c{self._rng.randrange(_OBJECTS)}"
+        if name in self.holds and self._rng.random() < 0.1:
+            await asyncio.to_thread(self.api.delete, "v1", "configmaps", name, _NAMESPACE)
+            del self.holds[name]
+            return
+        self._written += 1
+        metadata = {"name": name, "namespace": _NAMESPACE}
+        wanted = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {"n": str(self._written)},
+        }
+        call = self.api.update if name in self.holds else self.api.create
+        done = await asyncio.to_thread(call, wanted)
+        self.holds[name] = done["metadata"]["resourceVersion"]
+
+    async def write_for(self, seconds: float) -> None:
+        """Write now and then."""
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            await self.write()
+            await asyncio.sleep(_WRITE_SECONDS)
+
+
+Scene: TypeAlias = Callable[[Server, list[Client], random.Random], Coroutine[None, None, float]]
+
+
+async def faults(server: Server, clients: list[Client], rng: random.Random) -> float:
+    """Cut, refuse and break off at random for 8 to 20 s; return when that was over."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + rng.uniform(8.0, 20.0)
+    while clock() < end:
+        kind, size = rng.choice(["cut", "refuse", "break", "pass"]), rng.randrange(8000)
+        for client in clients:
+            client.proxy.heal()
+            client.proxy.refuses = kind == "refuse"
+            client.proxy.cut_after = size if kind == "break" else None
+            if kind in {"cut", "refuse"}:
+                client.proxy.cut()
+        await server.write_for(rng.uniform(0.2, 4.0))
+    return _healed(clients)
+
+
+async def away(server: Server, clients: list[Client], _: random.Random) -> float:
+    """Be away for 70 s, and write meanwhile."""
+    for client in clients:
+        client.proxy.refuses = True
+        client.proxy.cut()
+    await server.write_for(70.0)
+    return _healed(clients)
+
+
+async def restart(server: Server, _: list[Client], rng: random.Random) -> float:
+    """Kill the API server, start it after 2 to 8 s, and return when it answered first."""
+    await asyncio.to_thread(server.api.kill)
+    await asyncio.sleep(rng.uniform(2.0, 8.0))
+    starting = asyncio.create_task(asyncio.to_thread(server.api.restart))
+    while not await _answers(server.api):  # noqa: ASYNC110 - another process
+        await asyncio.sleep(0.05)
+    answered = asyncio.get_running_loop().time()
+    await starting
+    await server.write()
+    return answered
+
+
+async def stall(server: Server, clients: list[Client], _: random.Random) -> float:
+    """Stall the connections that are open; return when."""
+    for client in clients:
+        client.proxy.stall()
+    stalled = asyncio.get_running_loop().time()
+    await server.write_for(5.0)
+    return stalled
+
+
+SCENES: dict[str, Scene] = {"faults": faults, "away": away, "restart": restart, "stall": stall}
+
+
+def _healed(clients: list[Client]) -> float:
+    for client in clients:
+        client.proxy.heal()
+    return asyncio.get_running_loop().time()
+
+
+async def _answers(api: KubeAPIServer) -> bool:
+    """Tell whether the server speaks HTTP, whatever it says."""
+    command = ["curl", "-sk", "-o", "/dev/null", "--max-time", "1", f"{api.url}/livez"]
+    process = await asyncio.create_subprocess_exec(*command)
+    return await process.wait() == 0
+
+
+async def equal_after(server: Server, client: Client, began: float) -> float:
+    """Return how long after an instant a client had what the server has."""
+    clock = asyncio.get_running_loop().time
+    while client.holds != server.holds and clock() - began < _PATIENCE_SECONDS:  # noqa: ASYNC110
+        await asyncio.sleep(_POLL_SECONDS)
+    return clock() - began
+
+
+async def measure(
+    scene: Scene, server: Server, clients: list[Client], rng: random.Random
+) -> dict[str, float]:
+    """Play a scene once, and return for each client how long it took afterwards."""
+    for client in clients:
+        if await equal_after(server, client, asyncio.get_running_loop().time()) > _PATIENCE_SECONDS:
+            raise RuntimeError(f"{client.name} does not follow the server")
+    await server.write_for(1.0)
+    began = await scene(server, clients, rng)
+    await server.write()
+    took = await asyncio.gather(*(equal_after(server, one, began) for one in clients))
+    return {client.name: seconds for client, seconds in zip(clients, took, strict=True)}
+
+
+@contextlib.asynccontextmanager
+async def following(
+    api: KubeAPIServer, commands: dict[str, tuple[list[str], Path]]
+) -> AsyncIterator[list[Client]]:
+    """Start a proxy and a client of each kind."""
+    clients: list[Client] = []
+    async with contextlib.AsyncExitStack() as stack:
+        for name, (command, folder) in commands.items():
+            proxy = Proxy(api.port)
+            listener = await stack.enter_async_context(
+                await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+            )
+            url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+            told = json.dumps({"url": url, "token": api.token, "ca_file": str(api.ca_file)})
+            process = await asyncio.create_subprocess_exec(
+                *[told if part == "WORKLOAD" else part for part in command],
+                cwd=folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            stack.callback(process.kill)
+            client = Client(name, proxy, process)
+            reading = asyncio.create_task(client.read())
+            stack.callback(reading.cancel)
+            clients.append(client)
+        yield clients
+        for client in clients:
+            client.proxy.cut()
+
+
+def commands(before: str, folder: Path) -> dict[str, tuple[list[str], Path]]:
+    """Return how each client is started, and where."""
+    peer = str(Path(__file__).with_name("informer.py"))
+    python = [sys.executable, "-P", "-c", _RUN, peer, "WORKLOAD", _NAMESPACE]
+    found = {"pyinformer": (python, _ROOT)}
+    if before:
+        found[f"pyinformer {export(before, _ROOT, folder)}"] = (python, folder)
+    program = client_go()
+    if isinstance(program, str):
+        print(f"client-go does not take part: {program}", file=sys.stderr)
+    else:
+        command = [str(program), "states", "--namespace", _NAMESPACE, "--workload", "WORKLOAD"]
+        found["client-go"] = (command, _ROOT)
+    return found
+
+
+_RUN = """
+import runpy, sys
+sys.path.insert(0, ".")
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def rows(scene: str, figures: dict[str, list[float]]) -> str:
+    """Return the rows of a table in Markdown."""
+    lines = []
+    for name, seconds in figures.items():
+        in_time = sum(one <= 2.0 for one in seconds)
+        middle = statistics.median(seconds)
+        range_ = f"{min(seconds):.1f} to {max(seconds):.1f}"
+        lines.append(
+            f"| {scene} | {name} | {middle:.1f} | {range_} | {in_time} of {len(seconds)} |"
+        )
+    return "\n".join(lines)
+
+
+async def main(arguments: argparse.Namespace) -> None:
+    """Play every scene that was asked for, and print the table."""
+    rng = random.Random(arguments.seed)
+    with KubeAPIServer(build=True) as api, tempfile.TemporaryDirectory() as folder:
+        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
+        server = Server(api, rng)
+        await server.write()
+        kinds = await asyncio.to_thread(commands, arguments.before, Path(folder))
+        table = ["| what | client | median, s | range, s | within 2 s |", "|---|---|---|---|---|"]
+        for scene in arguments.scenes or SCENES:
+            figures: dict[str, list[float]] = {}
+            async with following(api, kinds) as clients:
+                for _ in range(arguments.runs):
+                    took = await measure(SCENES[scene], server, clients, rng)
+                    print(scene, took, file=sys.stderr)
+                    for name, seconds in took.items():
+                        figures.setdefault(name, []).append(seconds)
+            table.append(rows(scene, figures))
+        print("\n".join(table))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recovery", description=__doc__)
+    parser.add_argument("scenes", nargs="*", choices=[*SCENES, []], help="all if none is named")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--before", default="", help="an earlier commit that takes part, too")
+    parser.add_argument("--seed", type=int, default=1)
+    asyncio.run(main(parser.parse_args()))

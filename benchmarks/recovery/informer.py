@@ -1,0 +1,43 @@
+"""The Python peer: prints each change of a cache of ConfigMaps as a line, until it is killed.
+
+It runs on whichever pyinformer comes first on its path, so that an earlier one can take part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pyinformer
+from pyinformer.transport import StaticCredentials
+
+
+async def main(server: dict[str, str], namespace: str) -> None:
+    """Follow the ConfigMaps of a namespace."""
+
+    def show(event: pyinformer.Event) -> None:
+        """Print a name and its resource version, or a name and that it is gone."""
+        name = event.key.rpartition("/")[2]
+        match event:
+            case pyinformer.Added(obj) | pyinformer.Updated(_, obj):
+                version = obj.metadata.resource_version
+            case _:
+                version = "-"
+        print(name, version, flush=True)
+
+    config = pyinformer.ClusterConfig(
+        server=server["url"],
+        ca_file=server["ca_file"],
+        credentials=StaticCredentials.bearer(server["token"]),
+    )
+    async with (
+        pyinformer.connect(config=config) as cluster,
+        pyinformer.SharedInformer(cluster, "v1", "configmaps", namespaces=namespace) as informer,
+    ):
+        informer.add_event_handler(show)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2]))
