@@ -54,7 +54,7 @@ class JointIndexer(Generic[V]):
 
     def keys(self) -> builtins.list[str]:
         """Return a copy of all keys."""
-        return list(self.at_once.items({}).stored)
+        return self.at_once.keys()
 
     def list(self) -> builtins.list[KubeObject[V]]:
         """Return all objects in a list of the caller's own."""
@@ -62,7 +62,7 @@ class JointIndexer(Generic[V]):
 
     def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
         """Return the objects by key; unlike that of one cache, this is a copy."""
-        return MappingProxyType(self.at_once.items({}).stored)
+        return MappingProxyType({obj._key: obj for obj in self.at_once.objects()})
 
     @property
     def generation(self) -> int:

@@ -27,7 +27,8 @@ from pyinformer.store._merging import (
     merged_by_index,
     merged_get,
     merged_index_values,
-    merged_items,
+    merged_keys,
+    merged_list,
 )
 from pyinformer.store._overlay import Entries
 from pyinformer.store._selecting import select
@@ -276,7 +277,7 @@ class Lister(Generic[V]):
             None,
             allow_unsynced,
             lambda cache: cache.keys(),
-            lambda cache, written: list(merged_items(cache, written)),
+            merged_keys,
         )
 
     def iter_async(
@@ -303,7 +304,7 @@ class Lister(Generic[V]):
             None,
             allow_unsynced,
             lambda cache: cache.list(),
-            lambda cache, written: list(merged_items(cache, written).values()),
+            merged_list,
         )
 
     def _by_index(

@@ -7,7 +7,6 @@ with the number of entries, which is nearly always zero.
 
 from __future__ import annotations
 
-import builtins
 from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import KubeObject, V
@@ -29,18 +28,20 @@ def merged_get(
     return indexer.get(key) if entry is None else indexer.beside(key, entry)
 
 
-def merged_items(
-    indexer: Cache[V], entries: Mapping[str, Entry[V]]
-) -> builtins.dict[str, KubeObject[V]]:
-    """Return all objects by key as a reader sees them, in a dict of the caller's own."""
-    items, written = indexer.at_once.items(entries)
-    for key, entry in written.items():
-        seen = entry.over(items.get(key))
-        if seen is None:
-            items.pop(key, None)
-        else:
-            items[key] = seen
-    return items
+def merged_list(indexer: Cache[V], entries: Mapping[str, Entry[V]]) -> list[KubeObject[V]]:
+    """Return all objects as a reader sees them."""
+    objects, written, stored = indexer.at_once.objects_beside(entries)
+    found = [obj for obj in objects if obj._key not in written]
+    seen = (entry.over(stored.get(key)) for key, entry in written.items())
+    return found + [obj for obj in seen if obj is not None]
+
+
+def merged_keys(indexer: Cache[V], entries: Mapping[str, Entry[V]]) -> list[str]:
+    """Return all keys as a reader sees them."""
+    keys, (_, written, stored) = indexer.at_once.keys_beside(entries)
+    found = [key for key in keys if key not in written]
+    is_seen = (key for key, entry in written.items() if entry.over(stored.get(key)) is not None)
+    return [*found, *is_seen]
 
 
 def merged_by_index(

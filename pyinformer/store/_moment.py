@@ -11,9 +11,8 @@ in the cache's `_changing`, which a reader copies too: of that object the cache 
 from __future__ import annotations
 
 from collections import Counter
-from functools import reduce
 from itertools import chain, repeat, starmap
-from operator import attrgetter, contains, ior, is_
+from operator import attrgetter, contains, is_
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, final
 
 from pyinformer.apimachinery import V
@@ -21,7 +20,7 @@ from pyinformer.store._index import find_index
 from pyinformer.store._readers import has_value, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyinformer.apimachinery import KubeObject
     from pyinformer.store._index import Index
@@ -49,15 +48,8 @@ def at_once(*iterables: Iterable[Any]) -> list[Any]:
     return list(chain.from_iterable(starmap(chain, (map(iter, iterables),))))
 
 
-class Items(NamedTuple, Generic[V]):
-    """Everything that is cached, and own writes, at one moment."""
-
-    stored: dict[str, KubeObject[V]]
-    written: dict[str, Entry[V]]
-
-
-class Under(NamedTuple, Generic[V]):
-    """What is cached under a value of an index, and own writes, at one moment."""
+class Found(NamedTuple, Generic[V]):
+    """Objects that are cached, all or those under a value, and own writes, at one moment."""
 
     objects: list[KubeObject[V]]
     written: dict[str, Entry[V]]
@@ -100,40 +92,40 @@ class SnapshotReader(Generic[V]):
 
     def objects(self) -> list[KubeObject[V]]:
         """Return all objects."""
-        while True:
-            states = self._states()
-            try:
-                found = at_once(*(one.items.values() for one in states), map(_STATE, self._caches))
-            except RuntimeError:
-                continue
-            if _are(_cut(found, len(states)), states):
-                return found
+        return self._all(lambda state: state.items.values(), {})[0]
 
-    def items(self, written: Mapping[str, Entry[V]]) -> Items[V]:
-        """Return all objects by key.
+    def keys(self) -> list[str]:
+        """Return all keys."""
+        return self._all(lambda state: state.items, {})[0]
+
+    def objects_beside(self, written: Mapping[str, Entry[V]]) -> Found[V]:
+        """Return all objects, and own writes.
 
         Args:
             written: own writes by key, which the writer changes too.
         """
+        found, facts = self._all(lambda state: state.items.values(), written)
+        return Found(found, facts.laid_over(), facts.stored)
+
+    def keys_beside(self, written: Mapping[str, Entry[V]]) -> tuple[list[str], Found[V]]:
+        """Return all keys, and own writes; no objects but those under the keys of these."""
+        keys, facts = self._all(lambda state: state.items, written)
+        return keys, Found([], facts.laid_over(), facts.stored)
+
+    def _all(
+        self, part_of: Callable[[State[V]], Iterable[_T]], written: Mapping[str, Entry[V]]
+    ) -> tuple[list[_T], _Facts[V]]:
         while True:
             states = self._states()
-            items = tuple(one.items for one in states)
+            facts = _Facts(self, states, written)
             try:
-                found = at_once(
-                    map(reduce, (ior,), (items,), ({},)),  # merged by one call of C
-                    map(_STATE, self._caches),
-                    written,
-                    written.values(),
-                )
+                found = at_once(*map(part_of, states), *facts.iterables)
             except RuntimeError:
                 continue
-            size = (len(found) - 1 - len(states)) // 2
-            entries, keys = _cut(found, size), _cut(found, size)
-            if _are(_cut(found, len(states)), states):
-                laid_over = dict(zip(keys, entries, strict=True))
-                return Items(found[0], _without_ended(laid_over, states))
+            if facts.take(found):
+                return found, facts
 
-    def under(self, name: str, wanted: str, written: Mapping[str, Entry[V]]) -> Under[V]:
+    def under(self, name: str, wanted: str, written: Mapping[str, Entry[V]]) -> Found[V]:
         """Return the objects that an index has under a value.
 
         Raises:
@@ -163,7 +155,7 @@ class SnapshotReader(Generic[V]):
 
     def _try_under(
         self, name: str, wanted: str, written: Mapping[str, Entry[V]]
-    ) -> Under[V] | None:
+    ) -> Found[V] | None:
         states, indexes = self._indexes(name)
         buckets = [index.buckets.get(wanted, _NO_BUCKET) for index in indexes]
         facts = _Facts(self, states, written)
@@ -179,7 +171,7 @@ class SnapshotReader(Generic[V]):
                 found = [obj for obj in found if obj._key != key]
                 if current is not None and has_value(index, current, wanted):
                     found.append(current)
-        return Under(found, _without_ended(facts.written, states), facts.stored)
+        return Found(found, facts.laid_over(), facts.stored)
 
     def _try_values(self, name: str, written: Mapping[str, Entry[V]]) -> Values[V] | None:
         states, indexes = self._indexes(name)
@@ -198,7 +190,7 @@ class SnapshotReader(Generic[V]):
             return None
         third = len(found) // 3
         is_changing, sizes = _cut(found, third), _cut(found, third)
-        written_now = _without_ended(facts.written, states)
+        written_now = facts.laid_over()
         counts: Counter[str] = Counter()
         for value, size, has_key in zip(found, sizes, is_changing, strict=True):
             counts[value] += size - has_key
@@ -275,17 +267,16 @@ class _Facts(Generic[V]):
         self.current, self.changing = _cut(found, many), _cut(found, many)
         return _are(_cut(found, many), self._states)
 
-
-def _without_ended(written: dict[str, Entry[V]], states: Sequence[State[V]]) -> dict[str, Entry[V]]:
-    """Return the own writes that the caches have not ended by a list."""
-    ended = [state.ended for state in states if state.ended]
-    if not written or not ended:
-        return written
-    return {
-        key: entry
-        for key, entry in written.items()
-        if not any(known.get(key) is entry for known in ended)
-    }
+    def laid_over(self) -> dict[str, Entry[V]]:
+        """Return the own writes that the caches have not ended by a list."""
+        ended = [state.ended for state in self._states if state.ended]
+        if not ended:
+            return self.written
+        return {
+            key: entry
+            for key, entry in self.written.items()
+            if not any(known.get(key) is entry for known in ended)
+        }
 
 
 def _cut(found: list[_T], size: int) -> list[_T]:
