@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer import Controller
@@ -104,6 +104,7 @@ async def test_a_single_reconcile_beside_a_pending_grace_ends_at_its_deadline() 
 _EIGHTHS = st.integers(0, 80).map(lambda eighths: eighths / 8)
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     plans=st.lists(st.tuples(_EIGHTHS, _EIGHTHS), min_size=1, max_size=6),
     timeout_seconds=st.integers(1, 80).map(lambda eighths: eighths / 8),
