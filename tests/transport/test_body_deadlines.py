@@ -39,8 +39,8 @@ async def breaks_http(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 async def trickle(writer: asyncio.StreamWriter) -> None:
-    """Send a byte as often as the loop's timers allow."""
-    while True:
+    """Send a byte as often as timers allow, until the client has gone."""
+    while not writer.is_closing():
         writer.write(chunk(b" "))
         await writer.drain()
         tick = asyncio.Event()
