@@ -44,7 +44,14 @@ STATIONS = {
 
 # Other names of a station that signatures of public names mention: its users meet them, too.
 MENTIONED = {
-    "apimachinery": ["Absent", "JSONValue", "Labels", "OwnerReference", "Transform"],
+    "apimachinery": [
+        "Absent",
+        "JSONValue",
+        "Labels",
+        "OwnerReference",
+        "Transform",
+        "VersionOrder",
+    ],
     "audit": [
         "AuditRepair",
         "AuditVerdict",
