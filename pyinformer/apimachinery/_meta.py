@@ -7,13 +7,17 @@ would neither be immutable nor untracked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, final
+from bisect import bisect_left
+from collections.abc import ItemsView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_FEW: Final = 64
+"""Up to so many keys, one search through all of them is the fastest; more are kept sorted."""
 
 
 @final
@@ -51,16 +55,27 @@ else:
         """An immutable mapping of text to text: labels, or annotations."""
 
         _flat: tuple[str, ...] = ()
-        """All keys, then all values: a key is found by one search at the speed of C."""
+        """All keys, then all values: a key is found by one search at the speed of C.
+
+        More than `_FEW` keys are sorted: an API server stores 100,000 labels of one object, and
+        to search all of them for each of them would take minutes.
+        """
 
         @classmethod
         def of(cls, labels: Mapping[str, str]) -> Labels:
             """Copy a mapping."""
+            if len(labels) > _FEW:
+                labels = dict(sorted(labels.items()))
             return cls((*labels.keys(), *labels.values()))
 
         def __getitem__(self, key: str) -> str:
             flat = self._flat
             half = len(flat) // 2
+            if half > _FEW:
+                found = self._search(key)
+                if found is None:
+                    raise KeyError(key)
+                return found
             try:
                 return flat[half + flat.index(key, 0, half)]
             except ValueError:
@@ -69,6 +84,9 @@ else:
         def get(self, key: str, default: object = None) -> object:
             """Return the value of a key, or the default."""
             flat = self._flat
+            if len(flat) > 2 * _FEW:
+                found = self._search(key)
+                return default if found is None else found
             if key not in flat:
                 return default
             half = len(flat) // 2
@@ -76,6 +94,15 @@ else:
                 return flat[half + flat.index(key, 0, half)]
             except ValueError:  # it is a value and no key
                 return default
+
+        def _search(self, key: object) -> str | None:
+            """Return the value of a key among many."""
+            flat = self._flat
+            half = len(flat) // 2
+            if not isinstance(key, str):
+                return None
+            place = bisect_left(flat, key, 0, half)
+            return flat[half + place] if place < half and flat[place] == key else None
 
         def __iter__(self) -> Iterator[str]:
             return iter(self._flat[: len(self._flat) // 2])
@@ -87,11 +114,35 @@ else:
             return hash(frozenset(self.items()))
 
         def __repr__(self) -> str:
-            return f"Labels({dict(self)!r})"
+            return f"Labels({dict(self.items())!r})"
+
+        def items(self) -> ItemsView[str, str]:
+            """Return the keys with their values, in the order of the keys."""
+            return _Items(self)
+
+        def values(self) -> ValuesView[str]:
+            """Return the values, in the order of the keys."""
+            return _Values(self)
 
         __contains__ = Mapping.__contains__
         __eq__ = Mapping.__eq__
-        keys, values, items = Mapping.keys, Mapping.values, Mapping.items
+        keys = Mapping.keys
+
+    # The views of Mapping search for each key anew.
+    class _Items(ItemsView):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[tuple[str, str]]:
+            flat = self._mapping._flat  # noqa: SLF001 - they are one class
+            half = len(flat) // 2
+            return zip(flat[:half], flat[half:], strict=True)
+
+    class _Values(ValuesView):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[str]:
+            flat = self._mapping._flat  # noqa: SLF001 - they are one class
+            return iter(flat[len(flat) // 2 :])
 
     # A Struct cannot inherit from Mapping (their metaclasses differ), so it is registered as one.
     Mapping.register(Labels)

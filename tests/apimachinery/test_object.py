@@ -15,6 +15,8 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 import pydantic
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kubernetes_asyncio.client import V1Pod
 
 from pyinformer.apimachinery import (
@@ -465,6 +467,65 @@ def test_labels_find_keys_and_never_take_a_value_for_one() -> None:
     with pytest.raises(KeyError, match="c"):
         labels["c"]
     assert not Labels()
+
+
+class _CountedText(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _CountedText.comparisons += 1
+        return str.__eq__(self, other)
+
+    def __lt__(self, other: str) -> bool:
+        _CountedText.comparisons += 1
+        return str.__lt__(self, other)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        dict,
+        hash,
+        repr,
+        lambda labels: dict(labels.items()),
+        lambda labels: list(labels.values()),
+        lambda labels: labels == dict(labels.items()),
+        lambda labels: [labels.get(key) for key in labels],
+        lambda labels: [labels.get(f"{key}x") for key in labels],
+    ],
+)
+def test_to_read_many_labels_is_no_search_of_all_for_each(
+    read: Callable[[Labels], object],
+) -> None:
+    """An API server stores 100,000 labels of one object; 5 ns for each pair would be 50 s."""
+    count = 2_000
+    labels = Labels.of({_CountedText(f"k{number:06}"): "" for number in range(count)})
+    _CountedText.comparisons = 0
+
+    read(labels)
+
+    assert _CountedText.comparisons <= 20 * count
+
+
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), min_size=65, max_size=99))
+@settings(deadline=None)
+def test_many_labels_are_the_mapping_that_few_are(content: dict[str, str]) -> None:
+    labels = Labels.of(content)
+    assert labels == content == dict(labels)
+    assert dict(labels.items()) == content
+    assert list(labels.values()) == [content[key] for key in labels]
+    assert sorted(labels) == sorted(content)
+    assert all(labels[key] == labels.get(key) == value for key, value in content.items())
+    assert all(pair in labels.items() for pair in content.items())
+    for absent in ("longer than any", 1, None):
+        assert absent not in labels
+        assert labels.get(absent, "x") == "x"  # type: ignore[arg-type]  # the attempt is the point
+    assert pickle.loads(pickle.dumps(labels)) == content  # noqa: S301 - our own bytes
 
 
 def test_labels_match_as_a_mapping() -> None:
