@@ -7,10 +7,10 @@ no second look-up. Index values are text; numbers and booleans become text, None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
 
 from pyinformer.apimachinery import (
     IndexNotFoundError,
@@ -29,6 +29,9 @@ the loop when an object arrives, and on a reader's thread when that object moves
 
 Placement: TypeAlias = str | tuple[str, ...] | None
 """The values of one object, normalised."""
+
+_FEW: Final = 8
+"""To search so many values one by one is quicker than to make a set of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,9 @@ class Index(Generic[V]):
         """Take a key out of the buckets of its old values, except of those that remain."""
         if placement is None or placement == remaining:
             return
-        stay = () if remaining is None else _values(remaining)
+        stay: Collection[str] = () if remaining is None else _values(remaining)
+        if len(stay) > _FEW:  # a tenant can write 100,000 values into one object
+            stay = frozenset(stay)
         for value in _values(placement):
             bucket = self.buckets.get(value)
             if bucket is None or value in stay:

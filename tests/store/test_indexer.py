@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
+from pyinformer.store._index import Index
 from tests.store.objects import PodView, by_key, names, pod, replace
 
 NODE = "spec.nodeName"
@@ -396,3 +397,35 @@ def test_an_object_that_does_not_fit_the_view_is_left_out_of_indexes_on_it_alone
     assert names(store.list()) == ["odd", "ok"]
     assert store.index_values("node") == ["n1"]
     assert statistics(store, "node").failures == 1
+
+
+class _CountedText(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _CountedText.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_an_object_moves_between_many_values_without_a_search_of_all_for_each() -> None:
+    """A list in a body of 1 MB can have 200,000 values: each pair of them would be an hour."""
+    index: Index[Any] = Index("hosts", lambda _: None)
+    before, after = (
+        tuple(_CountedText(f"{word}{number}") for number in range(1_000)) for word in ("a", "b")
+    )
+    stays = _CountedText("stays")
+    first, second = pod("first"), pod("second")
+    index.place("default/first", (*before, stays), first)
+    index.place("default/second", (*before, *after), second)
+    _CountedText.comparisons = 0
+
+    index.displace("default/first", (*before, stays), (*after, stays))
+
+    assert _CountedText.comparisons <= 10_000
+    assert index.buckets["stays"] == {"default/first": first}
+    assert all(index.buckets[value] == {"default/second": second} for value in before)
