@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, TypeAlias, final, runtime_checkable
 
@@ -19,6 +18,14 @@ from pyinformer.apimachinery._paths import parse_path
 
 Path: TypeAlias = tuple[str | int, ...]
 """Field names and positions in lists, from the root of an object."""
+
+_Place: TypeAlias = "tuple[_Place, str | int] | None"
+"""The container that a value is in, and where in it; None is the root.
+
+Values that lie deeply share it: a path for each of them would need a thousand times as much.
+"""
+_Pair: TypeAlias = "tuple[_Place, JSONValue | Absent, JSONValue | Absent]"
+"""A place, and what is there in the older and in the newer object."""
 
 _NAME = re.compile(r"[A-Za-z_$][\w$-]*")  # what a path holds without quotes
 
@@ -35,19 +42,58 @@ ABSENT: Final = Absent.ABSENT
 
 
 @final
-@dataclass(frozen=True, slots=True)
 class Change:
-    """One value that differs.
+    """One value that differs; immutable.
 
-    Attributes:
+    Args:
         path: where, such as `("spec", "containers", 0, "image")`.
         old: the value there in the older object, or `ABSENT`.
         new: the value there in the newer object, or `ABSENT`.
     """
 
-    path: Path
-    old: JSONValue | Absent = field(repr=False)
-    new: JSONValue | Absent = field(repr=False)
+    __slots__ = ("_new", "_old", "_place")
+    __match_args__ = ("path", "old", "new")
+
+    def __init__(self, path: Path, old: JSONValue | Absent, new: JSONValue | Absent) -> None:
+        self._place: _Place = None
+        self._old, self._new = old, new
+        for step in path:
+            self._place = self._place, step
+
+    @classmethod
+    def _of(cls, pair: _Pair) -> Change:
+        change = cls((), pair[1], pair[2])
+        change._place = pair[0]
+        return change
+
+    @property
+    def path(self) -> Path:
+        """Where the value is, such as `("spec", "containers", 0, "image")`; built at each read."""
+        return _path_of(self._place)
+
+    @property
+    def old(self) -> JSONValue | Absent:
+        """The value in the older object, or `ABSENT`."""
+        return self._old
+
+    @property
+    def new(self) -> JSONValue | Absent:
+        """The value in the newer object, or `ABSENT`."""
+        return self._new
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Change):
+            return NotImplemented
+        return (self.path, self.old, self.new) == (other.path, other.old, other.new)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.old, self.new))
+
+    def __repr__(self) -> str:
+        return f"Change(path={self.path!r})"
+
+    def __reduce__(self) -> tuple[type[Change], tuple[object, ...]]:
+        return Change, (self.path, self.old, self.new)
 
     def __str__(self) -> str:
         return printable("".join(map(_step_text, self.path)).removeprefix("."))
@@ -99,27 +145,49 @@ def _as_dict(argument: str, side: HasDict | JSONObject) -> JSONObject:
 
 
 def _changes(old: JSONObject, new: JSONObject, ignored: frozenset[Path]) -> Iterator[Change]:
-    pending: list[Change] = [Change((), old, new)]  # a stack: no object is too deep for it
+    longest = max(map(len, ignored), default=0)
+    pending: list[Iterator[_Pair]] = [iter([(None, old, new)])]  # a stack: nothing is too deep
     while pending:
-        pair = pending.pop()
-        if pair.path in ignored:
+        pair = next(pending[-1], None)
+        if pair is None:
+            pending.pop()
             continue
-        if isinstance(pair.old, dict) and isinstance(pair.new, dict):
-            pending.extend(reversed(list(_fields(pair.path, pair.old, pair.new))))
-        elif isinstance(pair.old, list) and isinstance(pair.new, list):
-            pending.extend(reversed(list(_elements(pair.path, pair.old, pair.new))))
-        elif not _same(pair.old, pair.new):
-            yield pair
+        if len(pending) - 1 <= longest and _path_of(pair[0]) in ignored:
+            continue
+        inner = _inner(*pair)
+        if inner is not None:
+            pending.append(inner)
+        elif not _same(pair[1], pair[2]):
+            yield Change._of(pair)  # noqa: SLF001 - a path for each is what it avoids
 
 
-def _fields(path: Path, old: JSONObject, new: JSONObject) -> Iterator[Change]:
+def _path_of(place: _Place) -> Path:
+    steps: list[str | int] = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    return tuple(reversed(steps))
+
+
+def _inner(
+    place: _Place, old: JSONValue | Absent, new: JSONValue | Absent
+) -> Iterator[_Pair] | None:
+    """Return what two containers of one kind hold; None if they are anything else."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _fields(place, old, new)
+    if isinstance(old, list) and isinstance(new, list):
+        return _elements(place, old, new)
+    return None
+
+
+def _fields(place: _Place, old: JSONObject, new: JSONObject) -> Iterator[_Pair]:
     for name in old | new:
-        yield Change((*path, name), old.get(name, ABSENT), new.get(name, ABSENT))
+        yield (place, name), old.get(name, ABSENT), new.get(name, ABSENT)
 
 
-def _elements(path: Path, old: list[JSONValue], new: list[JSONValue]) -> Iterator[Change]:
+def _elements(place: _Place, old: list[JSONValue], new: list[JSONValue]) -> Iterator[_Pair]:
     for position in range(max(len(old), len(new))):
-        yield Change((*path, position), _element(old, position), _element(new, position))
+        yield (place, position), _element(old, position), _element(new, position)
 
 
 def _element(values: list[JSONValue], position: int) -> JSONValue | Absent:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 
-from pyinformer._printable import printable_json
+from pyinformer._printable import printable_json, shortened
 from pyinformer.apimachinery import (
     Added,
     Deleted,
@@ -25,6 +25,9 @@ from pyinformer.apimachinery import (
     diff,
     redacted,
 )
+
+_MOST_PATHS: Final = 1000
+_PATH_LENGTH: Final = 1024
 
 
 @final
@@ -49,7 +52,7 @@ class JsonRendering:
                 marks: JSONObject = {"initial": True} if event.is_in_initial_list else {}
                 return self._object_line("ADDED", obj, marks)
             case Updated(old, new):
-                marks = {"changedPaths": _paths(old, new)}
+                marks = _paths(old, new)
                 if event.may_go_back:
                     marks["mayGoBack"] = True
                 return self._object_line("MODIFIED", new, marks)
@@ -86,8 +89,12 @@ def json_line(value: JSONObject | msgspec.Raw) -> str:
     return f"{printable_json(msgspec.json.encode(value).decode())}\n"
 
 
-def _paths(old: KubeObject[Any], new: KubeObject[Any]) -> list[str]:
+def _paths(old: KubeObject[Any], new: KubeObject[Any]) -> JSONObject:
+    """Return the paths that changed: of an object of 1 MB, all of them can be gigabytes."""
     try:
-        return [str(change) for change in diff(old, new)]
+        changes = diff(old, new)
     except InvalidObjectError:
-        return []
+        changes = ()
+    shown = [shortened(str(change), _PATH_LENGTH) for change in changes[:_MOST_PATHS]]
+    more = len(changes) - len(shown)
+    return {"changedPaths": shown, **({"moreChangedPaths": more} if more else {})}

@@ -33,6 +33,7 @@ from pyinformer.cli._rows import Layout, facts_of, table_of
 _INDENT: Final = " " * 10
 _MOST_PATHS, _MOST_PATHS_WIDE = 20, 1000
 _VALUE_LENGTH, _VALUE_LENGTH_WIDE = 60, 300
+_PATH_LENGTH: Final = 1024
 _HIDDEN_WORDS: Final = "not shown; --show-secrets shows it"
 
 
@@ -92,7 +93,7 @@ class TextRendering:
         return lines
 
     def _change(self, change: Change, kind: str, length: int) -> str:
-        path = printable(str(change))
+        path = shortened(str(change), _PATH_LENGTH)
         shown = change if self.shows_secrets else redacted_change(change, kind=kind)
         if REDACTED in (shown.old, shown.new):
             return f"{path}: {_verb(change)} ({_HIDDEN_WORDS})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 from typing import TypeAlias
 
 import pytest
@@ -173,6 +174,36 @@ def test_depth_does_not_end_the_comparison() -> None:
         old, new = {"a": old}, {"a": new}
     (change,) = diff(old, new)
     assert len(change.path) == 10_001
+
+
+def test_paths_of_deep_values_are_not_kept_for_each() -> None:
+    """One of a megabyte, 900 levels deep, has room for 500,000 values: 4 GB of paths."""
+    old: object = [0] * 2_000
+    new: object = [*old[:1_000], *range(1, 1_001)]  # type: ignore[index]  # a list
+    for _ in range(900):
+        old, new = {"a": old}, {"a": new}
+    tracemalloc.start()
+    try:
+        changes = diff(old, new)  # type: ignore[arg-type]  # two dicts
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert len(changes) == 1_000
+    assert changes[0].path == ("a",) * 900 + (1_000,)
+    assert peak < 1 << 20
+
+
+def test_a_change_cannot_be_changed() -> None:
+    change = Change(("a",), 0, 1)
+    with pytest.raises(AttributeError):
+        change.old = 2  # type: ignore[misc]  # the attempt is the point
+    with pytest.raises(AttributeError):
+        change.path = ()  # type: ignore[misc]  # the attempt is the point
+    assert hash(change) == hash(Change(("a",), 0, 1))
+    match change:
+        case Change(path, old, new):
+            assert (path, old, new) == (("a",), 0, 1)
 
 
 _Json: TypeAlias = "bool | int | str | list[_Json] | dict[str, _Json] | None"

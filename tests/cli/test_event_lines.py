@@ -152,6 +152,16 @@ def test_programs_get_no_secret_either() -> None:
     assert shown["object"]["data"] == before["data"]
 
 
+def test_of_many_long_paths_some_are_shown_in_part() -> None:
+    old, new = (hold(_object(data={"k" * 9_000: [value] * 1_500})) for value in (0, 1))
+
+    (_, line) = _lines([], Updated(old, new))
+
+    assert (len(line["changedPaths"]), line["moreChangedPaths"]) == (1_000, 500)
+    assert all(len(path) <= 1_024 for path in line["changedPaths"])
+    assert max(map(len, _text().event(Updated(old, new)).splitlines())) < 2_000
+
+
 def test_what_cannot_be_read_is_named() -> None:
     broken = hold(_object())
     text = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":1e999}}'
