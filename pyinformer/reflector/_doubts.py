@@ -31,6 +31,8 @@ class Doubts:
         """It was lost because nothing came: only the resource itself can tell whether it is."""
         self.distrust_reason: str = ""
         """What proves that, for people: also when such a load is tried again after an error."""
+        self.waits_for_its_turn: bool = False
+        """Breaks of the history follow each other too fast: the load of the latest is delayed."""
         self._demanded = ""
         self._distrusts_next = False
         self._in_touch_at = float("-inf")
@@ -57,7 +59,7 @@ class Doubts:
     def load_begins(self) -> None:
         """Take note that a load asks the server from here on: it answers what was demanded."""
         self._demanded = ""
-        self._distrusts_next = False
+        self._distrusts_next = self.waits_for_its_turn = False
 
     def _doubt_no_more(self, now: float) -> None:
         """Take note of a complete load; it answers nothing that was demanded since it began."""

@@ -16,12 +16,12 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import InformerError
-from pyinformer.reflector._histories import beside
+from pyinformer.reflector._histories import History, beside, concerned
 from pyinformer.reflector._proof import Proof, Witnessing, cluster_uid, prove
 from pyinformer.reflector._state import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection
 
 _log = get_logger(__name__)
 
@@ -120,18 +120,18 @@ class Lineage:
             Safe; whoever else waits asks again.
         """
         if alone and member is not None:
-            return await self._ask(_Question(), [member])
-        history, some = beside(self._members.values(), member)
-        question = self._questions.setdefault(history, _Question())
+            return await self._ask(_Question(), History("", [member], [member]))
+        history = beside(self._members.values(), member)
+        question = self._questions.setdefault(history.name, _Question())
         while question.flight is not None:
             await question.flight.wait()
             if isinstance(question.outcome, InformerError) and question.began_at >= lost_at:
                 raise question.outcome  # a server that one could not reach, nobody could
         if isinstance(question.outcome, Proof) and question.began_at >= lost_at:
             return question.outcome
-        return await self._ask(question, some)
+        return await self._ask(question, history)
 
-    async def _ask(self, question: _Question, members: Sequence[Witnessing]) -> Proof:
+    async def _ask(self, question: _Question, history: History) -> Proof:
         question.flight = flight = anyio.Event()
         question.outcome = None
         generation = self.generation
@@ -139,7 +139,7 @@ class Lineage:
             if self._attempt is not None:
                 await self._attempt()
             question.began_at = anyio.current_time()
-            question.outcome = proof = await prove(members)
+            question.outcome = proof = await prove(history.witnesses)
         except InformerError as error:
             question.outcome = error
             raise
@@ -150,9 +150,9 @@ class Lineage:
         self._counts["witnesses"] += proof.witnesses
         if proof.verdict.name.lower() in self._counts:
             self._counts[proof.verdict.name.lower()] += 1
-        unaware = [one for one in members if self._told.get(id(one), 0) <= generation]
-        if proof.verdict is Verdict.BROKEN and unaware:
-            self.broke(proof.reason, of=members)
+        is_news = not all(self.has_told(one, generation) for one in history.followers)
+        if proof.verdict is Verdict.BROKEN and is_news:
+            self.broke(proof.reason, of=history.followers)
             await self._tell_cluster()
         return proof
 
@@ -164,11 +164,15 @@ class Lineage:
             self._last_reason += f"; another cluster answers: kube-system was {before}, is {uid}"
             _log.error("another cluster answers at this address: %s", self._last_reason)
 
+    def has_told(self, member: Witnessing, generation: int) -> bool:
+        """Tell whether a reflector was told of a break after so many of them."""
+        return self._told.get(id(member), 0) > generation
+
     def broke(
         self,
         reason: str,
         *,
-        by: object | None = None,
+        by: Witnessing | None = None,
         of: Collection[object] | None = None,
     ) -> None:
         """Say once that a new epoch begins, and let everybody load again.
@@ -176,9 +180,11 @@ class Lineage:
         Args:
             reason: what proves it.
             by: whose complete list is the proof, and so has loaded already.
-            of: those whose history it is; None for everybody.
+            of: those whose history it is; None for all for whom a list of `by` proves it.
         """
-        concerned = None if of is None else {id(one) for one in of}
+        if of is None and by is not None:
+            of = concerned(self._members.values(), by)
+        followers = None if of is None else {id(one) for one in of}
         now = anyio.current_time()
         self.generation += 1
         self._last_reason = reason
@@ -188,7 +194,7 @@ class Lineage:
         members = [
             one
             for number, one in self._members.items()
-            if one is not by and (concerned is None or number in concerned)
+            if one is not by and (followers is None or number in followers)
         ]
         aware = {id(one) for one in (*members, by)} & self._members.keys()
         self._told.update(dict.fromkeys(aware, self.generation))

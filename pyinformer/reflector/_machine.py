@@ -119,6 +119,7 @@ class ReflectorMachine(Doubts):
         self._empty_watches = 0
         self._too_large = 0
         self._proof_error: InformerError | None = None
+        self._loaded_after_break = False
         self._malformed = MalformedVersions()
         self._bad_frames = BadFrames()
         self.breaks_order = False
@@ -196,6 +197,7 @@ class ReflectorMachine(Doubts):
         self._watches_since_load = 0
         self._modes.loaded()
         self._patience.loaded(now)
+        self._loaded_after_break = self.distrust
         self._malformed.loaded(now)
         self._behind = self._unordered_lists = 0
         self._doubt_no_more(now)
@@ -262,7 +264,10 @@ class ReflectorMachine(Doubts):
         match verdict:
             case Verdict.BROKEN:
                 self.distrust = True
-                return self._begin(self._load(now))
+                if not self._loaded_after_break or self._patience.has_served(now):
+                    return self._begin(self._load(now))
+                self.waits_for_its_turn = True
+                return self._pause(now, self._load(now), "the server's history is another again")
             case Verdict.UNDECIDED:
                 self._touch(now)
                 self.lost_at = now  # before the next watch it is asked anew

@@ -79,6 +79,10 @@ class Patience:
         self._loaded_at = now
         self.recovered()
 
+    def has_served(self, now: float) -> bool:
+        """Tell whether the last load served for so long that the next one need not wait."""
+        return self._loaded_at is None or now - self._loaded_at >= _WORTHWHILE_SECONDS
+
     def seconds(
         self, error: InformerError | None, now: float, *, loads: bool, was_useful: bool
     ) -> float:

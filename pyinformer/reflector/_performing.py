@@ -395,8 +395,9 @@ class Performing(Generic[V]):
         if broke:
             why = f"the server's history is another: {broke}"
         self._loads.append(LoadRecord(wall_time(), mode.value, why, before, position, is_reset))
-        if broke and self._generation == self._lineage.generation:
-            self._lineage.broke(f"{self._codec.resource}: {broke}", by=self)
+        member = cast("Member", self)
+        if broke and not self._lineage.has_told(member, self._generation):
+            self._lineage.broke(f"{self._codec.resource}: {broke}", by=member)
 
     async def _prove(self) -> Input:
         machine, member = self._machine, cast("Member", self)

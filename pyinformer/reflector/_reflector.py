@@ -192,7 +192,10 @@ class Reflector(Performing[V]):
         asyncio.get_running_loop().call_later(spread, self._interrupt_if_demanded)
 
     def _interrupt_if_demanded(self) -> None:
-        if self._machine.demands_load:  # whoever asked for the proof has begun already
+        machine = self._machine
+        if (
+            machine.demands_load and not machine.waits_for_its_turn
+        ):  # whoever asked for the proof has begun already
             self._interrupt()
 
     async def witnesses(self) -> Sequence[Witness]:

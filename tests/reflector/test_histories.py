@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.reflector._histories import beside
+from pyinformer.reflector._histories import History, beside, concerned
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyinformer.reflector._proof import Witness
 
@@ -43,13 +43,34 @@ NEAR = at(CUSTOM, "widgets", "905000")
 STALE = at(APPS, "daemonsets", "1000")
 
 
-@pytest.mark.parametrize("one", [PODS, DEPLOYMENTS, NEAR, None])
+def ids(members: Iterable[object]) -> set[int]:
+    """Return who they are; equal reflectors are several."""
+    return {id(member) for member in members}
+
+
+@pytest.mark.parametrize("one", [PODS, DEPLOYMENTS, None])
 def test_what_has_numbers_near_each_other_has_one_history(one: Member | None) -> None:
-    history, found = beside([PODS, NEAR, DEPLOYMENTS, STALE], one)
-    assert history == ""
-    assert {id(member) for member in found} == {
-        id(member) for member in (PODS, NEAR, DEPLOYMENTS, STALE)
-    }
+    members = [PODS, NEAR, DEPLOYMENTS, STALE]
+    history = beside(members, one)
+    assert history.name == ""
+    assert ids(history.witnesses) == ids([PODS, DEPLOYMENTS, STALE])
+    assert ids(history.followers) == ids(members)
+
+
+def test_an_api_that_may_be_aggregated_decides_for_its_own_group_only() -> None:
+    """Its versions can be near those of kube-apiserver by chance, or on purpose."""
+    sibling = at(CUSTOM, "gadgets", "905001")
+    members = [PODS, NEAR, DEPLOYMENTS, sibling]
+    assert beside(members, NEAR) == History("example.com", [NEAR, sibling], [NEAR, sibling])
+    assert concerned(members, NEAR) == [NEAR, sibling]
+    assert concerned(members, PODS) == members
+
+
+def test_numbers_of_a_custom_resource_part_no_others() -> None:
+    other = at("other.com/v1", "widgets", "895000")
+    between = at(CUSTOM, "widgets", "909000")
+    history = beside([PODS, between, other], PODS)
+    assert ids(history.followers) == ids([PODS, between, other])
 
 
 @pytest.mark.parametrize("position", ["12", "800000", "1000000", "70000000000"])
@@ -65,21 +86,21 @@ def test_numbers_far_apart_are_of_two_histories(
 ) -> None:
     apart = at(api_version, plural, position)
     members = [PODS, apart, DEPLOYMENTS]
-    assert beside(members, apart) == (name, [apart])
+    assert beside(members, apart) == (name, [apart], [apart])
     for one in (PODS, DEPLOYMENTS, None):
-        assert beside(members, one) == ("", [PODS, DEPLOYMENTS])
+        assert beside(members, one) == ("", [PODS, DEPLOYMENTS], [PODS, DEPLOYMENTS])
 
 
 def test_who_has_no_position_that_counts_asks_about_the_servers_own() -> None:
     opaque, other = at(METRICS, "pods", "abc"), at(CUSTOM, "widgets", "5")
     per_object = at(CUSTOM, "gadgets", "900000000")
     per_object.is_ordered = False
-    assert beside([opaque, PODS, other, per_object], opaque) == ("", [PODS])
-    assert beside([opaque], opaque) == ("", [])
+    assert beside([opaque, PODS, other, per_object], opaque) == ("", [PODS], [PODS])
+    assert beside([opaque], opaque) == ("", [], [])
 
 
 def test_a_version_of_thousands_of_digits_harms_no_neighbour() -> None:
     """Python refuses to make an int of so many digits."""
     huge = at(METRICS, "pods", "9" * 5_000)
     for one in (PODS, huge, None):
-        assert beside([huge, PODS, DEPLOYMENTS], one) == ("", [PODS, DEPLOYMENTS])
+        assert beside([huge, PODS, DEPLOYMENTS], one) == ("", *[[PODS, DEPLOYMENTS]] * 2)

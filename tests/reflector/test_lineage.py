@@ -263,6 +263,28 @@ async def test_who_is_furthest_in_numbers_of_its_own_hides_no_restore(server: AP
     await connection.aclose()
 
 
+async def test_an_api_that_may_be_aggregated_breaks_no_history_but_its_own(
+    server: APIServer,
+) -> None:
+    """What it says of its history, by a proof or by a list, is not what kube-apiserver says."""
+    connection, lineage = connect(server), Lineage()
+    pods = member(connection, server.resource_version)
+    hostile = member(connection, str(int(server.resource_version) + 3_000))
+    hostile.list_watch = ListWatch(connection, GroupVersionResource.of("evil.com/v1", "widgets"))
+    for one in (pods, hostile):
+        lineage.join(one)
+    body = b'{"kind":"WidgetList","apiVersion":"evil.com/v1","metadata":{"resourceVersion":"1"}}'
+    server.faults.add(Fault(match=lambda one: "evil.com" in one.path, body=body, times=None))
+    now = asyncio.get_running_loop().time()
+    assert (await lineage.prove(now, hostile)).verdict is Verdict.BROKEN
+    assert (await lineage.prove(now, pods)).verdict is Verdict.INTACT
+    lineage.broke("a list has older objects", by=hostile)
+    assert pods.broken == []
+    lineage.broke("a list has older objects", by=pods)
+    assert len(hostile.broken) == 2
+    await connection.aclose()
+
+
 async def test_a_history_whose_server_hangs_delays_no_proof_of_another(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     pods = member(connection, server.resource_version)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from pyinformer.apimachinery import TransportError
@@ -96,6 +98,27 @@ def test_a_broken_history_loads_by_list_and_believes_nothing_cached() -> None:
     assert bench.machine.distrust
     bench.step(Loaded(LoadMode.PAGED))
     assert not bench.machine.distrust
+
+
+def test_breaks_one_after_another_make_no_loop_of_lists() -> None:
+    bench = Bench().watching()
+    loaded_at: list[float] = []
+    for _ in range(6):
+        bench.step(WatchSilent(75.0))
+        command = bench.step(Proved(Verdict.BROKEN))
+        if isinstance(command, Sleep):
+            assert bench.machine.waits_for_its_turn
+            bench.now += command.seconds
+            command = bench.step(Woke())
+        assert command == PAGED
+        loaded_at.append(bench.now)
+        bench.step(Loaded(LoadMode.PAGED))
+        assert not bench.machine.waits_for_its_turn
+    gaps = [after - before for before, after in itertools.pairwise(loaded_at)]
+    assert gaps[-1] > 5.0
+    bench.now += 60.0
+    bench.step(WatchSilent(75.0))
+    assert bench.step(Proved(Verdict.BROKEN)) == PAGED
 
 
 def test_an_undecided_proof_lets_the_watch_go_on_and_asks_for_an_audit() -> None:
