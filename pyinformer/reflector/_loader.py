@@ -146,7 +146,7 @@ class Loader(Generic[V]):
     ) -> None:
         limit = self._options.page_size if mode is LoadMode.PAGED else 0
         what = f"list {self._codec.resource}"
-        paging = Paging(what, self._options.list_total_seconds, anyio.current_time())
+        paging = Paging(what, self._options.list_total_seconds, anyio.current_time(), limit=limit)
         page = await self._read_page(snapshot, paging, limit, "", own_seconds)
         first = page.resource_version
         seen: set[str] = set()

@@ -2,6 +2,7 @@
 
 A server may answer for ever with pages that bring nothing new, each with another continue token.
 Such pages are asked for ever more slowly, and neither they nor a list as a whole go on for ever.
+Nor are pages that bring next to nothing asked for as fast as the server answers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from pyinformer.transport import LEAST_BYTES_PER_SECOND
 MAX_EMPTY_PAGES: Final = 16
 """So many pages in a row may bring nothing new; API servers send none, some aggregated ones few."""
 
+_FEW_ITEMS: Final = (
+    8  # servers fill their pages; of what is asked for, 500, this is next to nothing
+)
+_FREE_PAGES: Final = 16  # so many pages of a list may have few before any is delayed
+_FEW_PAUSE_SECONDS: Final = 0.1
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _MAX_PAUSE_SECONDS: Final = 5.0  # 16 empty pages take about 45 s
 
@@ -26,16 +32,28 @@ class Paging:
         what: the list, for errors.
         total_seconds: how long it may take, and a second more for each 16 KiB that arrived.
         now: the loop's time.
+        limit: how many items a page may have; 0 for any number.
     """
 
-    __slots__ = ("_began_at", "_empty", "_found", "_total_seconds", "_what", "received_bytes")
+    __slots__ = (
+        "_began_at",
+        "_empty",
+        "_few_below",
+        "_found",
+        "_free",
+        "_total_seconds",
+        "_what",
+        "received_bytes",
+    )
 
-    def __init__(self, what: str, total_seconds: float, now: float) -> None:
+    def __init__(self, what: str, total_seconds: float, now: float, *, limit: int = 0) -> None:
         self._what = what
         self._total_seconds = total_seconds
         self._began_at = now
         self._found = 0
         self._empty = 0
+        self._few_below = min(limit or _FEW_ITEMS, _FEW_ITEMS)
+        self._free = _FREE_PAGES
         self.received_bytes: int = 0
         """How much of the list has arrived; the reader adds to it."""
 
@@ -54,11 +72,12 @@ class Paging:
         if waited > self._total_seconds + self.received_bytes / LEAST_BYTES_PER_SECOND:
             reason = f"its pages arrive too slowly: {self.received_bytes} bytes in {waited:.0f} s"
             raise RequestTimeoutError(self._what, reason, waited_seconds=waited)
-        self._empty = self._empty + 1 if found == self._found else 0
-        self._found = found
+        brought, self._found = found - self._found, found
+        self._empty = 0 if brought else self._empty + 1
         if self._empty >= MAX_EMPTY_PAGES:
             reason = f"{self._empty} pages in a row brought nothing, and another is to follow"
             raise ListInconsistentError(self._what, reason)
         if not self._empty:
-            return 0.0
+            self._free -= brought < self._few_below
+            return _FEW_PAUSE_SECONDS if brought < self._few_below and self._free < 0 else 0.0
         return min(_FIRST_PAUSE_SECONDS * 2.0 ** (self._empty - 1), _MAX_PAUSE_SECONDS)

@@ -14,6 +14,21 @@ def test_pages_with_objects_follow_at_once() -> None:
     assert [paging.pause_seconds(500 * page, 0.1 * page) for page in range(1, 200)] == [0.0] * 199
 
 
+@pytest.mark.parametrize("limit", [0, 500])
+def test_pages_that_bring_next_to_nothing_are_not_asked_for_in_a_loop(limit: int) -> None:
+    paging = Paging("list pods", 300.0, 0.0, limit=limit)
+    pauses = [paging.pause_seconds(page, 0.0) for page in range(1, 101)]
+
+    assert pauses[:16] == [0.0] * 16
+    assert set(pauses[16:]) == {0.1}
+
+
+def test_pages_as_small_as_they_were_asked_for_follow_at_once() -> None:
+    paging = Paging("list pods", 300.0, 0.0, limit=2)
+
+    assert {paging.pause_seconds(2 * page, 0.0) for page in range(1, 101)} == {0.0}
+
+
 def test_pages_that_bring_nothing_are_asked_for_ever_more_slowly_and_then_no_more() -> None:
     paging = Paging("list pods", 300.0, 0.0)
     at = 0.0
