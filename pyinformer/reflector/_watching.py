@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Generic, final
 
 import anyio
+import anyio.lowlevel
 
 from pyinformer.apimachinery import (
     APIStatusError,
@@ -290,14 +291,20 @@ class Watching(Generic[V]):
             Safe; nothing was taken over.
         """
         found: list[KubeObject[V]] = []
+        only = self._list_watch.only(key)
+
+        def take(obj: KubeObject[V]) -> None:
+            """Take the one object; a server that shows others may show them without end."""
+            check_is_asked_for(only, (obj.key,))
+            found[:] = [obj]
 
         def on_item(data: bytes, start: int, end: int) -> None:
-            """Take the object; there is one at most."""
-            found.append(self._codec.decode(data, start, end))
+            """Take an object."""
+            take(self._codec.decode(data, start, end))
 
         def on_oversized(head: bytes, size_bytes: int) -> None:
-            """Take as much of the object as can be known by its head."""
-            found.append(self._codec.decode_head(head, size_bytes))
+            """Take as much of an object as can be known by its head."""
+            take(self._codec.decode_head(head, size_bytes))
 
         splitter = ListSplitter(
             on_item,
@@ -306,12 +313,11 @@ class Watching(Generic[V]):
             max_item_bytes=self._options.max_object_bytes,
             on_oversized=on_oversized,
         )
-        only = self._list_watch.only(key)
         async with only.list() as body:
             while chunk := await body.read():
                 splitter.feed(chunk)
+                await anyio.lowlevel.checkpoint_if_cancelled()
         version = splitter.finish().resource_version
-        check_is_asked_for(only, (obj.key for obj in found))
         self.follower().on_verified(key, found[0] if found else None, version)
         self._journal.note(f"{key} was looked at afresh, at {version}")
 

@@ -588,13 +588,20 @@ async def test_an_event_that_cannot_be_proven_stale_is_looked_at_and_no_list_fol
     assert len(suspicions) == 1
 
 
-async def test_a_look_that_shows_other_objects_changes_nothing(server: APIServer) -> None:
-    """An aggregated API server may ignore field selectors, and answer with all it has."""
+@pytest.mark.parametrize("left_out", [1, 2], ids=["all", "without-end"])
+async def test_a_look_that_shows_other_objects_changes_nothing(
+    server: APIServer, left_out: int
+) -> None:
+    """An aggregated API server may ignore field selectors, and answer with all it has.
+
+    The look ends at the first object that was not asked for: behind it may come any number.
+    """
     put(server, "a", "b", value="1")
     (first, second) = server.list("v1", "pods")
     items = [{**first, "metadata": {**first["metadata"], "resourceVersion": "999"}}, second]
     body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "999"}}
     everything = json.encode({**body, "items": items})
+    everything = everything[: len(everything) + 1 - left_out]
     is_look = "metadata.name=x"
     server.faults.add(
         Fault(match=lambda one: one.query.get("fieldSelector") == is_look, body=everything)
@@ -607,6 +614,7 @@ async def test_a_look_that_shows_other_objects_changes_nothing(server: APIServer
         put(server, "c")
         await running.until_equal()
     assert any("could not be looked at" in reason for reason in suspicions)
+    assert any("does the server ignore field selectors" in reason for reason in suspicions)
 
 
 async def test_a_second_suspect_stream_is_listed_once(server: APIServer) -> None:
