@@ -21,6 +21,7 @@ from pyinformer.apimachinery._wire import decode_fields, encode
 Fields: TypeAlias = dict[str, Raw]
 """The fields of a JSON object, by name, not decoded."""
 
+_MOST_BRACKETS: Final = 2 << 20  # a server stores a quarter of it; this many take some two seconds
 METADATA_BYTES: Final = 1 << 20
 """How much is kept of the metadata of an object that is too long; annotations end at 256 KiB."""
 
@@ -241,7 +242,12 @@ def fields_of(text: bytes | Raw) -> Fields:
     try:
         return decode_fields(text)
     except RecursionError:
-        return _Splitter(bytes(text)).split()
+        whole = bytes(text)
+        marks = _without_strings(b"", whole)
+        if marks.count(b"[") + marks.count(b"{") > _MOST_BRACKETS:
+            message = f"it is nested too deeply, and more than {_MOST_BRACKETS} values have fields"
+            raise msgspec.DecodeError(message) from None
+        return _Splitter(whole).split()
 
 
 @final

@@ -273,8 +273,11 @@ class ListSplitter:
         size, limit = len(self._pending), self._max_item_bytes
         if self._step == self._cut_item and size > min(_SCAN_AFTER_BYTES, limit):
             return self._start_scan(b"", 0)
+        reads_ahead = self._step == self._scan_item and self._on_oversized is not None
+        if size > limit or (reads_ahead and size > _SCAN_AFTER_BYTES):
+            read = 0 if self._reader is None else self._skipped
+            self._read_oversized(bytes(memoryview(self._pending)[read:]))
         if size > limit:
-            self._read_oversized(bytes(self._pending))
             self._pending = bytearray()
             self._step = self._skip_item
         return data, len(data)
@@ -346,9 +349,11 @@ class ListSplitter:
     def _deliver_certain(self, buffer: bytes, start: int, end: int) -> None:
         """Hand on a piece whose borders the scanner found."""
         if end - start > self._max_item_bytes:
-            self._read_oversized(buffer[start:end])
+            read = 0 if self._reader is None else self._skipped
+            self._read_oversized(buffer[start + read : end])
             self._deliver_oversized()
             return
+        self._reader = None
         if self._item_count == 0:
             self._learn(buffer[start:end])
         try:

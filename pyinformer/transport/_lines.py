@@ -35,6 +35,10 @@ MAX_LINE_BYTES: Final = 64 << 20
 HEAD_BYTES: Final = METADATA_BYTES
 """How much metadata is kept of what is too long, and as much again of what identifies it."""
 
+_READ_AHEAD_BYTES: Final = 256 << 10
+"""From here on the metadata of a line is read as it arrives: to read 64 MiB at once takes seconds,
+and the event loop stands still for so long."""
+
 
 @final
 class LineSplitter:
@@ -58,6 +62,7 @@ class LineSplitter:
         "_pending",
         "_reader",
         "_skipped",
+        "_skips",
         "_what",
     )
 
@@ -74,8 +79,9 @@ class LineSplitter:
         self._max_line_bytes = max_line_bytes
         self._what = what
         self._pending = bytearray()  # while a line is skipped, its first byte
-        self._reader: MetadataReader | None = None  # of the line that is skipped
+        self._reader: MetadataReader | None = None  # of a line that is skipped, or may be
         self._skipped = 0  # bytes of it that were read
+        self._skips = False  # a line is over the limit and has not ended
 
     @property
     def pending_bytes(self) -> int:
@@ -85,7 +91,7 @@ class LineSplitter:
     @property
     def unfinished_bytes(self) -> int:
         """How many bytes of an unfinished line have arrived, whether they are held or not."""
-        return len(self._pending) if self._reader is None else self._skipped
+        return self._skipped if self._skips else len(self._pending)
 
     def redirect(self, on_line: OnLine, on_oversized: OnOversized | None = None) -> None:
         """Hand later lines to somebody else; what is held of an unfinished line is kept."""
@@ -134,18 +140,23 @@ class LineSplitter:
         self._hold(rest)
         line = bytes(self._pending)
         self._pending = bytearray()  # one long line must not keep its memory for ever
-        if self._reader is not None:
+        if self._skips:
             self._end_skipped()
         else:
+            self._reader = None
             self._on_line(line, 0, len(line))
 
     def _hold(self, part: bytes | memoryview) -> None:
-        if self._reader is not None:
+        if self._skips:
             self._skip(bytes(part))
             return
         self._pending += part
-        if len(self._pending) > self._max_line_bytes:
-            self._skip(bytes(self._pending))
+        size, limit = len(self._pending), self._max_line_bytes
+        if size > min(limit, _READ_AHEAD_BYTES) and (self._on_oversized or size > limit):
+            read = 0 if self._reader is None else self._skipped
+            self._skip(bytes(memoryview(self._pending)[read:]))
+        if size > limit:
+            self._skips = True
             self._pending = self._pending[:1]
 
     def _skip(self, part: bytes) -> None:
@@ -158,6 +169,6 @@ class LineSplitter:
         self._skipped += len(part)
 
     def _end_skipped(self) -> None:
-        reader, self._reader = self._reader, None
+        reader, self._reader, self._skips = self._reader, None, False
         if self._on_oversized is not None and reader is not None:
             self._on_oversized(reader.head(), self._skipped)

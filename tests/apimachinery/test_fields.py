@@ -134,3 +134,12 @@ def test_no_more_is_held_than_there_is_room_for() -> None:
 
 def test_an_identity_that_is_not_text_is_none() -> None:
     assert identity_in(b'{"metadata":{"name":"a","namespace":5}}') == Identity()
+
+
+def test_a_text_that_no_server_stores_is_not_taken_apart_at_any_cost() -> None:
+    """It takes seconds, for which the event loop stands still."""
+    deep = b"[" * 20_000 + b"]" * 20_000
+    wide = b"[" + b"[]," * (2 << 20) + b"[]]"
+    assert list(fields_of(b'{"a":%s,"b":"%s"}' % (deep, b"[" * (3 << 20)))) == ["a", "b"]
+    with pytest.raises(msgspec.DecodeError, match="nested too deeply"):
+        fields_of(b'{"a":%s,"b":%s}' % (deep, wide))

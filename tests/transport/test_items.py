@@ -415,6 +415,21 @@ def test_an_item_over_the_limit_that_never_ends_is_a_list_cut_off() -> None:
         splitter.finish()
 
 
+def test_the_metadata_of_a_long_item_is_read_as_it_arrives() -> None:
+    """To read an item of 64 MiB at once takes seconds, for which the event loop stands still."""
+    items: list[int] = []
+    splitter = ListSplitter(lambda _, s, e: items.append(e - s), on_oversized=lambda *_: None)
+    item = compact({"metadata": {"name": "n" * 1000}, "a": "x" * (3 << 20)})
+    splitter.feed(b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[')
+    for start in range(0, len(item) - 10, 1 << 19):
+        splitter.feed(item[start : min(start + (1 << 19), len(item) - 10)])
+    assert splitter.pending_bytes > len(item) - 10 + 1000
+
+    splitter.feed(item[-10:] + b"," + item + b"]}")
+    splitter.finish()
+    assert items == [len(item), len(item)]
+
+
 def test_a_huge_item_costs_no_memory() -> None:
     splitter = ListSplitter(lambda *_: None, on_oversized=lambda *_: None)
     splitter.feed(b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{"a":"')

@@ -171,6 +171,20 @@ def test_metadata_longer_than_the_limit_is_found_wherever_it_stands(size: int) -
     assert [json.loads(head)["object"]["metadata"] for head in heads] == [expected]
 
 
+def test_the_metadata_of_a_long_line_is_read_as_it_arrives() -> None:
+    """To read a line of 64 MiB at once takes seconds, for which the event loop stands still."""
+    lines: list[int] = []
+    splitter = LineSplitter(lambda _, s, e: lines.append(e - s), on_oversized=lambda *_: None)
+    start = b'{"type":"MODIFIED","object":{"metadata":{"name":"%s"},"a":["' % (b"n" * 1000)
+    splitter.feed(start)
+    splitter.feed(b"x" * (1 << 20))
+    assert splitter.pending_bytes > splitter.unfinished_bytes + 1000
+
+    splitter.feed(b'"]}}\n')
+    assert lines == [len(start) + (1 << 20) + 4]
+    assert (splitter.pending_bytes, splitter.unfinished_bytes) == (0, 0)
+
+
 def test_a_line_without_an_end_holds_no_more_than_a_byte() -> None:
     splitter = LineSplitter(lambda *_: None, on_oversized=lambda *_: None)
     chunk = b"x" * (1 << 20)
