@@ -11,6 +11,8 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Final, Protocol, final, runtime_checkable
 
+import anyio.lowlevel
+
 from pyinformer.apimachinery import InformerError, RequestTimeoutError
 from pyinformer.transport._failures import translated, wire_failures
 
@@ -233,4 +235,5 @@ async def read_bounded(body: Body, limit: int) -> bytes:
     while size <= limit and (part := await body.read()):
         parts.append(part)
         size += len(part)
+        await anyio.lowlevel.checkpoint_if_cancelled()  # a flood wakes it before it is cancelled
     return b"".join(parts)

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast, final
 
+import anyio.lowlevel
+
 from pyinformer.apimachinery import (
     InformerError,
     ProtocolError,
@@ -37,6 +39,7 @@ _MAX_HEAD_BYTES: Final = _LEAST_BYTES  # honest ones have one or two KiB
 _head_end = re.compile(rb"\n\r?\n").search
 _PROTOCOL: Final = b"HTTP/"
 _FIRST_FINAL: Final = 200
+_MOST_INFORMATIONAL: Final = 16  # answers such as 103 before the real one; servers send one or two
 
 
 @final
@@ -86,6 +89,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._take: OnPiece | None = None
         self._on_turn: Callable[[], bool] = _go_on
         self._head_size = 0
+        self._informational = 0
         self._is_paused = False
         self._has_head = False
         self._has_ended = False
@@ -319,6 +323,10 @@ class WatchResponse(asyncio.BufferedProtocol):
         status = self._parser.get_status_code()
         if status < _FIRST_FINAL:
             self.headers.clear()  # informational; the real answer follows
+            self._informational += 1
+            if self._informational > _MOST_INFORMATIONAL:
+                reason = f"over {_MOST_INFORMATIONAL} informational answers before the real one"
+                self.fail(ProtocolError(self.url, reason))
             return
         self.status = status
         self._has_head = True
@@ -441,6 +449,8 @@ class WatchResponse(asyncio.BufferedProtocol):
             await self._waiter
         finally:
             self._waiter = None
+        # A task that each turn of the loop wakes is never cancelled by anyio while it waits.
+        await anyio.lowlevel.checkpoint_if_cancelled()
 
     def _wake(self) -> None:
         waiter = self._waiter

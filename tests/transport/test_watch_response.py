@@ -6,6 +6,8 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
+import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,6 +219,40 @@ async def test_a_head_is_read_wherever_it_was_cut(cut: int) -> None:
 
     assert reader.response.status == 200
     assert await reader.response.pieces() == [b"one\n"]
+
+
+async def test_informational_answers_are_not_read_without_end() -> None:
+    reader = Reader()
+    reader.arrive(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 16 + CHUNKED)
+    await reader.response.head()
+    assert reader.response.status == 200
+
+    flooded = Reader()
+    flooded.arrive(b"HTTP/1.1 100 Continue\r\n\r\n" * 17)
+    with pytest.raises(ProtocolError, match="over 16 informational answers"):
+        await flooded.response.head()
+    assert flooded.wires.is_aborted
+
+
+async def test_who_waits_for_a_head_is_cancelled_though_bytes_arrive_at_every_turn() -> None:
+    """A cancel scope does not cancel a task whose wait has just ended; here each has."""
+    reader, loop, turns = Reader(), asyncio.get_running_loop(), 0
+
+    def arrive() -> None:
+        nonlocal turns
+        turns += 1
+        reader.arrive(b"HTTP/1.1 200 OK\r\nX: " if turns == 1 else b"a")
+        if turns < 1000:
+            loop.call_soon(arrive)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(reader.response.head)
+        await anyio.lowlevel.checkpoint()
+        arrive()
+        await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    assert turns < 100
+    reader.response.close()
 
 
 async def test_a_long_chunk_gets_room_and_small_reads_give_it_back() -> None:
