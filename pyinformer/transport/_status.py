@@ -135,7 +135,7 @@ def _http_date(text: str) -> datetime | None:
 
     try:
         moment = parsedate_to_datetime(text) if text else None
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
     if moment is None:
         return None

@@ -39,6 +39,8 @@ NOW = datetime(2026, 11, 21, 8, 0, 30, tzinfo=UTC)
         pytest.param("9" * 400, None, None, id="endless"),
         pytest.param("soon", None, None, id="words"),
         pytest.param("Sat, 99 Nov 2026 07:00:00 GMT", DATE, None, id="no-such-day"),
+        pytest.param(f"Sat, 21 Nov 2026 07:00:00 +{'9' * 14}", DATE, None, id="no-such-zone"),
+        pytest.param(f"21 Nov 2026 {'9' * 20}:00:00", DATE, None, id="no-such-hour"),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(
