@@ -120,6 +120,8 @@ class SnapshotReader(Generic[V]):
             facts = _Facts(self, states, written)
             try:
                 found = at_once(*map(part_of, states), *facts.iterables)
+            except RecursionError:
+                raise  # it is a RuntimeError, and would be raised again without end
             except RuntimeError:
                 continue
             if facts.take(found):
@@ -134,6 +136,8 @@ class SnapshotReader(Generic[V]):
         while True:
             try:
                 found = self._try_under(name, wanted, written)
+            except RecursionError:
+                raise
             except RuntimeError:
                 continue
             if found is not None:
@@ -148,6 +152,8 @@ class SnapshotReader(Generic[V]):
         while True:
             try:
                 found = self._try_values(name, written)
+            except RecursionError:
+                raise
             except RuntimeError:
                 continue
             if found is not None:

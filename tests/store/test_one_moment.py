@@ -257,3 +257,30 @@ def test_what_a_read_returns_existed_while_it_read(
         found = READS[name][0](world.lister)
 
     assert found in [answers[name] for answers in states]
+
+
+@pytest.mark.parametrize("read", ["under", "values", "objects"])
+def test_a_read_without_room_on_the_stack_raises_and_is_not_repeated(read: str) -> None:
+    """RecursionError is a RuntimeError, as is the error of a dict that changes its size."""
+    indexer = Indexer[None]()
+    reads: dict[str, Callable[[], object]] = {
+        "under": lambda: indexer.at_once.under("namespace", "a", {}),
+        "values": lambda: indexer.at_once.values("namespace", {}),
+        "objects": indexer.at_once.objects,
+    }
+    outcomes: list[str] = []
+
+    def dive() -> None:
+        """Read at each depth from the deepest one upwards, until a read has room."""
+        try:
+            dive()
+        except RecursionError:
+            _read()
+
+    def _read() -> None:
+        reads[read]()
+        outcomes.append("read")
+
+    dive()
+
+    assert outcomes == ["read"]
