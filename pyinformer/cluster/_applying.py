@@ -6,6 +6,7 @@ server has it. What was applied is remembered only while its outcome is known.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -180,10 +181,10 @@ class Applying(ObservedWrites):
         self._applied.begin(identity)  # until the answer is here, anything may be true
         try:
             found, raw = await sending
-            owned, managed = _owned(body, target), _decode_managed(raw).metadata.managed_fields
-            self._applied.remember(identity, owned, found.to_dict(), found.metadata, managed)
-        except (InvalidObjectError, RecursionError):
-            return found  # it was applied, and is nested too deeply to be remembered
+            with suppress(InvalidObjectError, RecursionError):  # too deep to be remembered
+                managed = _decode_managed(raw).metadata.managed_fields
+                owned = _owned(body, target)
+                self._applied.remember(identity, owned, found.to_dict(), found.metadata, managed)
         finally:
             self._applied.end(identity)
         return found

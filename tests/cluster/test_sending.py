@@ -441,14 +441,16 @@ async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
 async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: bytes) -> None:
     """The caller must not send it again, and its error says so."""
     done = "the server carried out the write, but its answer cannot be read"
-    async with scripted(Script([response(answer)] * 4)) as (server, cluster, heard):
+    async with scripted(Script([response(answer)] * 5)) as (server, cluster, heard):
         with pytest.raises(pyinformer.WriteAnswerError, match=f"POST configmaps.v1: {done}"):
             await cluster.create(BODY)
         with pytest.raises(pyinformer.WriteAnswerError, match=f"PUT configmaps.v1: {done}"):
             await cluster.replace(BODY)
         with pytest.raises(pyinformer.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"):
             await cluster.patch(BODY, EDITED)
+        with pytest.raises(pyinformer.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"):
+            await cluster.apply(BODY, field_manager="me")
         with pytest.raises(pyinformer.WriteAnswerError, match=f"DELETE configmaps.v1: {done}"):
             await cluster.delete(BODY)
         assert heard.events == []
-        assert len(server.requests) == 5  # discovery, and each write once
+        assert len(server.requests) == 6  # discovery, and each write once
