@@ -3,7 +3,7 @@ r"""The fields of a JSON object, read without recursion and in pieces of any siz
 The decoder of whole objects gives up where an object is nested too deeply, and an object that is
 too long is never held as a whole. Both are read here: nesting is counted, strings are stepped over,
 and of each field no more is kept than there is room for. Values are not validated, but each ends
-where its own brackets end.
+where its own brackets end. Reading ends behind 10,000 fields of one object.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ METADATA_BYTES: Final = 1 << 20
 
 _NAME_BYTES: Final = 16 << 20  # more than a server stores of a whole object
 _EVERYTHING: Final = 1 << 62
+_MAX_FIELDS: Final = 10_000  # each takes some 10 us of Python code; no honest object has so many
 _QUOTE: Final = ord('"')
 _OPENING: Final = ord("{")
 _CLOSING: Final = ord("}")
@@ -49,6 +50,10 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 _Reading: TypeAlias = Generator[None, None, None]
 """Reads on whenever it is resumed; it pauses where the text at hand ends."""
+
+
+class _TooManyFieldsError(msgspec.DecodeError):
+    """To step over all of them would hold up the event loop for seconds."""
 
 
 @final
@@ -111,12 +116,14 @@ class _ObjectText:
         if (yield from self._next()) == _CLOSING:
             self._at += 1
             return
-        while True:
+        for _ in range(_MAX_FIELDS):
             name = yield from self._name()
             yield from self._expect(b":")
             yield from read_field(name)
             if (yield from self._expect(b",}")) == _CLOSING:
                 return
+        message = f"it has more than {_MAX_FIELDS} fields"
+        raise _TooManyFieldsError(message)
 
     def _name(self) -> Generator[None, None, str]:
         if (yield from self._next()) != _QUOTE:
@@ -236,7 +243,8 @@ def fields_of(text: bytes | Raw) -> Fields:
     """Return the fields of a JSON object, however deep its values are.
 
     Raises:
-        msgspec.DecodeError: the text is not exactly one object.
+        msgspec.DecodeError: the text is not exactly one object, or has too many fields beside one
+            that is nested too deeply.
         UnicodeDecodeError: the name of a field is not UTF-8.
     """
     try:
@@ -267,6 +275,7 @@ class MetadataReader(_ObjectText):
         self._identity, self._others = _Room(METADATA_BYTES), _Room(METADATA_BYTES)
         self._reading = self._object(self._event_field if is_event else self._field)
         self._is_complete = self._is_malformed = False
+        self._is_cut = False  # what follows is not looked at
 
     @property
     def held_bytes(self) -> int:
@@ -281,16 +290,20 @@ class MetadataReader(_ObjectText):
                 next(self._reading)
         except StopIteration:
             self._is_complete = True
+        except _TooManyFieldsError:
+            self._is_complete = self._is_cut = True
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._is_malformed = True
-        if self._is_complete and data[self._at :].strip(_BLANK):
+        if self._is_complete and not self._is_cut and data[self._at :].strip(_BLANK):
             self._is_malformed = True
         self._data, self._at = b"", 0
 
     def head(self) -> bytes:
         """Return the object again, as JSON, with its kind and its metadata alone.
 
-        A field of metadata that is too long is null in it, and managedFields are left out.
+        A field of metadata that is too long is null in it, and managedFields are left out. Of an
+        object with more than 10,000 fields it has what was read before, and all of its metadata or
+        none.
 
         Returns:
             Nothing if the text was not exactly one object.
@@ -318,7 +331,12 @@ class MetadataReader(_ObjectText):
             self.metadata = {}  # of two, the later counts
         if name == "metadata" and (yield from self._next()) == _OPENING:
             self._outer[name] = b"{}"
-            yield from self._object(self._metadata_field)
+            try:
+                yield from self._object(self._metadata_field)
+            except _TooManyFieldsError:  # what identifies the object may be behind them
+                del self._outer[name]
+                self.metadata = {}
+                raise
         elif name in _KIND or name == "metadata":
             yield from self._outer_field(name)
         else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _log = get_logger("pyinformer.controller")
 
 MAX_LEFT_KEYS: Final = (
-    100_000  # of all namespaces together; names have at most 317 characters, so 60 MB
+    100_000  # of all namespaces together; 60 MB where keys have 317 characters, as most kinds allow
 )
 
 

@@ -143,3 +143,38 @@ def test_a_text_that_no_server_stores_is_not_taken_apart_at_any_cost() -> None:
     assert list(fields_of(b'{"a":%s,"b":"%s"}' % (deep, b"[" * (3 << 20)))) == ["a", "b"]
     with pytest.raises(msgspec.DecodeError, match="nested too deeply"):
         fields_of(b'{"a":%s,"b":%s}' % (deep, wide))
+
+
+_MANY = ",".join(f'"k{number}":1' for number in range(10_001))
+_NAMED = '"kind":"Foo","metadata":{"name":"a","uid":"u"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            f"{{{_NAMED},{_MANY}}}",
+            {"kind": "Foo", "metadata": {"name": "a", "uid": "u"}},
+            id="named-first",
+        ),
+        pytest.param(f"{{{_MANY},{_NAMED}}}", {}, id="named-last"),
+        pytest.param(f'{{"metadata":{{"name":"a",{_MANY},"namespace":"b"}}}}', {}, id="metadata"),
+    ],
+)
+@pytest.mark.parametrize("size", [1_000, 1 << 20])
+def test_of_many_fields_only_the_first_are_read(
+    body: str, expected: dict[str, Any], size: int
+) -> None:
+    """To step over all of them would take seconds, in which the event loop does nothing else."""
+    text = f'{{"type":"MODIFIED","object":{body}}}'.encode()
+    reader = MetadataReader(is_event=True)
+    for start in range(0, len(text), size):
+        reader.feed(text[start : start + size])
+
+    assert json.loads(reader.head()) == {"type": "MODIFIED", "object": expected}
+
+
+def test_an_object_with_many_fields_beside_a_deep_one_is_not_read() -> None:
+    deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
+    with pytest.raises(msgspec.DecodeError, match="more than 10000 fields"):
+        fields_of(b'{"deep":%s,%s}' % (deep, _MANY.encode()))

@@ -328,3 +328,53 @@ async def test_a_list_with_an_object_that_is_nested_deeply_deletes_others(
         put(server, "a", value="later")
         good = listed(server)
         await until(lambda: running.sink.versions().items() >= good.items())
+
+
+def wide(server: APIServer, *, is_named_first: bool) -> bytes:
+    """Return a pod of the next version with many fields, and one that is nested deeply."""
+    nested = deep(server, "wide")
+    many = ",".join(f'"k{number}":1' for number in range(12_000)).encode()
+    parts = (nested[1:-1], many) if is_named_first else (many, nested[1:-1])
+    return b"{%s}" % b",".join(parts)
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 64 << 20])
+@pytest.mark.parametrize("is_named_first", [True, False])
+async def test_an_object_with_endless_fields_costs_no_other_an_event(
+    server: APIServer, limit: int, *, is_named_first: bool
+) -> None:
+    """It is not read to its end, which would hold up the event loop for seconds."""
+    put(server, "gone")
+    async with reflecting(server, with_options=options(max_object_bytes=limit)) as running:
+        await running.until_watching()
+        for number in range(5):
+            text = wide(server, is_named_first=is_named_first)
+            server.emit_raw("v1", "pods", b'{"type":"MODIFIED","object":%s}\n' % text)
+            put(server, "a", value=f"n{number}")
+        remove(server, "gone")
+        good = listed(server)
+        await until(lambda: running.sink.versions().items() >= good.items())
+        await until(lambda: "default/gone" not in running.sink.objects)
+        assert verbs(server) == ["list", "watch"]
+        assert "unknown_events" not in running.counts()
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 64 << 20])
+@pytest.mark.parametrize("is_named_first", [True, False])
+async def test_a_list_with_an_object_of_endless_fields_is_taken(
+    server: APIServer, limit: int, *, is_named_first: bool
+) -> None:
+    async with reflecting(server, with_options=options(max_object_bytes=limit)) as running:
+        await running.until_watching()
+        items = [json.encode(one) for one in server.list("v1", "pods")]
+        bad = wide(server, is_named_first=is_named_first)
+        items = [bad, *items, bad]
+        head = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%s"},"items":['
+        body = head % server.resource_version.encode() + b",".join(items) + b"]}"
+        server.faults.add(Fault(verb="watch", status=410), Fault(match=is_load, body=body))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        assert running.sink.objects.keys() >= {"default/a", "default/b"}
+        put(server, "a", value="later")
+        good = listed(server)
+        await until(lambda: running.sink.versions().items() >= good.items())
