@@ -41,10 +41,15 @@ class SharedPaths:
         self._recent: tuple[tuple[KubeObject[Any], tuple[JSONValue, ...]], ...] = ()
 
     def reader(self, path: str) -> Callable[[KubeObject[Any]], JSONValue]:
-        """Add a path and return what reads it."""
+        """Add a path and return the function that reads it.
+
+        Raises:
+            InvalidPathError: the path cannot be decoded; it is not added.
+        """
         if path not in self._paths:
-            self._paths.append(path)
-            self._set = PathSet(self._paths)
+            paths = [*self._paths, path]
+            self._set = PathSet(paths)
+            self._paths = paths
         position = self._paths.index(path)
         return lambda obj: self._read(obj, position)
 

@@ -214,6 +214,19 @@ def test_a_path_that_cannot_be_read_is_refused_where_it_is_declared(
     assert [each.name for each in store.indexes()] == [NAMESPACE_INDEX, "node"]
 
 
+@pytest.mark.parametrize("path", ["data['a\"b']", ".".join(["a"] * 65)])
+def test_a_path_that_is_refused_affects_no_other_index(store: Indexer[Any], path: str) -> None:
+    with pytest.raises(InvalidPathError):
+        store.add_index("image", path)
+
+    store.add_index("image", "data.image")
+    obj = pod("a", "n1", data={"image": "web:1"})
+    store.apply_nowait(Added(obj))
+
+    assert store.by_index("image", "web:1") == [obj]
+    assert store.by_index("node", "n1") == [obj]
+
+
 class Zone(Enum):
     """A value by name."""
 
