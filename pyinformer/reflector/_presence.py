@@ -116,7 +116,7 @@ class Presence:
         return (
             f'{self._resource} is not served, and absent="require" demands it: install its'
             ' definition, correct the name, or use "wait" or "optional"'
-            f"{self._near and f'; {self.hint}'}"
+            + (f"; {self.hint}" if self._near else "")
         )
 
     @property

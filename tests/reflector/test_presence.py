@@ -236,6 +236,13 @@ def test_a_required_resource_that_is_not_served_says_what_may_have_been_meant() 
     assert presence.cure.endswith('or use "wait" or "optional"; did you mean v1/pods?')
 
 
+def test_a_required_resource_without_a_similar_name_ends_its_error_with_the_policies() -> None:
+    presence = Presence("widgets.v1", "require")
+    presence.not_found()
+    presence.answered(Answer(is_served=False), 0.0)
+    assert presence.cure.endswith('or use "wait" or "optional"')
+
+
 def _resources(**changes: object) -> bytes:
     body = {"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": []}
     return json.encode({**body, **changes})
