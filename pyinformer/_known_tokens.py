@@ -1,7 +1,7 @@
 """The credentials in use, so that no error text repeats one that a server has sent back.
 
 A server or a proxy may quote the Authorization header in its answer. The transport registers what
-it sends; whoever builds a text from an answer takes these out. A credential is forgotten with the
+it sends, and errors take these credentials out of their texts. A credential is forgotten with the
 connection that used it, and after the next but one login.
 """
 

@@ -75,12 +75,12 @@ class APIResource:
 
 
 def near_resources(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
-    """Return resources of one version that somebody may have meant, such as `v1/pods`."""
+    """Return resources of one version with similar names, such as `v1/pods`."""
     return near_names(name, {word: one.full_name for one in table for word in one.words})
 
 
 def near_kinds(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
-    """Return kinds of one version that somebody may have meant, such as `Pod`."""
+    """Return kinds of one version with similar names, such as `Pod`."""
     return near_names(name, {word: one.kind for one in table for word in one.words if one.kind})
 
 

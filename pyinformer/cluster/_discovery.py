@@ -203,7 +203,7 @@ class Discovery:
         return await self.resource(resource)
 
     def near(self, resource: GroupVersionResource) -> tuple[str, ...]:
-        """Return what is served under a similar name, such as `v1/pods`; asks nobody."""
+        """Return what is served under a similar name, such as `v1/pods`; no request."""
         return near_resources(resource.resource, self._tables.get(resource.api_version, []))
 
     def known(self, resource: GroupVersionResource) -> APIResource | None:

@@ -228,7 +228,7 @@ class Watching(Generic[V]):
             group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
-            # A line that arrives slowly and honestly is no silence; a byte now and then is.
+            # A long line that arrives at an honest rate is not silence; a byte now and then is.
             idle = IdleTimer(
                 self._options.silence_seconds,
                 group.cancel_scope.cancel,

@@ -62,8 +62,8 @@ class StrandedFinalizers:
         others, self._warned_at, self._others = self._others, now, 0
         _log.warning(
             "%s: %s has left the selector with the finalizer %s, so it cannot be deleted; its"
-            " reconcile has to get it from the server and call held.release(), or someone has to"
-            " remove the finalizer; others since the last warning: %d",
+            " reconcile has to get it from the server and call held.release(), or the finalizer has"
+            " to be removed by hand; others since the last warning: %d",
             self._source,
             obj.key,
             ", ".join(sorted(names)),

@@ -222,7 +222,7 @@ class DecodedLister(Generic[V]):
     ) -> builtins.list[SharedObject]:
         """Return the objects whose labels match; otherwise as `Lister.list`.
 
-        What nobody has read before is decoded now, some 10 us for each object of 4 KB. An object
+        What was not read before is decoded now, some 10 us for each object of 4 KB. An object
         whose body cannot be decoded is left out; the lister has it, with its `problem`.
 
         Args:

@@ -125,8 +125,8 @@ def _start(
 def _executable(command: str) -> str:
     """Return the path of a command, which is never found relative to the current folder.
 
-    An empty step of PATH means the current folder, and a relative one is below it: what lies there
-    may be anybody's.
+    An empty step of PATH means the current folder, and a relative one is below it. Other users may
+    write there.
 
     Raises:
         FileNotFoundError: no absolute folder of PATH has it.
