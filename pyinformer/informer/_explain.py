@@ -235,7 +235,7 @@ class Explainer:
 
     def _on_problem(self, key: str, found: KubeObject[Any]) -> Iterator[str]:
         if found.problem:
-            yield f"It cannot be read as asked: {found.problem}."
+            yield f"It has a problem: {found.problem}."
             good = self._reflector.last_good(key)
             if good is not None:
                 state = good.object.metadata.resource_version

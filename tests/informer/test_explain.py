@@ -398,7 +398,9 @@ async def test_an_object_that_cannot_be_read_names_the_path_and_the_last_good_st
         explanation = informer.explain("default/a")
 
     assert explanation.sentences[0] == f"It is cached at {bad}, brought by the watch."
-    assert has(explanation, r"It cannot be read as asked: .*int.*str.*priority.*\.")
+    assert has(
+        explanation, r"It has a problem: cannot be read as asked: [^:]*int.*str.*priority.*\."
+    )
     assert f"Its last state that could be read is {good}; last_good() returns it." in (
         explanation.sentences
     )
