@@ -200,7 +200,7 @@ class Lineage:
         self._told.update(dict.fromkeys(aware, self.generation))
         _log.error(
             "the server's history is not the one that was followed: %s. A new epoch begins, as"
-            " after a restore of etcd: %d informers load everything again%s",
+            " after a restore of etcd; informers that load everything again: %d%s",
             reason,
             len(members),
             ". It happens again and again: are two clusters behind one address?"
