@@ -100,7 +100,7 @@ class SharedInformerFactory(Closable):
         check_audit_period(audit_period_seconds)
         check_safeguards(options, mutation_detector)
         if not hasattr(cluster, "list_watch"):
-            reason = "is the Cluster of `async with pyinformer.connect() as cluster`"
+            reason = "must be the Cluster of `async with pyinformer.connect() as cluster`"
             raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")
         self._cluster = cluster
         self._options = options
