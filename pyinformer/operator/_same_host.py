@@ -13,7 +13,10 @@ from typing import Final, NamedTuple, final
 from urllib.parse import urlsplit
 
 _SIDECAR: Final = IPv4Address("127.0.0.6")  # Istio's proxy connects from it for callers outside
-_FORWARDING: Final = frozenset({"forwarded", "via", "x-real-ip", "x-original-forwarded-for"})
+_FORWARDING: Final = frozenset(
+    {"forwarded", "via", "x-real-ip", "x-original-forwarded-for", "x-client-ip"}
+    | {"x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"}
+)
 _FORWARDING_PREFIXES: Final = ("x-forwarded-", "x-envoy-", "l5d-")
 _OWN_SITE: Final = frozenset({"none", "same-origin"})
 

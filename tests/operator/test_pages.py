@@ -118,6 +118,7 @@ _LOCAL = ("127.0.0.1", 1)
         pytest.param({"host": "localhost", "x-forwarded-for": "10.0.0.1"}, "proxy", id="for"),
         pytest.param({"host": "localhost", "forwarded": "for=10.0.0.1"}, "proxy", id="forwarded"),
         pytest.param({"host": "localhost", "via": "1.1 a"}, "proxy", id="via"),
+        pytest.param({"host": "localhost", "true-client-ip": "10.0.0.1"}, "proxy", id="client-ip"),
         pytest.param({"host": "localhost", "x-envoy-attempt-count": "1"}, "proxy", id="envoy"),
         pytest.param({"host": "localhost", "l5d-client-id": "a"}, "proxy", id="linkerd"),
         pytest.param({"host": "localhost", "sec-fetch-site": "none"}, "", id="typed-address"),
