@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _TOTAL_SECONDS: Final = 300.0  # and more for what arrives, as for any list
 _PAUSE_SECONDS: Final = 0.02  # between two pages: nobody waits for an audit, others do for the loop
 
+_MAX_ITEM_BYTES: Final = 1 << 20  # of a longer one the metadata is read as it arrives
+
 
 class _Meta(Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
@@ -104,7 +106,13 @@ class Identities:
             raise ProtocolError(self._what, reason)
 
     async def _page(self, position: str, token: str, paging: Paging) -> ListMetadata:
-        splitter = ListSplitter(self._on_item, what=self._what, verify=False)
+        splitter = ListSplitter(
+            self._on_item,
+            what=self._what,
+            verify=False,
+            max_item_bytes=_MAX_ITEM_BYTES,
+            on_oversized=lambda head, _: self._on_item(head, 0, len(head)),
+        )
         budget = TimeBudget()
         async with (
             self._listing(self._list_watch.resource.group) as place,

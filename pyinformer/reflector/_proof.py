@@ -26,11 +26,12 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._fields import Identity, identity_in
+from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._state import Verdict
-from pyinformer.transport import ListSplitter, read_bounded
+from pyinformer.transport import ListSplitter
 
 if TYPE_CHECKING:
-    from pyinformer.transport import ListWatch
+    from pyinformer.transport import Body, ListWatch
 
 _APART_SECONDS: Final = 1.0  # between two quorum lists: a server that lags catches up meanwhile
 _PROBERS: Final = 3  # so many resources are tried if the first may not be listed
@@ -38,6 +39,7 @@ _REQUEST_SECONDS: Final = 10.0  # a server waits three for a version that it has
 _NOT_NOW: Final = frozenset({429, 502, 503, 504})
 _UID_SECONDS: Final = 3.0  # it is an explanation, nothing waits for it longer than that
 _MAX_ANSWER_BYTES: Final = 64 << 20
+_MAX_ITEM_BYTES: Final = 1 << 20  # of a longer one the metadata is read as it arrives
 
 
 class _Meta(Struct, frozen=True, rename="camel"):
@@ -51,12 +53,6 @@ class _Item(Struct, frozen=True):
     metadata: _Meta
 
 
-class _List(Struct, frozen=True):
-    metadata: _Meta
-    items: list[_Item] | None = None
-
-
-_decode = msgspec.json.Decoder(_List).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
 
 
@@ -101,37 +97,44 @@ async def look(
                 limit=1,
                 own_connection_seconds=_REQUEST_SECONDS if own_connection else None,
             ) as body:
-                answer = await read_bounded(body, _MAX_ANSWER_BYTES)
+                version, item = await _first_of(body, what)
     except TimeoutError as error:
         if isinstance(error, InformerError):
             raise
         reason = f"no answer within {_REQUEST_SECONDS:g} s"
         raise RequestTimeoutError(what, reason, waited_seconds=_REQUEST_SECONDS) from error
-    try:
-        version, items = _identities(answer, what)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(what, f"it is no list: {error}") from error
-    item = items[0] if items else Identity()
-    if list_watch.key and items:
+    if list_watch.key and item != Identity():
         check_is_asked_for(list_watch, (object_key(item.namespace, item.name),))
     return Fresh(version, item.uid, item.resource_version)
 
 
-def _identities(answer: bytes, what: str) -> tuple[str, list[Identity]]:
-    """Return the version of a list, and what identifies its items."""
-    try:
-        found = _decode(answer)
-    except RecursionError:  # an item is nested too deeply
-        items: list[Identity] = []
-        splitter = ListSplitter(
-            lambda data, start, end: items.append(identity_in(data[start:end])), what=what
-        )
-        splitter.feed(answer)
-        return splitter.finish().resource_version, items
-    metas = [item.metadata for item in found.items or ()]
-    return found.metadata.resource_version, [
-        Identity(one.namespace, one.name, one.uid, one.resource_version) for one in metas
-    ]
+async def _first_of(body: Body, what: str) -> tuple[str, Identity]:
+    """Return the version of a list and what identifies its first item; the others are passed over.
+
+    A server may ignore the limit of one item, and show very much: others have their turn meanwhile.
+    """
+    first: list[Identity] = []
+
+    def on_item(data: bytes, start: int, end: int) -> None:
+        if not first:
+            first.append(identity_in(data[start:end]))
+
+    splitter = ListSplitter(
+        on_item,
+        what=what,
+        max_item_bytes=_MAX_ITEM_BYTES,
+        on_oversized=lambda head, _: on_item(head, 0, len(head)),
+    )
+    budget, size = TimeBudget(), 0
+    while chunk := await body.read():
+        size += len(chunk)
+        if size > _MAX_ANSWER_BYTES:
+            raise ProtocolError(what, f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
+        started = budget.now()
+        splitter.feed(chunk)
+        if budget.spend_since(started):
+            await budget.yield_now()
+    return splitter.finish().resource_version, first[0] if first else Identity()
 
 
 def check_is_asked_for(list_watch: ListWatch, found: Iterable[str]) -> None:
@@ -317,7 +320,7 @@ async def cluster_uid(members: Iterable[Witnessing]) -> str:
                 "GET", "/api/v1/namespaces/kube-system", timeout_seconds=_UID_SECONDS
             )
             return _decode_item(answer).metadata.uid
-        except (InformerError, msgspec.DecodeError):
+        except (InformerError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""  # it may not be read: then nothing is known
     return ""
 

@@ -254,7 +254,7 @@ async def test_who_is_furthest_in_numbers_of_its_own_hides_no_restore(server: AP
     events = member(connection, "7000000", "events")
     for one in (pods, events):
         lineage.join(one)
-    body = b'{"kind":"EventList","apiVersion":"v1","metadata":{"resourceVersion":"7000001"}}'
+    body = b'{"kind":"EventList","metadata":{"resourceVersion":"7000001"},"items":[]}'
     server.faults.add(Fault(resource="events", body=body, times=None))
     now = asyncio.get_running_loop().time()
     assert (await lineage.prove(now, events)).verdict is Verdict.INTACT
@@ -273,7 +273,7 @@ async def test_an_api_that_may_be_aggregated_breaks_no_history_but_its_own(
     hostile.list_watch = ListWatch(connection, GroupVersionResource.of("evil.com/v1", "widgets"))
     for one in (pods, hostile):
         lineage.join(one)
-    body = b'{"kind":"WidgetList","apiVersion":"evil.com/v1","metadata":{"resourceVersion":"1"}}'
+    body = b'{"kind":"WidgetList","metadata":{"resourceVersion":"1"},"items":[]}'
     server.faults.add(Fault(match=lambda one: "evil.com" in one.path, body=body, times=None))
     now = asyncio.get_running_loop().time()
     assert (await lineage.prove(now, hostile)).verdict is Verdict.BROKEN

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, TransportError
-from pyinformer.reflector._proof import Proof, Witness, prove
+from pyinformer.reflector._proof import Proof, Witness, look, prove
 from pyinformer.reflector._state import Verdict
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
@@ -173,3 +173,19 @@ async def test_a_witness_that_is_nested_deeply_decides(
     proof = await proof_of(server, at, Witness("default/a", "u", at, at, existed=True))
 
     assert (proof.verdict, proof.witnesses) == (verdict, 1)
+
+
+async def test_a_server_that_ignores_the_limit_is_asked_for_its_first_item_only(
+    server: APIServer,
+) -> None:
+    """Whatever stands behind it, and however deep and long it is, the event loop goes on."""
+    deep = b"[" * 600_000 + b"]" * 600_000
+    first = b'{"spec":%s,"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}' % deep
+    head = b'{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":['
+    body = head + first + b',{"metadata":5}' * 1000 + b"]}"
+    server.faults.add(Fault(resource="pods", body=body))
+    async with connected(server) as connection:
+        pods = ListWatch(connection, GroupVersionResource.of("v1", "pods"))
+        found = await look(pods)
+
+    assert (found.resource_version, found.uid, found.version) == ("7", "u", "7")
