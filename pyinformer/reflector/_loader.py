@@ -161,7 +161,7 @@ class Loader(Generic[V]):
             seen.add(token)
             page = await self._read_page(snapshot, paging, limit, token, own_seconds)
             if page.resource_version != first:
-                reason = f"its pages are at {first} and at {page.resource_version}"
+                reason = f"its pages are at {first[:40]} and at {page.resource_version[:40]}"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
         if page.remaining_item_count:
             reason = f"it ends {page.remaining_item_count} items early"
@@ -225,7 +225,7 @@ class Loader(Generic[V]):
             is_partial and self._list_watch.metadata_only
         )
         if not is_meant or not page.kind.endswith("List"):
-            found = f"{page.api_version}/{page.kind or '(no kind)'}"
+            found = f"{page.api_version[:100]}/{page.kind[:100] or '(no kind)'}"
             reason = f"the server answered with {found} where a list of {expected} was expected"
             raise ProtocolError(f"list {self._codec.resource}", reason)
 

@@ -65,7 +65,7 @@ def check_kind(envelope: Envelope, what: str) -> None:
     """Refuse a body that says that it is something else; one that says nothing yet passes."""
     if envelope.kind and not envelope.kind.endswith("List"):
         words = f": {envelope.message[:_MAX_MESSAGE_CHARS]}" if envelope.message else ""
-        raise ProtocolError(what, f"the answer is a {envelope.kind}, no list{words}")
+        raise ProtocolError(what, f"the answer is a {envelope.kind[:100]}, no list{words}")
 
 
 def list_metadata(head: Envelope, tail: Envelope, what: str) -> ListMetadata:
@@ -73,7 +73,7 @@ def list_metadata(head: Envelope, tail: Envelope, what: str) -> ListMetadata:
     kind = tail.kind or head.kind
     meta = tail.metadata or head.metadata
     if not kind.endswith("List"):
-        raise ProtocolError(what, f"kind {kind!r} is no list")
+        raise ProtocolError(what, f"kind {kind[:100]!r} is no list")
     if meta is None:
         raise ProtocolError(what, "metadata is missing")
     return ListMetadata(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pyinformer._known_tokens import without_tokens
@@ -23,6 +23,8 @@ from pyinformer.apimachinery import (
 
 if TYPE_CHECKING:
     import aiohttp
+
+_MAX_WORDS_CHARS: Final = 500  # the library quotes all that is no HTTP
 
 
 class _AnswerError(Exception):
@@ -57,7 +59,7 @@ def translated(error: Exception, url: str, *, waited_seconds: float = 0.0) -> In
     if isinstance(error, aiohttp.ClientConnectorError):
         return _not_connected(error, url)
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return TransportError(url, f"the proxy refused: {error.status} {error.message}")
+        return TransportError(url, f"the proxy refused: {_answer_of(error)}")
     if isinstance(error, aiohttp.ClientResponseError):
         return ProtocolError(url, f"the answer is not HTTP: {_answer_of(error)}")
     return TransportError(url, f"the connection was lost: {words_of(error)}")
@@ -78,7 +80,8 @@ def cause_of(error: Exception) -> Exception:
 
 
 def _answer_of(error: aiohttp.ClientResponseError) -> str:
-    return f"{error.status} {' '.join(without_tokens(error.message).split())}"
+    words = " ".join(without_tokens(error.message).split())
+    return f"{error.status} {words[:_MAX_WORDS_CHARS]}"
 
 
 def of_a_request(error: InformerError, method: str) -> InformerError:

@@ -290,6 +290,14 @@ async def test_what_is_not_http_is_a_protocol_error() -> None:
             await connection.request("GET", "/a")
 
 
+async def test_what_is_not_http_is_quoted_in_part() -> None:
+    garbage = always(b"\x00" * 8_000 + b"\r\n\r\n")
+    async with serving(garbage) as server, connected(server.url) as connection:
+        with pytest.raises(ProtocolError, match="not HTTP") as caught:
+            await connection.request("GET", "/a")
+    assert len(str(caught.value)) < 1_000
+
+
 async def test_a_refused_connection_names_the_host() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

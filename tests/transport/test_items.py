@@ -438,3 +438,12 @@ def test_a_huge_item_costs_no_memory() -> None:
         splitter.feed(chunk)
 
     assert splitter.pending_bytes == 0
+
+
+def test_what_a_server_calls_its_answer_fills_no_log() -> None:
+    body = b'{"kind":"%s","metadata":{},"items":[]}'
+    for kind in (b"K" * 40_000, b"K" * 40_000 + b"List\\n"):
+        splitter = ListSplitter(lambda *_: None)
+        with pytest.raises(ProtocolError) as caught:
+            splitter.feed(body % kind)
+        assert len(str(caught.value)) < 200
