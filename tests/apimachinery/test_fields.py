@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery._fields import (
@@ -54,6 +54,7 @@ def written(obj: object, *, indent: int | None, is_ascii: bool) -> bytes:
     return text.encode()
 
 
+@settings(deadline=None)
 @given(
     obj=_objects(),
     size=st.integers(1, 60),
@@ -75,6 +76,7 @@ def test_kind_and_metadata_are_those_of_the_whole_object_in_pieces_of_any_size(
     assert json.loads(reader.head()) == expected
 
 
+@settings(deadline=None)
 @given(obj=_objects(), indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
 def test_an_identity_is_read_from_any_object(
     *, obj: dict[str, Any], indent: int | None, is_ascii: bool
@@ -84,6 +86,7 @@ def test_an_identity_is_read_from_any_object(
     assert found == Identity(meta.get("namespace", ""), meta["name"], meta["uid"], "7")
 
 
+@settings(deadline=None)
 @given(obj=_objects(), indent=st.sampled_from([None, 1]), levels=st.integers(1_000, 3_000))
 def test_fields_beside_a_deep_one_are_read(
     obj: dict[str, Any], indent: int | None, levels: int
