@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
+from functools import cache
 from itertools import accumulate
 from typing import Final, TypeAlias, final
 
@@ -25,9 +26,12 @@ _MOST_BRACKETS: Final = 2 << 20  # a server stores a quarter of it; this many ta
 METADATA_BYTES: Final = 1 << 20
 """How much is kept of the metadata of an object that is too long; annotations end at 256 KiB."""
 
+_SHALLOW_LEVELS: Final = 48
 _NAME_BYTES: Final = 16 << 20  # more than a server stores of a whole object
 _EVERYTHING: Final = 1 << 62
-_MAX_FIELDS: Final = 10_000  # each takes some 10 us of Python code; no honest object has so many
+_MAX_FIELDS: Final = (
+    10_000  # read one by one: each takes some 10 us of Python code; no honest object has so many
+)
 _QUOTE: Final = ord('"')
 _OPENING: Final = ord("{")
 _CLOSING: Final = ord("}")
@@ -40,13 +44,34 @@ _STRING: Final = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _blank = re.compile(rb"[ \t\r\n]*+").match
 _string = re.compile(_STRING, re.DOTALL).match
 _scalar = re.compile(rb"[-+.\w]*+").match
-_UNIT: Final = rb'[^][{}"]++|"' + _STRING + rb'"|[][{}]++'
-_some = re.compile(rb"(?:" + _UNIT + rb"){1,2048}+", re.DOTALL).match
+_FLAT: Final = rb'[^][{}"]++|"' + _STRING + rb'"'
+_UNIT: Final = _FLAT + rb"|[][{}]"
+# What is read beyond the end of a container is read again, so a long reach has to be earned.
+_reaches = [
+    re.compile(rb"(?:%b){1,%d}+" % (_UNIT, reach), re.DOTALL).match for reach in (128, 512, 4096)
+]
 _brackets = re.compile(rb'[][{}]|"' + _STRING + rb'"', re.DOTALL).finditer
 _without_strings = re.compile(rb'"' + _STRING + rb'"', re.DOTALL).sub
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS: Final = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
 _decode_text = msgspec.json.Decoder(str).decode
+
+
+@cache  # compiled when it is needed, which takes 10 ms: most programs meet nothing deep or long
+def _members(name: bytes) -> Callable[[bytes, int], re.Match[bytes] | None]:
+    """Return a pattern of members with a comma behind each, none nested deeply."""
+    container = rb"[{\[](?:%b)*+[\]}]" % _FLAT
+    for _ in range(_SHALLOW_LEVELS - 1):
+        container = rb"[{\[](?:%b|%b)*+[\]}]" % (_FLAT, container)
+    value = rb'"%b"|[-+.\w]++|%b' % (_STRING, container)
+    parts = (rb"", name, rb":", rb"(?:%b)" % value, rb",")
+    blank = rb"[ \t\r\n]*+"
+    return re.compile(rb"(?:%b){1,2048}+" % blank.join(parts), re.DOTALL).match
+
+
+_ANY: Final = rb'"%b"' % _STRING
+_OTHER: Final = rb'"(?!(?:kind|apiVersion|metadata|object|type)")[^"\\]*+"'
+"""The name of any member, and of one that a reader of metadata neither keeps nor looks into."""
 
 _Reading: TypeAlias = Generator[None, None, None]
 """Reads on whenever it is resumed; it pauses where the text at hand ends."""
@@ -110,13 +135,23 @@ class _ObjectText:
         self._at += 1
         return found
 
-    def _object(self, read_field: Callable[[str], _Reading]) -> _Reading:
-        """Read an object; `read_field` reads the value of a field, given its name."""
+    def _object(
+        self, read_field: Callable[[str], _Reading], pass_members: Callable[[], None] | None = None
+    ) -> _Reading:
+        """Read an object.
+
+        Args:
+            read_field: reads the value of a field, given its name.
+            pass_members: consumes members that are not nested deeply, as many as it can at once:
+                an object may have 100,000, and one by one they would take seconds.
+        """
         yield from self._expect(b"{")
         if (yield from self._next()) == _CLOSING:
             self._at += 1
             return
         for _ in range(_MAX_FIELDS):
+            if pass_members is not None:
+                pass_members()
             name = yield from self._name()
             yield from self._expect(b":")
             yield from read_field(name)
@@ -175,9 +210,10 @@ class _ObjectText:
 
     def _container(self, kept: _Kept) -> _Reading:
         """Read an array or an object, however deep, up to the bracket that closes it."""
-        depth = 0
+        depth = steps = 0
         while True:
-            found = _some(self._data, self._at)
+            found = _reaches[min(steps, len(_reaches) - 1)](self._data, self._at)
+            steps += 1
             if found is None:
                 if self._at < len(self._data):  # a string that does not end in here
                     yield from self._rest_of_string(kept)
@@ -225,13 +261,18 @@ class _Splitter(_ObjectText):
         self._data = text
 
     def split(self) -> Fields:
-        for _ in self._object(self._field):
+        for _ in self._object(self._field, self._pass_members):
             message = "it is cut off"
             raise msgspec.DecodeError(message)
         if self._data[self._at :].strip(_BLANK):
             message = f"something follows it at byte {self._at}"
             raise msgspec.DecodeError(message)
         return self.fields
+
+    def _pass_members(self) -> None:
+        while (found := _members(_ANY)(self._data, self._at)) is not None:
+            self._at = found.end()
+            self.fields.update(decode_fields(b"{%b}" % found[0][:-1]))
 
     def _field(self, name: str) -> _Reading:
         kept = _Kept(_Room(_EVERYTHING))
@@ -273,7 +314,9 @@ class MetadataReader(_ObjectText):
         self._is_event = is_event
         self._outer: dict[str, bytes] = {}
         self._identity, self._others = _Room(METADATA_BYTES), _Room(METADATA_BYTES)
-        self._reading = self._object(self._event_field if is_event else self._field)
+        self._reading = self._object(
+            self._event_field if is_event else self._field, self._pass_members
+        )
         self._is_complete = self._is_malformed = False
         self._is_cut = False  # what follows is not looked at
 
@@ -318,9 +361,14 @@ class MetadataReader(_ObjectText):
             return _joined({"type": self._outer.get("type", b"null"), "object": _joined(outer)})
         return _joined(outer)
 
+    def _pass_members(self) -> None:
+        """Read over what is neither kept nor looked into."""
+        while (found := _members(_OTHER)(self._data, self._at)) is not None:
+            self._at = found.end()
+
     def _event_field(self, name: str) -> _Reading:
         if name == "object":
-            yield from self._object(self._field)
+            yield from self._object(self._field, self._pass_members)
         elif name == "type":
             yield from self._outer_field(name)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyinformer.apimachinery import _fields
 from pyinformer.apimachinery._fields import (
     METADATA_BYTES,
     Identity,
     MetadataReader,
+    _Splitter,
     fields_of,
     identity_in,
 )
@@ -148,7 +151,8 @@ def test_a_text_that_no_server_stores_is_not_taken_apart_at_any_cost() -> None:
         fields_of(b'{"a":%s,"b":%s}' % (deep, wide))
 
 
-_MANY = ",".join(f'"k{number}":1' for number in range(10_001))
+_SHALLOW = "[" * 60 + "]" * 60  # too deep to be read at once with others
+_MANY = ",".join(f'"k{number}":{_SHALLOW}' for number in range(10_001))
 _NAMED = '"kind":"Foo","metadata":{"name":"a","uid":"u"}'
 
 
@@ -181,3 +185,61 @@ def test_an_object_with_many_fields_beside_a_deep_one_is_not_read() -> None:
     deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
     with pytest.raises(msgspec.DecodeError, match="more than 10000 fields"):
         fields_of(b'{"deep":%s,%s}' % (deep, _MANY.encode()))
+
+
+@given(obj=_objects(), levels=st.integers(44, 52), indent=st.sampled_from([None, 1]))
+def test_members_are_read_alike_whether_they_are_read_at_once_or_one_by_one(
+    *, obj: dict[str, Any], levels: int, indent: int | None
+) -> None:
+    body = {**obj, "deep": _nested([], levels), 'e"': _nested(obj, levels), "z": {}}
+    text = written(body, indent=indent, is_ascii=True)
+
+    assert {name: bytes(value) for name, value in _Splitter(text).split().items()} == {
+        name: bytes(value) for name, value in fields_of(text).items()
+    }
+    reader = MetadataReader()
+    reader.feed(text)
+    assert json.loads(reader.head()) == known(body)
+
+
+def _nested(value: object, levels: int) -> object:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class _Bytes:
+    """Counts how many bytes the patterns of a function read."""
+
+    def __init__(self) -> None:
+        self.count = self.calls = 0
+
+    def counted(self, match: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the pattern, counted."""
+
+        def counting(data: bytes, start: int) -> Any:
+            found = match(data, start)
+            self.calls += 1
+            self.count += 0 if found is None else found.end() - start
+            return found
+
+        return counting
+
+
+@pytest.mark.parametrize("value", [b"1", b"[]", b'{"a":[[]]}', b"[" * 60 + b"]" * 60])
+def test_many_members_beside_a_deep_one_are_each_read_once(
+    monkeypatch: pytest.MonkeyPatch, value: bytes
+) -> None:
+    """A megabyte of small lists took 30 s: the reader looked far ahead of each."""
+    seen = _Bytes()
+    members_of = _fields._members
+    monkeypatch.setattr(_fields, "_members", lambda name: seen.counted(members_of(name)))
+    monkeypatch.setattr(_fields, "_reaches", [seen.counted(one) for one in _fields._reaches])
+    deep = b"[" * 2_000 + b"]" * 2_000
+    members = b",".join(b'"k%d":%b' % (number, value) for number in range(2_000))
+    text = b'{"deep":%b,"metadata":{"name":"a"},%b}' % (deep, members)
+
+    assert len(fields_of(text)) == 2_002
+    assert identity_in(text).name == "a"
+    assert seen.count <= 16 * len(text)
+    assert seen.calls <= (20_000 if value.startswith(b"[[") else 100)
