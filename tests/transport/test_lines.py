@@ -125,6 +125,8 @@ def head_of(text: bytes) -> object:
         whole = json.loads(text)
     except ValueError:
         return None
+    if not isinstance(whole, dict):
+        return None
     body = whole["object"]
     known = {name: body[name] for name in ("kind", "apiVersion", "metadata")}
     return {"type": whole["type"], "object": known}
