@@ -8,7 +8,7 @@ pass; everything it cannot prove goes to the slow path, which rebuilds the objec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
 
 from msgspec import Raw
 
@@ -61,6 +61,9 @@ _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
 _PARTIAL_KIND = b'"PartialObjectMetadata"'
 _PARTIAL_NAMES = (PARTIAL_OBJECT_METADATA.kind, PARTIAL_OBJECT_METADATA.api_version)
+LARGE_BODY_BYTES: Final = 16 << 10
+"""Most objects are shorter: a pod has 4 to 8 KiB. What waits in buffers is counted by bytes only
+where longer ones arrive."""
 _MAX_NAMESPACES = 65_536
 _MAX_NAMESPACE_LENGTH = 63  # a label of DNS: at most 4 MiB of them are kept
 
@@ -79,6 +82,8 @@ class ObjectCodec(Generic[V]):
             that is what the server has sent.
         on_problem: is given each object that can be identified and not read as asked, before
             anybody else is.
+        on_large: is called for each object whose body is longer than `LARGE_BODY_BYTES`, before
+            the object is returned.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class ObjectCodec(Generic[V]):
         transform: Transform | None = None,
         metadata_only: bool = False,
         on_problem: Callable[[KubeObject[V]], None] | None = None,
+        on_large: Callable[[], None] | None = None,
     ) -> None:
         self.resource = resource
         self.gvk: GroupVersionKind | None = None
@@ -102,6 +108,7 @@ class ObjectCodec(Generic[V]):
         self._transform = transform
         self._metadata_only = metadata_only
         self._on_problem = on_problem
+        self._on_large = on_large
         self._view = cast("type[View] | None", view)
         self._is_settled = False  # gvk is what objects say, no longer what their list's name hints
         self._decode_any = wire_decoder(self._view)
@@ -259,6 +266,8 @@ class ObjectCodec(Generic[V]):
     ) -> KubeObject[V]:
         if not problem and not raw.isascii():
             raw.decode()  # a skipping decoder does not look at the text it skips
+        if len(raw) > LARGE_BODY_BYTES and self._on_large is not None:
+            self._on_large()
         namespace, name = meta.namespace, meta.name
         namespace = self._namespaces.get(namespace) or self._intern_namespace(namespace)
         labels, owners = NO_LABELS, _NO_OWNERS

@@ -255,13 +255,9 @@ def refuse_changes(kind: type[KubeObject[Any]]) -> None:
 refuse_changes(KubeObject)
 
 
-stored_body: Callable[[KubeObject[Any]], bytes] = _body.__get__
-"""Return the body of an object as it is kept: compressed, if it is."""
-
-
 def stored_bytes(obj: KubeObject[Any]) -> int:
-    """Return how long the stored body of an object is."""
-    return len(stored_body(obj))
+    """Return how long the body of an object is as it is kept: compressed, if it is."""
+    return len(_body.__get__(obj))
 
 
 def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model

@@ -86,6 +86,7 @@ class Audience(Generic[V]):
         self._streams: list[EventStream[V]] = []
         self._reminders: dict[Listener[V], anyio.CancelScope] = {}
         self._group: TaskGroup | None = None
+        self._counts_bytes = False
         self._is_closed = False
 
     @property
@@ -97,6 +98,14 @@ class Audience(Generic[V]):
     def handler_names(self) -> tuple[str, ...]:
         """The names of the handlers that are told now; from any thread."""
         return tuple(listener.name for listener in tuple(self._listeners))
+
+    def count_bytes_nowait(self) -> None:
+        """Bound what waits for handlers by bytes, too: an object with a large body has arrived."""
+        if self._counts_bytes:
+            return
+        self._counts_bytes = True
+        for listener in self._listeners:
+            listener.count_bytes_nowait()
 
     def add(
         self,
@@ -120,6 +129,8 @@ class Audience(Generic[V]):
             resync_period_seconds=resync_period_seconds,
             log_exceptions=log_exceptions,
         )
+        if self._counts_bytes:
+            listener.count_bytes_nowait()
         self._listeners.append(listener)
         self._distribution.attach(listener)
         if self._group is not None:

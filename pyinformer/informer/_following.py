@@ -114,6 +114,7 @@ class Following(Asking[V]):
             announces=lambda: self._members.is_several,
             on_synced=lambda: self._members.look_nowait(),  # noqa: PLW0108 - made later
             on_settled=lambda: self._members.look_nowait(),  # noqa: PLW0108 - made later
+            on_large=self._found_large,
             on_crash=self._broken,
             check_running=self._check_running,
         )
@@ -170,6 +171,9 @@ class Following(Asking[V]):
 
     def _journal_of(self, namespace: str | None) -> Journal:
         return self.journal if self.scope.only(namespace) == self.scope else Journal()
+
+    def _found_large(self) -> None:
+        self._audience.count_bytes_nowait()
 
     def _empty_cache(self) -> Indexer[V]:
         cache: Indexer[V] = Indexer(cast("type[V] | None", self.settings.projection))

@@ -172,6 +172,10 @@ class Listener(Generic[V]):
             name = f"handler {self.name} of {self._informer}"
             self._task = self._tasks.spawn(name, self._run())
 
+    def count_bytes_nowait(self) -> None:
+        """Bound what waits by bytes, too, from now on."""
+        self._mailbox.count_bytes_nowait()
+
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what the cache holds already, as additions of the initial list.
 

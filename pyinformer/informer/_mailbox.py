@@ -5,7 +5,8 @@ beyond that they are merged per key, at most [delete, add] for each, until room 
 key the handler still hears `add (update)* delete` and ends with the right mirror. Never holds more
 than `size` events plus two per key. Knows no event loop: whoever has one passes `now` and is told
 by a call when there is something to take. Events of large objects are merged earlier: what waits in
-order holds no more than 16 KiB for each place, and that of 16 events beside it.
+order holds no more than 16 KiB for each place, and one event beside it. While the informer has
+received no larger object it cannot be more, so bytes are counted from the first of those on.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from itertools import islice
-from typing import Generic, TypeAlias, final
+from typing import Final, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import (
     Added,
@@ -26,16 +26,16 @@ from pyinformer.apimachinery import (
     Updated,
     V,
 )
-from pyinformer.apimachinery._object import stored_body
+from pyinformer.apimachinery._codec import LARGE_BODY_BYTES
+from pyinformer.apimachinery._object import stored_bytes
 from pyinformer.informer._backlog import Backlog
 from pyinformer.informer._initial_list import Contents, InitialList
 
 _MERGED_KEPT = 256  # keys whose merges are remembered
-BYTES_PER_PLACE = 16 << 10
-"""Of the bodies that wait for a reader; a pod has 4 to 8 KiB."""
-LEAST_BYTES = 16 << 20
+BYTES_PER_PLACE: Final = LARGE_BODY_BYTES
+"""Of the bodies that wait for a reader."""
+LEAST_BYTES: Final = 16 << 20
 """So much may wait, however few the places are."""
-_COUNT_EVERY = 16  # events: the bytes of so many are counted together
 
 Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
 """What waits for one key: an event, or two where another object has taken the name."""
@@ -76,12 +76,10 @@ class Mailbox(Generic[V]):
         self._size = size
         self._max_bytes = max(LEAST_BYTES, size * BYTES_PER_PLACE)
         self._on_first = on_first
-        self._first_count = min(size, _COUNT_EVERY)
-        self._count_at = self._first_count  # with so many in the queue the newest are counted
-        self._held = 0  # bytes that were counted since they were last all counted
-        self._adjusted_at = 0  # places that had been vacated when `_count_at` was last right
+        self._room = size  # 0: nothing may go straight to the queue
+        self._counts_bytes = False
+        self._held = 0  # bytes in the queue, and those that were taken since they were counted
         self._is_heavy = False  # they were too many: nothing enters it before it is empty
-        self._room = self._count_at  # 0: nothing may go straight to the queue
         self._initial: InitialList[V] | None = None  # each an Added to be; before the queue
         self._queue: deque[Event[V]] = deque()
         self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
@@ -107,8 +105,8 @@ class Mailbox(Generic[V]):
         if self._closed:
             return
         if self._is_empty():
-            self._queue.append(event)
-            self._count_at, self._held = self._first_count, 0
+            self._held = 0
+            self._enqueue(event)
             self._settle()
             self._on_first()
             return
@@ -120,26 +118,29 @@ class Mailbox(Generic[V]):
         elif self._is_full():
             self._merge(key, event)
         else:
-            self._queue.append(event)
+            self._enqueue(event)
         self._settle()
 
-    def _is_full(self) -> bool:
-        """Tell whether an event is to be merged: there are slots, or the queue holds enough."""
-        waiting = len(self._queue)
-        if self._slots or waiting >= self._size:
-            return True
-        if waiting >= self._count_at:
-            self._count(waiting)
-        return self._is_heavy
+    def count_bytes_nowait(self) -> None:
+        """Count the bytes of what waits from now on: the informer has received a large object."""
+        self._counts_bytes = True
+        self._held = _held_by(self._queue)
+        self._settle()
 
-    def _count(self, waiting: int) -> None:
-        """Count the bytes of the newest events, and of all if they may be too many."""
-        self._count_at = min(self._size, waiting + _COUNT_EVERY)
-        self._held += _held_by(islice(reversed(self._queue), _COUNT_EVERY))
+    def _enqueue(self, event: Event[V]) -> None:
+        self._queue.append(event)
+        if self._counts_bytes:
+            self._held += stored_bytes(newest(event))
+
+    def _is_full(self) -> bool:
+        """Return whether an event is to be merged: there are slots, or the queue holds enough."""
+        if self._slots or len(self._queue) >= self._size:
+            return True
         if self._held > self._max_bytes:
             self._held = _held_by(self._queue)
-            # Half, so that there is much to be counted anew before all are counted again.
+            # Half, so that much is added before all are counted again.
             self._is_heavy = self._held > self._max_bytes // 2
+        return self._is_heavy
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what exists already, as additions of the initial list.
@@ -221,10 +222,10 @@ class Mailbox(Generic[V]):
                 self._pairs -= 1
                 self._places_left -= 1
                 self._slots[key] = slot[1]
-                self._queue.append(slot[0])
+                self._enqueue(slot[0])
             else:
                 del self._slots[key]
-                self._queue.append(slot)
+                self._enqueue(slot)
         self._settle()
 
     def initial_list_complete_nowait(self) -> None:
@@ -253,10 +254,6 @@ class Mailbox(Generic[V]):
     def observe_nowait(self, now: float) -> None:
         """Take note of depth and age; whoever takes events calls this at times."""
         self._peak = max(self._peak, self._depth())
-        taken, self._adjusted_at = self._places_left - self._adjusted_at, self._places_left
-        if taken and self._count_at > self._first_count:  # others will come in their place
-            self._count_at = max(self._first_count, self._count_at - taken)
-            self._room = min(self._room, self._count_at)
         if self._places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
             self._mark_place = self._places_left + self._places()
@@ -316,9 +313,9 @@ class Mailbox(Generic[V]):
         if self._resyncs is not None and not self._resyncs:
             self._resyncs = None
         busy = self._slots or self._initial is not None or self._resyncs is not None
-        if self._is_heavy and not self._slots:
+        if not self._slots:
             self._is_heavy = False
-        self._room = 0 if busy else self._count_at
+        self._room = 0 if busy or self._counts_bytes else self._size
 
     def _merge_initial(self, initial: InitialList[V], key: str, event: Event[V]) -> None:
         if isinstance(event, Deleted):
@@ -348,8 +345,8 @@ class Mailbox(Generic[V]):
 
 
 def _held_by(events: Iterable[Event[V]]) -> int:
-    """Return how long the bodies are that events bring; most events are updates."""
-    return sum([len(stored_body(e.new if isinstance(e, Updated) else newest(e))) for e in events])
+    """Return how long the bodies are that events bring."""
+    return sum(stored_bytes(newest(event)) for event in events)
 
 
 def merge(slot: Slot[V], event: Event[V]) -> Slot[V] | None:

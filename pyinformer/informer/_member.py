@@ -63,6 +63,8 @@ class Common(Generic[V]):
     """Is called when the first list of a member is in its cache, and when it has been told."""
     on_settled: Callable[[], None]
     """Is called when a member will never sync."""
+    on_large: Callable[[], None]
+    """Is called when an object with a large body arrives."""
     on_crash: Callable[[BaseException], None]
     check_running: Callable[[], None]
 
@@ -139,6 +141,7 @@ class Member(Generic[V]):
             metrics=common.metrics,
             on_change=self._changed,
             on_suspicion=self._suspected,
+            on_large=common.on_large,
         )
         self.auditor: Auditor = Auditor(
             self.name,

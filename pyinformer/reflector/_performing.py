@@ -106,6 +106,7 @@ class Performing(Generic[V]):
         metrics: Metrics = NO_METRICS,
         on_change: Callable[[], None] | None = None,
         on_suspicion: Callable[[str], None] | None = None,
+        on_large: Callable[[], None] | None = None,
     ) -> None:
         if projection is not None:
             check_view(cast("type[View]", projection))
@@ -131,6 +132,7 @@ class Performing(Generic[V]):
             transform=transform,
             metadata_only=list_watch.metadata_only,
             on_problem=self._quarantine.notice,
+            on_large=on_large,
         )
         if self._options.order != "auto":
             guard.use_order(self._options.order)

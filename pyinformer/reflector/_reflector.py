@@ -72,6 +72,7 @@ class Reflector(Performing[V]):
         metrics: where occurrences are counted.
         on_change: called after each change of state, on the loop.
         on_suspicion: called with the reason when what is cached should be compared with the server.
+        on_large: called for each object with a body of more than 16 KiB, before the sink has it.
 
     Source:
         client-go tools/cache/reflector.go.

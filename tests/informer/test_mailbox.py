@@ -63,10 +63,17 @@ def updates(name: str, count: int, size: int) -> list[Event]:
     return [Updated(old, new) for old, new in pairwise(states)]
 
 
+def counting(size: int = 1024) -> Mailbox:
+    """Return a mailbox of an informer that has received a large object."""
+    mailbox: Mailbox = Mailbox(size=size)
+    mailbox.count_bytes_nowait()
+    return mailbox
+
+
 @pytest.mark.parametrize("count", [40, 1_000])
 def test_events_of_large_objects_are_merged_before_they_hold_much(count: int) -> None:
     """A tenant writes while a handler is slow; a life is still told, and from start to end."""
-    mailbox: Mailbox = Mailbox(size=1024)
+    mailbox = counting()
     told = updates("a", count, 1 << 20)
     for number, event in enumerate(told):
         mailbox.put_nowait(event)
@@ -87,15 +94,15 @@ def test_events_of_large_objects_are_merged_before_they_hold_much(count: int) ->
 
 
 def test_events_of_small_objects_keep_their_order_up_to_the_size() -> None:
-    mailbox: Mailbox = Mailbox(size=1024)
     told = updates("a", 1_024, 6_500)
-    for event in told:
-        mailbox.put_nowait(event)
-    assert drain(mailbox) == told
+    for mailbox in (Mailbox(size=1024), counting()):
+        for event in told:
+            mailbox.put_nowait(event)
+        assert drain(mailbox) == told
 
 
 def test_order_is_kept_again_once_the_large_ones_were_taken() -> None:
-    mailbox: Mailbox = Mailbox(size=1024)
+    mailbox = counting()
     for _ in range(3):
         for event in updates("a", 100, 1 << 20):
             mailbox.put_nowait(event)
@@ -106,13 +113,25 @@ def test_order_is_kept_again_once_the_large_ones_were_taken() -> None:
         assert drain(mailbox) == told
 
 
+def test_what_a_reader_takes_makes_room_for_large_ones() -> None:
+    """The bytes of events that were taken do not count, however many of them there were."""
+    mailbox = counting()
+    told = updates("a", 400, 1 << 20)
+    mailbox.put_nowait(told[0])
+    for event in told[1:]:
+        mailbox.put_nowait(event)
+        mailbox.take_nowait()
+    assert mailbox.statistics(0.0).coalesced == 0
+    assert drain(mailbox) == [told[-1]]
+
+
 def test_large_ones_behind_small_ones_are_found() -> None:
     mailbox: Mailbox = Mailbox(size=1024)
     for event in updates("b", 600, 100):
         mailbox.put_nowait(event)
     for _ in range(595):
         mailbox.take_nowait()
-    mailbox.observe_nowait(1.0)
+    mailbox.count_bytes_nowait()
     for event in updates("a", 1_000, 1 << 20):
         mailbox.put_nowait(event)
     assert mailbox.statistics(2.0).depth < 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import tracemalloc
 from typing import TYPE_CHECKING
@@ -44,3 +45,19 @@ async def test_what_a_tenant_writes_is_not_kept(attack: str) -> None:
         await one.suffer(ATTACKS[attack], range(20, 20 + updates), size)
         assert _held_bytes() - before < _BOUND_BYTES
         assert one.informer.status().reflector.loads == 1
+
+
+@pytest.mark.parametrize("registered", ["before", "after"])
+async def test_large_updates_do_not_pile_up_before_a_handler_that_hangs(registered: str) -> None:
+    """40 updates of 800 KB are 32 MB; what waits is merged from 16 MiB on."""
+    attack = ATTACKS["owner name"]
+    async with victim() as one:
+        if registered == "after":
+            await one.suffer(attack, range(1), 800_000)
+        hangs = asyncio.Event()
+        one.informer.add_event_handler(lambda _: hangs.wait())
+        await one.suffer(attack, range(1, 41), 800_000)
+        stuck = one.informer.status().handlers[-1]
+        assert stuck.coalesced >= 10
+        assert stuck.depth <= 40
+        hangs.set()
