@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from threading import Lock
+from threading import RLock
 from typing import Final
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -19,7 +19,7 @@ REPLACEMENT: Final = "(redacted)"
 _SHORTEST: Final = 6  # characters; shorter values are words, which texts have anyway
 _KEPT_LOGINS: Final = 2  # the answer to a request may come after the login was renewed
 
-_lock = Lock()
+_lock = RLock()  # a signal handler may make an error while its thread holds it
 _known: WeakKeyDictionary[object, tuple[tuple[str, ...], ...]] = WeakKeyDictionary()
 
 

@@ -160,10 +160,12 @@ class Insight(Generic[V]):
         Raises:
             InvalidTypeError: the key is no text.
             InvalidArgumentError: it cannot be a key.
+            LifecycleError: it is called from another event loop than the informer's.
 
         Cancellation:
             Safe.
         """
+        self._lifetime.loop.check()
         return await self._explainer(key).explain_live(key)
 
     def _explainer(self, key: str) -> Explainer:

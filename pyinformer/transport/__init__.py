@@ -36,7 +36,7 @@ from pyinformer.transport._http import Connection, Query
 from pyinformer.transport._in_cluster import in_cluster_config
 from pyinformer.transport._items import ListSplitter, OnInvalidItem, OnItem
 from pyinformer.transport._kubeconfig import KubeconfigPolicy
-from pyinformer.transport._lines import HEAD_BYTES, MAX_LINE_BYTES, LineSplitter, OnLine
+from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter, OnLine
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._locate import check_policy, find_config
 from pyinformer.transport._options import ConnectionOptions
@@ -48,7 +48,6 @@ __all__ = [
     "BOOKMARK",
     "DELETED",
     "ERROR",
-    "HEAD_BYTES",
     "LEAST_BYTES_PER_SECOND",
     "MAX_LINE_BYTES",
     "MODIFIED",

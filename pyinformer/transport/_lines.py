@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from pyinformer.apimachinery import LineTooLongError
-from pyinformer.apimachinery._fields import METADATA_BYTES, MetadataReader
+from pyinformer.apimachinery._fields import MetadataReader
 
 OnLine = Callable[[bytes | bytearray, int, int], None]
 """Takes a line: a buffer, and the offsets of the line's first byte and of its line end.
@@ -31,9 +31,6 @@ is empty if what is too long is not one object.
 
 MAX_LINE_BYTES: Final = 64 << 20
 """A request to etcd is capped at 1.5 MiB by default; nothing honest comes near this limit."""
-
-HEAD_BYTES: Final = METADATA_BYTES
-"""How much metadata is kept of what is too long, and as much again of what identifies it."""
 
 _READ_AHEAD_BYTES: Final = 256 << 10
 """From here on the metadata of a line is read as it arrives: to read 64 MiB at once takes seconds,

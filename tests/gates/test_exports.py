@@ -552,7 +552,6 @@ PUBLIC: dict[str, list[str]] = {
         "ListMetadata",
         "ListSplitter",
         "ListWatch",
-        "HEAD_BYTES",
         "LEAST_BYTES_PER_SECOND",
         "MAX_LINE_BYTES",
         "MODIFIED",

@@ -52,6 +52,7 @@ _AWAITED: dict[str, Callable[[SharedInformer[None]], Awaitable[object]]] = {
     "wait_for": lambda pods: pods.wait_for("default/b", bool),
     "wait_until": lambda pods: pods.wait_until("99999", key="default/a"),
     "audit": lambda pods: pods.audit(),
+    "explain_live": lambda pods: pods.explain_live("default/a"),
     "events": _read,
     "aclose": lambda pods: pods.aclose(),
 }

@@ -10,9 +10,9 @@ from msgspec import json
 
 from pyinformer import View
 from pyinformer.apimachinery import InvalidArgumentError, InvalidObjectError
+from pyinformer.apimachinery._fields import METADATA_BYTES
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
-from pyinformer.transport import HEAD_BYTES
 from tests.reflector.running import (
     Running,
     is_load,
@@ -198,7 +198,7 @@ async def test_metadata_that_follows_a_huge_body_is_found(server: APIServer) -> 
     async with reflecting(server, with_options=low) as running:
         await running.until_watching()
         metadata = {"name": "who", "uid": "u", "resourceVersion": server.resource_version}
-        item = {"spec": "x" * 2 * HEAD_BYTES, "metadata": metadata}
+        item = {"spec": "x" * 2 * METADATA_BYTES, "metadata": metadata}
         body = json.encode(
             {
                 "kind": "PodList",

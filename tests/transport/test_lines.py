@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import LineTooLongError
+from pyinformer.apimachinery._fields import METADATA_BYTES
 from pyinformer.transport import LineSplitter
-from pyinformer.transport._lines import HEAD_BYTES
 
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()
 LINES = [b'{"a":"\\n"}', '{"b":"é\u2028\x85"}'.encode(), b'{"c":1}\r']
@@ -167,7 +167,7 @@ def test_metadata_longer_than_the_limit_is_found_wherever_it_stands(size: int) -
     )
     for start in range(0, len(body), size):
         splitter.feed(body[start : start + size])
-        assert splitter.pending_bytes <= 2 * HEAD_BYTES
+        assert splitter.pending_bytes <= 2 * METADATA_BYTES
 
     expected = {"annotations": {"a": "b"}, "ownerReferences": None, "uid": "5", "name": "x"}
     assert [json.loads(head)["object"]["metadata"] for head in heads] == [expected]
