@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._sink import Sink
     from pyinformer.transport import Body, ListWatch
 
+_LONG_LINE_SECONDS = 60.0  # with the 75 s of silence, etcd's 1.5 MiB arrive at 12 KiB/s
 _EARLY_SECONDS = 5.0  # a watch that ends so much before its time was ended by something else
 
 
@@ -229,10 +230,13 @@ class Watching(Generic[V]):
 
         async with anyio.create_task_group() as group:
             # A long line that arrives at an honest rate is not silence; a byte now and then is.
+            # The grace is limited: otherwise a line without an end hides a stalled stream.
             idle = IdleTimer(
                 self._options.silence_seconds,
                 group.cancel_scope.cancel,
-                grace=lambda: splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND,
+                grace=lambda: min(
+                    _LONG_LINE_SECONDS, splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND
+                ),
             )
             leave = self._admission.silence.join(idle)
             is_over_a_network = isinstance(self._list_watch.connection, ProbedWire)

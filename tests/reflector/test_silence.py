@@ -10,22 +10,28 @@ import asyncio
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import anyio
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.reflector import Admission, AdmissionOptions, Reflector, ReflectorState
+from pyinformer.apimachinery import GroupVersionResource, Journal
+from pyinformer.reflector import Admission, AdmissionOptions, Guard, Reflector, ReflectorState
+from pyinformer.reflector._liveness import Liveness
 from pyinformer.reflector._silence import Finding, Silence
+from pyinformer.reflector._watching import Watching
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ListWatch
 from tests.reflector.running import options, put, reflecting, until_held, verbs, watches
-from tests.reflector.samples import PODS, DictSink, bookmark, line
+from tests.reflector.samples import PODS, DictSink, bookmark, codec, line
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
+from tests.virtual_time import elapse
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyinformer.reflector._idle import IdleTimer
+    from pyinformer.transport import Body
     from tests.transport.serving import Request
 
 CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
@@ -191,6 +197,41 @@ async def test_bytes_that_are_no_whole_event_neither_prove_a_cache_nor_end_a_sil
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+
+class EndlessLine:
+    """The body of a watch: one line without an end, 32 KiB of it each second."""
+
+    received_bytes = 0
+
+    async def pieces(self) -> list[bytes]:
+        """Return what arrives within the next second."""
+        await elapse(1.0)
+        return [b" " * (32 << 10)]
+
+
+@pytest.mark.virtual_time
+async def test_a_line_without_an_end_delays_a_silence_by_a_minute_at_most() -> None:
+    list_watch = SimpleNamespace(is_selective=False, connection=None)
+    watching: Watching[None] = Watching(
+        cast("ListWatch", list_watch),
+        codec(),
+        Guard(),
+        DictSink(),
+        options=options(silence_seconds=75.0),
+        admission=Admission(AdmissionOptions()),
+        liveness=Liveness(),
+        journal=Journal(),
+        on_connected=lambda: None,
+        on_progress=lambda: None,
+        on_skipped=lambda _: None,
+    )
+    follower = watching.follower()
+    splitter = watching._splitter()
+    splitter.redirect(follower.on_line, follower.on_oversized)
+    with anyio.fail_after(300.0):
+        silent_seconds = await watching._read(cast("Body", EndlessLine()), splitter, follower)
+    assert silent_seconds == pytest.approx(75.0 + 60.0, abs=1.0)
 
 
 async def test_a_long_line_that_arrives_slowly_is_no_silence() -> None:
