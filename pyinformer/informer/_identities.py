@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import InvalidObjectError, ProtocolError, object_key
 from pyinformer.apimachinery._fields import Identity, identity_in
-from pyinformer.reflector._budget import TimeBudget
+from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._paging import Paging
 from pyinformer.transport import ListMetadata, ListSplitter
 
@@ -127,10 +127,7 @@ class Identities:
             while chunk := await body.read():
                 paging.received_bytes += len(chunk)
                 place.progress(len(chunk))
-                started = budget.now()
-                splitter.feed(chunk)
-                if budget.spend_since(started):
-                    await budget.yield_now()
+                await spread(splitter.steps(chunk), budget)
         page = splitter.finish()
         if not page.resource_version:
             raise ProtocolError(self._what, "metadata.resourceVersion is missing")

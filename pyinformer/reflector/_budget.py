@@ -42,13 +42,17 @@ class TimeBudget:
         await checkpoint()
 
 
-async def spread(steps: Iterable[None]) -> None:
+async def spread(steps: Iterable[None], budget: TimeBudget | None = None) -> None:
     """Take short steps to their end, and let others run whenever the budget is used up.
+
+    Args:
+        steps: what to do, in steps far shorter than the budget.
+        budget: the budget of a longer work that these steps are a part of; None is a new one.
 
     Cancellation:
         A point at which it is delivered; the steps that are left are not taken.
     """
-    budget = TimeBudget()
+    budget = budget or TimeBudget()
     started = budget.now()
     for _ in steps:
         if budget.spend_since(started):

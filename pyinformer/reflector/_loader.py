@@ -213,10 +213,7 @@ class Loader(Generic[V]):
         while chunk := await body.read():
             paging.received_bytes += len(chunk)
             self.on_progress(len(chunk))
-            started = budget.now()
-            splitter.feed(chunk)
-            if budget.spend_since(started):
-                await budget.yield_now()
+            await spread(splitter.steps(chunk), budget)
 
     def _check_kind(self, page: ListMetadata) -> None:
         expected = self._codec.resource.api_version

@@ -26,7 +26,7 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._fields import Identity, identity_in
-from pyinformer.reflector._budget import TimeBudget
+from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._state import Verdict
 from pyinformer.transport import ListSplitter
 
@@ -130,10 +130,7 @@ async def _first_of(body: Body, what: str) -> tuple[str, Identity]:
         size += len(chunk)
         if size > _MAX_ANSWER_BYTES:
             raise ProtocolError(what, f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
-        started = budget.now()
-        splitter.feed(chunk)
-        if budget.spend_since(started):
-            await budget.yield_now()
+        await spread(splitter.steps(chunk), budget)
     return splitter.finish().resource_version, first[0] if first else Identity()
 
 

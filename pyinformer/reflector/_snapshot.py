@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 _SLICE = 512  # objects freed in one step: half a millisecond
+_MAX_NAMELESS = 1_000  # in one load; an API server stores no object without a name
 
 
 @final
@@ -125,11 +126,19 @@ class Snapshot(Generic[V]):
         self._add(self._codec.decode(data, start, end))
 
     def on_invalid_item(self, data: bytes, start: int, end: int, error: Exception) -> None:
-        """Skip an item that cannot be identified, and say so."""
+        """Skip an item that cannot be identified, and say so.
+
+        Raises:
+            ProtocolError: too many objects of this load have no name.
+        """
         self._skip(error, data[start:end])
 
     def on_oversized_item(self, head: bytes, size_bytes: int) -> None:
-        """Take an item over the limit by its metadata, or skip it."""
+        """Take an item over the limit by its metadata, or skip it.
+
+        Raises:
+            ProtocolError: too many objects of this load have no name.
+        """
         try:
             self._add(self._codec.decode_head(head, size_bytes))
         except InvalidObjectError as error:
@@ -269,7 +278,7 @@ class Snapshot(Generic[V]):
         if key:
             self._unread.add(key)
         else:
-            self.nameless += 1
+            self._count_nameless()
         if self.skipped == 1:
             keeps_all = not key and not self._had_nameless
             _log.error(
@@ -278,6 +287,15 @@ class Snapshot(Generic[V]):
                 "nothing" if keeps_all else "other objects only",
                 extra={"resource": str(self._codec.resource), "error": str(error)[:500]},
             )
+
+    def _count_nameless(self) -> None:
+        self.nameless += 1
+        if self.nameless > _MAX_NAMELESS:
+            reason = (
+                f"at most {_MAX_NAMELESS} of its objects may have no readable name, and it has"
+                " more; the load ends, what was cached stays, and another load follows"
+            )
+            raise ProtocolError(f"list {self._codec.resource}", reason)
 
     def complete(self, resource_version: str) -> dict[str, KubeObject[V]]:
         """Check the whole and return it.

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, cast
 
+import anyio
+import anyio.lowlevel
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import InformerError, ProtocolError
+from pyinformer.apimachinery import InformerError, InvalidObjectError, ProtocolError
 from pyinformer.reflector import Guard, ReflectorOptions
 from pyinformer.reflector._loader import Loader
+from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.testing import APIServer, Fault
+from pyinformer.transport import ListSplitter
 from tests.reflector.running import is_load, put, reflecting
 from tests.reflector.samples import DictSink, codec, line
+from tests.virtual_time import work
 from tests.waiting import until
 
 
@@ -64,6 +70,36 @@ async def test_a_watch_list_that_breaks_off_is_let_go_though_its_error_is_rememb
     snapshots = list(remembered(caught.value))
     assert snapshots
     assert not any(snapshot.objects for snapshot in snapshots)
+
+
+@pytest.mark.virtual_time
+async def test_items_that_fail_leave_the_loop_to_other_tasks_within_one_read() -> None:
+    def take(_data: bytes, _start: int, _end: int) -> None:
+        work(30e-6)
+        raise InvalidObjectError("pods.v1", "no name")
+
+    splitter = ListSplitter(take, verify=False, on_invalid=lambda *_: None)
+    items = b",".join([b"{}"] * 20_000)
+    body = Stream(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[' + items + b"]}")
+    loader: Loader[None] = Loader(
+        cast("Any", None), codec(), Guard(), DictSink(), ReflectorOptions()
+    )
+    turns = [anyio.current_time()]
+
+    async def other() -> None:
+        while True:
+            turns.append(anyio.current_time())
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(other)
+        await loader._feed(body, splitter, Paging("list pods", 300.0, 0.0))
+        group.cancel_scope.cancel()
+    splitter.finish()
+    assert splitter.item_count == 20_000
+    assert turns[-1] > 0.5
+    # The budget is 4 ms, and one step of 64 items more may begin within it.
+    assert max(after - before for before, after in pairwise(turns)) < 0.007
 
 
 async def test_a_list_that_breaks_off_is_let_go_though_its_error_is_remembered() -> None:

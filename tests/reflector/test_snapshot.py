@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
 from pyinformer.reflector import Guard
 from pyinformer.reflector._follower import Follower
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.transport import LineSplitter
+from pyinformer.transport import LineSplitter, ListSplitter
 from tests.reflector.samples import (
     DictSink,
     bookmark,
@@ -223,6 +223,33 @@ def test_items_without_a_name_hold_deletions_back_once() -> None:
     bench.items(pod_bytes("b", "100", "uid-b"))
     bench.snapshot.on_invalid_item(b"{}", 0, 2, InvalidObjectError("pods.v1", "no name"))
     assert bench.versions() == {"b": "100"}
+
+
+def test_a_load_ends_with_an_error_at_the_1001st_object_without_a_name() -> None:
+    bench = Bench()
+    error = InvalidObjectError("pods.v1", "no name")
+    odd = b'{"kind":"Node","metadata":{"name":"old"}}'
+    for _ in range(1_000):
+        bench.snapshot.on_invalid_item(b"{}", 0, 2, error)
+        bench.snapshot.on_invalid_item(odd, 0, len(odd), error)  # has a name: it does not count
+    with pytest.raises(ProtocolError, match="at most 1000 of its objects may have no readable"):
+        bench.snapshot.on_invalid_item(b"{}", 0, 2, error)
+
+
+def test_a_watch_list_ends_with_an_error_at_the_1001st_object_without_a_name() -> None:
+    bench = Bench()
+    nameless = b'{"type":"ADDED","object":{}}'
+    bench.lines(*[nameless] * 1_000)
+    with pytest.raises(ProtocolError, match="at most 1000 of its objects may have no readable"):
+        bench.lines(nameless)
+
+
+def test_an_endless_list_of_objects_without_a_name_ends_with_an_error() -> None:
+    snapshot = Bench().snapshot
+    splitter = ListSplitter(snapshot.on_item, verify=False, on_invalid=snapshot.on_invalid_item)
+    splitter.feed(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{}')
+    with pytest.raises(ProtocolError, match="at most 1000 of its objects may have no readable"):
+        splitter.feed(b",{}" * 1_001)  # the last one has no end yet
 
 
 def test_a_watch_list_is_complete_at_its_end_bookmark_and_not_before() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -404,6 +405,26 @@ def test_an_item_over_the_limit_is_skipped_but_for_its_metadata(
     ]
     assert metadata.resource_version == "42"
     assert splitter.item_count == 4
+
+
+@pytest.mark.parametrize("item", [b"{}", b'{"metadata":{"name":"a"}}'])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_step_ends_after_64_items(item: bytes, fails: bool) -> None:
+    """A caller can leave the event loop to other tasks within one read, whatever items cost."""
+    seen: list[int] = []
+
+    def take(buffer: bytes, start: int, end: int) -> None:
+        seen.append(end - start)
+        if fails:
+            raise InvalidObjectError("pods.v1", "no name")
+
+    splitter = ListSplitter(take, verify=False, on_invalid=lambda *_: None)
+    head = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":['
+    steps = splitter.steps(head + b",".join([item] * 5_000) + b"]}")
+    counts = [0, *(len(seen) for _ in steps)]
+    assert splitter.finish().resource_version == "5"
+    assert seen == [len(item)] * 5_000
+    assert max(after - before for before, after in pairwise(counts)) == 64
 
 
 def test_an_item_over_the_limit_that_never_ends_is_a_list_cut_off() -> None:
