@@ -132,7 +132,7 @@ class ListingSlot:
     def __init__(
         self, group: str, options: AdmissionOptions, on_change: Callable[[ListingSlot], None]
     ) -> None:
-        self.group = group
+        self.group: str = group
         self.has_ended: bool = False
         """Whether the list asks nothing more of the server."""
         self.holds: bool = True

@@ -122,6 +122,15 @@ class Lineage:
         if alone and member is not None:
             return await self._ask(_Question(), History("", [member], [member]))
         history = beside(self._members.values(), member)
+        servers = beside(self._members.values(), None)
+        if history.name != servers.name and any(one is member for one in servers.followers):
+            # A restored kube-apiserver is proven once for all, whichever group asks first.
+            proof = await self._prove_together(servers, lost_at)
+            if proof.verdict is Verdict.BROKEN:
+                return proof
+        return await self._prove_together(history, lost_at)
+
+    async def _prove_together(self, history: History, lost_at: float) -> Proof:
         question = self._questions.setdefault(history.name, _Question())
         while question.flight is not None:
             await question.flight.wait()

@@ -234,7 +234,7 @@ async def test_a_bumped_restore_is_a_410_for_every_informer(
         # Once for the 410, and once more if it came before another's list had proven the restore:
         # objects that went back behind what was seen of them do.
         assert all(one.loads in {2, 3} for one in world.followed), told
-        assert world.asked.counts()["probe"] == 1, told
+        assert world.asked.counts()["probe"] in {1, 2}, told  # for the server, and widgets' group
         assert world.asked.counts()["quorum"] == 0, told
         assert world.cluster.lineage.status().resets <= 1
         assert len(_errors(caplog)) == world.cluster.lineage.status().resets
@@ -404,7 +404,10 @@ async def test_each_connection_proves_for_itself(
 async def test_an_outage_without_a_restore_is_proven_harmless(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The other side: history is intact, and one probe and two witnesses say so for everybody."""
+    """History is intact: a probe and two witnesses say so for all that kube-apiserver serves.
+
+    Widgets may be an aggregated API's, so their group asks once more for itself.
+    """
     async with following(observed) as world:
         await world.churn(creates=5, others=20)
         await world.settle()
@@ -415,8 +418,8 @@ async def test_an_outage_without_a_restore_is_proven_harmless(
         await until(lambda: world.asked.counts()["watch"] == count, what=world.asked)
 
         asked = world.asked.counts()
-        assert (asked["probe"], asked["quorum"], asked["load"]) == (1, 0, 0), asked
-        assert asked["witness"] in range(1, 3), asked
+        assert (asked["probe"], asked["quorum"], asked["load"]) == (2, 0, 0), asked
+        assert asked["witness"] in range(1, 5), asked
         assert _errors(caplog) == []
         assert world.cluster.lineage.status().resets == 0
 

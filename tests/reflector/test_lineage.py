@@ -285,6 +285,23 @@ async def test_an_api_that_may_be_aggregated_breaks_no_history_but_its_own(
     await connection.aclose()
 
 
+async def test_a_restore_is_proven_once_whichever_group_asks_first(server: APIServer) -> None:
+    """A custom resource asks for itself only where kube-apiserver's own history is the same."""
+    connection, lineage = connect(server), Lineage()
+    pods = member(connection, "900")
+    custom = member(connection, "901")
+    custom.list_watch = ListWatch(connection, GroupVersionResource.of("example.com/v1", "widgets"))
+    for one in (pods, custom):
+        lineage.join(one)
+    now = asyncio.get_running_loop().time()
+    assert (await lineage.prove(now, custom)).verdict is Verdict.BROKEN
+    assert (await lineage.prove(now, pods)).verdict is Verdict.BROKEN
+    assert {one.resource for one in lists(server)} == {"pods"}
+    assert lineage.status().proofs == 1
+    assert (len(pods.broken), len(custom.broken)) == (1, 1)
+    await connection.aclose()
+
+
 async def test_a_history_whose_server_hangs_delays_no_proof_of_another(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     pods = member(connection, server.resource_version)
