@@ -2,7 +2,9 @@
 
 A reflector whose attempt found no server waits here for its next attempt. While any of them waits,
 one of them asks the server for a sign of life, at most once a second; the first answer ends all of
-their waits. There is no task behind it: without a reflector that waits, nothing is sent.
+their waits. A reflector that was answered 502, 503 or 504 waits here, too: for it an answer counts
+only after a probe without one. While probes are answered, they become rare: one in 4 s.
+There is no task behind it: without a reflector that waits, nothing is sent.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyinformer.transport import Wire
 
 _PERIOD_SECONDS: Final = 1.0
+_RARE_SECONDS: Final = 4.0  # while probes are answered: an outage as short costs no long delay
 _PROBE_SECONDS: Final = 2.0  # the kernel repeats a lost SYN after 1 s, and then not before 3 s
 
 
@@ -39,11 +42,12 @@ class ProbeSchedule:
         rng: the source of chance: processes that lost one server must not probe it in step.
     """
 
-    __slots__ = ("_answered_at", "_due_at", "_rng", "_unanswered_at")
+    __slots__ = ("_answered_at", "_began_at", "_due_at", "_period", "_rng", "_unanswered_at")
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._due_at = float("-inf")
+        self._period = _PERIOD_SECONDS
+        self._began_at = self._due_at = float("-inf")
         self._answered_at = self._unanswered_at = float("-inf")
 
     def seconds_until_due(self, now: float) -> float:
@@ -52,19 +56,36 @@ class ProbeSchedule:
             self._due_at = now + self._rng.uniform(0.0, _PERIOD_SECONDS)
         return max(0.0, self._due_at - now)
 
+    def hasten(self, now: float) -> bool:
+        """Make a probe due within a second, for a reflector that has reached no server.
+
+        Returns:
+            Whether the probe is due sooner than before.
+        """
+        self._period = _PERIOD_SECONDS
+        if self._due_at - now <= _PERIOD_SECONDS:
+            return False
+        soon = now + self._rng.uniform(0.0, _PERIOD_SECONDS)
+        self._due_at = max(self._began_at + _PERIOD_SECONDS, soon)
+        return True
+
     def probed(self, began_at: float, now: float, *, answered: bool) -> None:
         """Record the outcome of a probe.
 
         Args:
             began_at: when it was sent.
             now: when it was answered or given up.
-            answered: whether the server answered, whatever it said.
+            answered: whether the server answered; see Connection.answers.
         """
-        self._due_at = max(began_at + _PERIOD_SECONDS, now)
+        self._began_at = began_at
         if answered:
             self._answered_at = now
         else:
             self._unanswered_at = now
+            self._period = _PERIOD_SECONDS
+        self._due_at = max(began_at + self._period, now)
+        if answered:
+            self._period = min(2 * self._period, _RARE_SECONDS)
 
     def ends(self, began_at: float, ended_by: Ending) -> bool:
         """Tell whether the latest probe ends a wait that began at that instant."""
@@ -89,6 +110,7 @@ class Outage:
     def __init__(self, rng: random.Random | None = None) -> None:
         self._schedule = ProbeSchedule(rng or random.Random())
         self._flight: anyio.Event | None = None  # one of those who wait probes for all
+        self._pause: anyio.CancelScope | None = None  # of the one that probes, until that is due
         self.probes: int = 0
         """How many probes were sent."""
 
@@ -118,6 +140,9 @@ class Outage:
         arrived_at, was_away = asyncio.get_running_loop().time(), self._schedule.is_away
         if was_away:  # what has to come before the answer has come
             ended_by = Ending.ANSWER
+        is_sooner = ended_by is Ending.ANSWER and self._schedule.hasten(arrived_at)
+        if is_sooner and self._pause is not None:
+            self._pause.cancel()
         while not self._schedule.ends(arrived_at, ended_by):
             if self._flight is None:
                 await self._probe(wire)
@@ -130,7 +155,9 @@ class Outage:
         now = asyncio.get_running_loop().time
         self._flight = flight = anyio.Event()
         try:
-            await anyio.sleep(self._schedule.seconds_until_due(now()))
+            while (seconds := self._schedule.seconds_until_due(now())) > 0.0:
+                with anyio.CancelScope() as self._pause:
+                    await anyio.sleep(seconds)
             began_at = now()
             self.probes += 1
             answered = await wire.answers(_PROBE_SECONDS)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_RETRY_AFTER_SECONDS = 3600.0  # beyond it somebody's clock is wrong, and we would never know
 _FORBIDDEN_PATIENCE_SECONDS = 30.0  # rights are often granted a moment after a program's start
 _FORBIDDEN_SECONDS = 60.0  # what is refused for good needs no more than that
-
+_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # said by a load balancer, or by an API of its own
 
 _WORTHWHILE_SECONDS = 30.0  # a load that served for as long as the longest delay was worth it
 
@@ -69,10 +69,17 @@ class Patience:
             self._relists.reset()
 
     def ended_by(self, error: InformerError | None) -> Ending:
-        """Return what ends the delay before its time."""
-        if not isinstance(error, TransportError):
+        """Return what ends the delay before its time.
+
+        A load balancer answers 502, 503 or 504 for an absent server, and a kube-apiserver that is
+        well for an absent aggregated API. Only in the first case are probes unanswered, so only a
+        server that was seen to be away and answers again ends that delay.
+        """
+        if isinstance(error, TransportError):
+            return Ending.RETURN if self._was_woken else Ending.ANSWER
+        if not isinstance(error, APIStatusError) or error.retry_after_seconds is not None:
             return Ending.NOTHING
-        return Ending.RETURN if self._was_woken else Ending.ANSWER
+        return Ending.RETURN if error.status in _NO_SERVER_BEHIND else Ending.NOTHING
 
     def loaded(self, now: float) -> None:
         """Record a complete load."""

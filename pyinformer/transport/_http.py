@@ -62,6 +62,7 @@ _REST = "the rest of the answer"
 _CLOSE_SECONDS = 5.0
 _LIVENESS_PATH = "/livez"  # every client may ask, and servers queue no request for it
 _UNAUTHORIZED = 401
+_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # what a load balancer says for an absent server
 _FIRST_NO_SUCCESS = 300
 _FIRST_SUCCESS = 200
 
@@ -223,7 +224,10 @@ class Connection:
             raise of_a_request(late, method) from error
 
     async def answers(self, timeout_seconds: float) -> bool:
-        """Tell whether the server answers a small request, whatever it says.
+        """Tell whether the server answers a small request.
+
+        Any answer counts but 502, 503 and 504: with these a load balancer answers for a server
+        that is away. A kube-apiserver whose own health checks fail answers 500.
 
         The request has a connection of its own and carries no login, so that no credentials are
         renewed for it.
@@ -251,7 +255,7 @@ class Connection:
             return False
         except InformerError:  # a certificate that cannot be read, say
             return False
-        return True
+        return response.status not in _NO_SERVER_BEHIND
 
     async def _exchange(
         self, method: str, url: str, query: Query, content: bytes | None, content_type: str

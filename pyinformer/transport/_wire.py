@@ -62,7 +62,7 @@ class ProbedWire(Protocol):
     """A wire over a network, behind which there may be no server for a while."""
 
     async def answers(self, timeout_seconds: float) -> bool:
-        """Tell whether the server answers at all; see Connection.answers.
+        """Tell whether the server, and no load balancer, answers; see Connection.answers.
 
         Cancellation:
             Safe; the connection is closed.

@@ -479,13 +479,19 @@ def test_a_server_that_accepts_and_breaks_every_watch_is_asked_ever_less_often()
     assert attempts < 60, "in 600 s"
 
 
-def test_only_a_server_that_was_not_reached_is_probed() -> None:
+def test_only_a_server_that_may_be_away_is_probed() -> None:
     bench = Bench().watching()
-    probed, not_probed = Ending.ANSWER, Ending.NOTHING
+    probed, not_probed, until_seen_away = Ending.ANSWER, Ending.NOTHING, Ending.RETURN
     for error, ended_by in (
         (LOST, probed),
         (HANGING, probed),
-        (status(503), not_probed),
+        (status(502), until_seen_away),
+        (status(503), until_seen_away),
+        (status(504), until_seen_away),
+        (status(503, 17), not_probed),
+        (status(503, 0), not_probed),
+        (status(500), not_probed),
+        (status(429), not_probed),
         (status(429, 17), not_probed),
         (BAD, not_probed),
     ):
@@ -520,6 +526,20 @@ def test_a_server_that_answers_probes_and_nothing_else_is_asked_ever_less_often(
     command = bench.step(WatchFailed(LOST, established=False))
     assert isinstance(command, Sleep)
     assert command.ended_by is Ending.ANSWER
+
+
+def test_a_server_that_answers_probes_and_503_to_all_else_is_asked_ever_less_often() -> None:
+    """An aggregated API without its server: the kube-apiserver in front of it is well."""
+    bench = Bench().watching()
+    began, attempts = bench.now, 0
+    while bench.now - began < 600:
+        command = bench.step(WatchFailed(status(503), established=False))
+        assert isinstance(command, Sleep)
+        assert command.ended_by is Ending.RETURN
+        bench.now += command.seconds
+        bench.proven(bench.step(Woke()))
+        attempts += 1
+    assert attempts < 60, "in 600 s"
 
 
 @pytest.mark.parametrize(("by", "is_over"), [(Ending.RETURN, True), (Ending.ANSWER, False)])

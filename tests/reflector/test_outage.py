@@ -113,6 +113,44 @@ async def test_answers_that_did_no_good_end_no_wait_until_the_server_was_away() 
 
 
 @pytest.mark.virtual_time
+async def test_while_nothing_is_away_probes_become_rare() -> None:
+    wire, wait = AbsentServer(answers_from=0.0), outage()
+    assert await returned_at(wait, wire, 600.0, Ending.RETURN) == -600.0
+    gaps = [later - sooner for sooner, later in pairwise(wire.asked_at)]
+    assert [round(gap, 3) for gap in gaps[:4]] == [1.0, 2.0, 4.0, 4.0]
+    assert len(wire.asked_at) <= 600 / 4 + 3
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_goes_while_probes_are_rare_is_seen_away_and_back() -> None:
+    wire, wait = AbsentServer(answers_from=0.0), outage()
+    async with asyncio.TaskGroup() as group:
+        waits = [returned_at(wait, wire, 600.0, Ending.RETURN) for _ in range(20)]
+        tasks = [group.create_task(one) for one in waits]
+        await elapse(100.0)
+        wire.answers_from = 125.0
+    assert all(125.0 <= task.result() < 127.0 for task in tasks)
+    away = [at for at in wire.asked_at if 100.0 <= at < 125.0]
+    assert away[0] < 104.1
+    assert all(later - sooner < 1.001 for sooner, later in pairwise(away))
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("seconds", [10.0, 50.2, 51.7, 53.0])
+async def test_a_reflector_that_reached_no_server_is_not_kept_waiting_by_rare_probes(
+    seconds: float,
+) -> None:
+    wire, wait = AbsentServer(answers_from=0.0), outage()
+    async with asyncio.TaskGroup() as group:
+        wary = group.create_task(returned_at(wait, wire, 600.0, Ending.RETURN))
+        await elapse(seconds)
+        for task in [group.create_task(returned_at(wait, wire, 600.0)) for _ in range(20)]:
+            assert seconds <= await task < seconds + 1.1
+        wary.cancel()
+    assert min(later - sooner for sooner, later in pairwise(wire.asked_at)) > 0.999
+
+
+@pytest.mark.virtual_time
 async def test_a_server_that_is_away_already_need_not_be_seen_away_again() -> None:
     wire, wait = AbsentServer(), outage()
     await returned_at(wait, wire, 50.5)
@@ -208,6 +246,25 @@ async def test_a_first_list_that_no_server_answers_is_made_as_soon_as_there_is_o
         await until(lambda: admission.outage.probes >= 1)
         await asyncio.to_thread(server.accept_again)
         await running.until_equal()
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_server_behind_a_load_balancer_is_watched_as_soon_as_it_is_back(
+    server: APIServer, status: int
+) -> None:
+    """While the server is away the load balancer answers everything, the probes too."""
+    admission = Admission()
+    patient = options(rng=Patient(), watch_timeout_seconds=(200.0, 200.0))
+    async with reflecting(server, with_options=patient, admission=admission) as running:
+        await running.until_watching()
+        server.faults.add(Fault(status=status, times=None))
+        await asyncio.to_thread(server.drop_connections)
+        await until(lambda: running.reflector.state is ReflectorState.WAITING)
+        await until(lambda: admission.outage.probes >= 2)
+        await asyncio.to_thread(server.faults.clear)
+        put(server, "b")
+        await running.until_equal()
+        assert verbs(server).count("list") == 1
 
 
 async def test_a_server_that_asks_for_patience_is_not_probed(server: APIServer) -> None:

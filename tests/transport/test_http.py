@@ -448,7 +448,7 @@ async def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("status", [200, 301, 401, 403, 500, 503])
+@pytest.mark.parametrize("status", [200, 301, 401, 403, 429, 500])
 async def test_any_answer_shows_that_a_server_is_there_and_no_login_is_sent(status: int) -> None:
     credentials = Rotating()
     async with (
@@ -472,6 +472,16 @@ async def test_a_server_that_is_silent_gone_or_not_http_does_not_answer() -> Non
         assert not await connection.answers(5.0)
         await connection.aclose()
         assert not await connection.answers(5.0)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_load_balancer_that_answers_for_an_absent_server_is_no_answer(status: int) -> None:
+    async with (
+        serving(always(response(b"no backend", status=status))) as server,
+        connected(server.url) as connection,
+    ):
+        assert not await connection.answers(5.0)
+        await server.wait_until(lambda: not server.open_connections)
 
 
 async def test_cancelling_a_probe_closes_its_connection() -> None:
