@@ -66,11 +66,13 @@ class Exchange:
 
     @property
     def verb(self) -> str:
-        """`watch`, `list`, `probe` (a list of one object at most), or the method in lower case."""
+        """`watch`, `list`, `probe` (one object at most, `/livez`), or the method in lower case."""
         if self.query.get("watch") in ("true", "True", "1"):
             return "watch"
         if self.method != "GET":
             return self.method.lower()
+        if self.path == "/livez":
+            return "probe"
         if self.query.get("limit") == "1" or "metadata.name" in self.query.get("fieldSelector", ""):
             return "probe"
         return "list"
