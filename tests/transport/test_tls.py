@@ -11,8 +11,8 @@ import trustme
 
 from pyinformer.apimachinery import ConfigurationError, TLSVerificationError, TransportError
 from pyinformer.transport import ClusterConfig, Connection
+from pyinformer.transport._watch_response import WatchResponse
 from tests.transport.serving import always, connected, response, serving
-from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,19 +60,27 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
                 async with connection.stream("/a", watch=True):
                     pass
 
+            caught: list[WatchResponse] = []
+
+            class Catching(set[WatchResponse]):
+                """Cancels the task of a watch the moment its connection is made."""
+
+                def add(self, watching: WatchResponse) -> None:
+                    made = watching.connection_made
+
+                    def cancel(transport: asyncio.BaseTransport) -> None:
+                        made(transport)
+                        task.cancel()
+
+                    watching.connection_made = cancel  # type: ignore[method-assign]
+                    caught.append(watching)
+                    super().add(watching)
+
+            connection._watches = Catching()
             task = asyncio.create_task(watch())
-            await until(lambda: connection._watches)
-            (watching,) = connection._watches
-            made = watching.connection_made
-
-            def cancel(transport: asyncio.BaseTransport) -> None:
-                made(transport)
-                task.cancel()
-
-            watching.connection_made = cancel  # type: ignore[method-assign] # to be there in time
             await asyncio.wait({task})
             assert task.cancelled()
-            assert watching.is_unconnected
+            assert caught[0].is_unconnected
             async with asyncio.timeout(4):
                 await connection.aclose()
         await server.wait_until(lambda: server.open_connections == 0)
