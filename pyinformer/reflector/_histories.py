@@ -3,7 +3,7 @@
 What enters are reflectors with their resources and positions; what leaves are those beside one of
 them. One address can hide several counters of versions: kube-apiserver can keep Events in an etcd
 of their own, and an aggregated API has a storage of its own. Numbers that are far apart are not of
-one counter: whoever is furthest in one says nothing about another. Nor does it count for others
+one counter: the furthest in one says nothing about another. Nor does it count for others
 what an API says that another server than the kube-apiserver may answer: its versions may be near
 by chance, or on purpose. Pure.
 """
