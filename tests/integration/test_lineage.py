@@ -236,7 +236,8 @@ async def test_a_bumped_restore_is_a_410_for_every_informer(
         assert all(one.loads in {2, 3} for one in world.followed), told
         assert world.asked.counts()["probe"] in {1, 2}, told  # for the server, and widgets' group
         assert world.asked.counts()["quorum"] == 0, told
-        assert world.cluster.lineage.status().resets <= 1
+        # At most once for each of the two: a list of widgets proves nothing for built-in resources.
+        assert world.cluster.lineage.status().resets <= 2
         assert len(_errors(caplog)) == world.cluster.lineage.status().resets
         await world.churn(creates=3, others=6)
         await world.settle()
