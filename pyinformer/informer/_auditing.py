@@ -26,7 +26,7 @@ from pyinformer.audit import AuditReport, Comparison, Difference
 from pyinformer.informer._identities import Identities
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions, ReflectorState
-from pyinformer.reflector._budget import TimeBudget
+from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Journal, KubeObject

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import InvalidObjectError, ProtocolError, object_key
 from pyinformer.apimachinery._fields import Identity, identity_in
-from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._paging import Paging
+from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import ListMetadata, ListSplitter
 
 if TYPE_CHECKING:

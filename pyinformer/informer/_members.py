@@ -16,8 +16,8 @@ import anyio
 
 from pyinformer.apimachinery import V
 from pyinformer.informer._initial_list import Contents
-from pyinformer.reflector._budget import TimeBudget
 from pyinformer.store import Indexer, JointIndexer
+from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

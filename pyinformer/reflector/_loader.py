@@ -22,7 +22,6 @@ from pyinformer.apimachinery import (
     ProtocolError,
     V,
 )
-from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
 from pyinformer.reflector._kind import kind_of
 from pyinformer.reflector._mass_delete import is_mass_delete
@@ -31,6 +30,7 @@ from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._state import LoadMode
+from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 
 if TYPE_CHECKING:

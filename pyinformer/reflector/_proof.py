@@ -26,8 +26,8 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._fields import Identity, identity_in
-from pyinformer.reflector._budget import TimeBudget, spread
 from pyinformer.reflector._state import Verdict
+from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import ListSplitter
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pyinformer.reflector._budget import TimeBudget
+from pyinformer.tasks import TimeBudget
 from pyinformer.transport import Delivering
 
 if TYPE_CHECKING:

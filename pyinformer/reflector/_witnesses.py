@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import V, older
-from pyinformer.reflector._budget import TimeBudget
 from pyinformer.reflector._proof import Witness
 from pyinformer.reflector._sink import keys_of
+from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
     from pyinformer.reflector._guard import Guard

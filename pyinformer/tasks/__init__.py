@@ -13,6 +13,7 @@ from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._signals import SignalListener, telling_at_signal
+from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
 from pyinformer.tasks._turns import Turns
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
@@ -24,6 +25,7 @@ from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
 from pyinformer.tasks._worker_threads import WorkerThreads
 
 __all__ = [
+    "BUDGET_SECONDS",
     "DEFAULT_GRACE_SECONDS",
     "Closable",
     "FailureLog",
@@ -32,6 +34,7 @@ __all__ = [
     "LoopOwner",
     "SignalListener",
     "Startable",
+    "TimeBudget",
     "Turns",
     "UserTask",
     "UserTasks",
@@ -47,6 +50,7 @@ __all__ = [
     "place_of",
     "repeats_text",
     "sleep_until_cancelled",
+    "spread",
     "telling_at_signal",
     "trace_text",
     "wait_shielded",

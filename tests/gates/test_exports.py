@@ -491,6 +491,7 @@ PUBLIC: dict[str, list[str]] = {
         "SharedObject",
     ],
     "pyinformer.tasks": [
+        "BUDGET_SECONDS",
         "Closable",
         "DEFAULT_GRACE_SECONDS",
         "FailureLog",
@@ -499,6 +500,7 @@ PUBLIC: dict[str, list[str]] = {
         "LoopOwner",
         "SignalListener",
         "Startable",
+        "TimeBudget",
         "Turns",
         "UserTask",
         "UserTasks",
@@ -514,6 +516,7 @@ PUBLIC: dict[str, list[str]] = {
         "place_of",
         "repeats_text",
         "sleep_until_cancelled",
+        "spread",
         "telling_at_signal",
         "trace_text",
         "wait_shielded",

@@ -1,7 +1,7 @@
 """A time budget for work on the event loop.
 
-A socket with data in its buffer never suspends its reader, so whoever reads must let others run on
-purpose: by the time that was really spent working, never by a count of items.
+A socket with data in its buffer never suspends its reader, and neither does a loop over objects in
+memory. Such code yields on purpose: by the time that it spent working, never by a count of items.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from anyio.lowlevel import checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BUDGET_SECONDS: Final = 0.004  # a handler on the same loop waits no longer than this for its turn
+BUDGET_SECONDS: Final = 0.004
+"""How long work may keep the event loop before other tasks get a turn."""
 
 
 @final
 class TimeBudget:
-    """Adds up the time spent working and says when it is somebody else's turn."""
+    """Adds up the time spent working until it is time to yield to other tasks."""
 
     __slots__ = ("_spent", "now")
 
@@ -28,12 +29,12 @@ class TimeBudget:
         self._spent = 0.0
 
     def spend_since(self, started_at: float) -> bool:
-        """Add the time since then; return whether the budget is used up."""
+        """Add the time since `started_at`; return whether the budget is used up."""
         self._spent += self.now() - started_at
         return self._spent > BUDGET_SECONDS
 
     async def yield_now(self) -> None:
-        """Let others run and start a new budget.
+        """Let other tasks run and start a new budget.
 
         Cancellation:
             A point at which it is delivered.
@@ -43,14 +44,14 @@ class TimeBudget:
 
 
 async def spread(steps: Iterable[None], budget: TimeBudget | None = None) -> None:
-    """Take short steps to their end, and let others run whenever the budget is used up.
+    """Run short steps to their end, and yield to other tasks whenever the budget is used up.
 
     Args:
-        steps: what to do, in steps far shorter than the budget.
-        budget: the budget of a longer work that these steps are a part of; None is a new one.
+        steps: an iterator that does a piece of work for each value, far shorter than the budget.
+        budget: the budget of a longer work that these steps are a part of; None makes a new one.
 
     Cancellation:
-        A point at which it is delivered; the steps that are left are not taken.
+        A point at which it is delivered; the remaining steps are not run.
     """
     budget = budget or TimeBudget()
     started = budget.now()
