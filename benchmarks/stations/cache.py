@@ -13,10 +13,10 @@ from benchmarks.stations.material import Material, PodView
 from benchmarks.stations.registry import Work, station
 from pyinformer.apimachinery import Event, KubeObject
 from pyinformer.deltas import DeltaFIFO, RealFIFO
-from pyinformer.informer._distribution import Distribution
 from pyinformer.informer._handlers import Handler
 from pyinformer.informer._listener import Listener
 from pyinformer.informer._mailbox import Mailbox
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from pyinformer.tasks import UserTasks
 
@@ -117,7 +117,7 @@ def distribution_16(material: Material) -> Work:
 
 
 def _distribute(material: Material, handlers: int) -> Work:
-    sink: Distribution[PodView] = Distribution(
+    sink: StoreSink[PodView] = StoreSink(
         Indexer(PodView), on_synced=lambda: None, on_crash=lambda _: None
     )
     for _ in range(handlers):
@@ -142,9 +142,11 @@ class _Receiver:
 
     def preload_nowait(self, objects: Collection[KubeObject[PodView]]) -> None: ...
 
-    def initial_list_complete_nowait(self) -> None: ...
+    def on_initial_list_complete(self) -> None: ...
 
-    def unheard_nowait(self, was: KubeObject[PodView], now: KubeObject[PodView] | None) -> None: ...
+    def on_missed_state(
+        self, was: KubeObject[PodView], now: KubeObject[PodView] | None
+    ) -> None: ...
 
 
 @station("delivery")

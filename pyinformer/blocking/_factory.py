@@ -16,7 +16,7 @@ from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._twins import Face, direct, documented_as, twin
 from pyinformer.informer import FactoryStatus, SharedInformer, SharedInformerFactory
 from pyinformer.informer._call_site import call_site, calling_from
-from pyinformer.informer._scope import (
+from pyinformer.informer._settings import (
     Memory,
     QueueKind,
     Selector,
@@ -159,10 +159,10 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
     def status(self) -> FactoryStatus:
         """Return how everything is doing: a frozen record without object content."""
 
-    @documented_as(SharedInformerFactory.tell_on_signal)
-    def tell_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
+    @documented_as(SharedInformerFactory.log_status_on_signal)
+    def log_status_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
         """Log `status()` as one block of text whenever the process gets a signal."""
-        stop_listening = self.asynchronous.tell_on_signal(signal_name)
+        stop_listening = self.asynchronous.log_status_on_signal(signal_name)
         self._listeners.append(stop_listening)
         return stop_listening
 

@@ -24,14 +24,14 @@ from pyinformer.informer import (
     StateChange,
 )
 from pyinformer.informer._handlers import EventFunction, ObjectFunction, UpdateFunction
-from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.reflector import ReflectorState, StaleObject
 from pyinformer.store import IndexFunction, Lister
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 
 if TYPE_CHECKING:
+    from pyinformer.informer._key_waits import Predicate
     from pyinformer.informer._stream_buffers import Delivery
-    from pyinformer.informer._wait_for import Predicate
 
 
 @final

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, final
 
 from pyinformer._printable import printable
-from pyinformer.informer import InformerStatus, ScopeStatus
+from pyinformer.informer import InformerStatus, NamespaceStatus
 from pyinformer.reflector import ReflectorState
 
 _FIRST_WORD_SECONDS: Final = 2.0  # what is quicker needs no words
@@ -34,10 +34,10 @@ class Progress:
             status: of the informer.
             elapsed_seconds: since the command began to wait.
         """
-        found = [line for one in status.scopes for line in self._on_scope(one, elapsed_seconds)]
+        found = [line for one in status.namespaces for line in self._on_scope(one, elapsed_seconds)]
         return [printable(line) for line in (*found, *self._on_merging(status))]
 
-    def _on_scope(self, scope: ScopeStatus, elapsed_seconds: float) -> Iterator[str]:
+    def _on_scope(self, scope: NamespaceStatus, elapsed_seconds: float) -> Iterator[str]:
         if scope.has_synced:
             yield from self._on_following(scope)
             return
@@ -51,7 +51,7 @@ class Progress:
             self._said[scope.follows] = text
             yield f"waiting for {scope.follows}: {text}"
 
-    def _on_following(self, scope: ScopeStatus) -> Iterator[str]:
+    def _on_following(self, scope: NamespaceStatus) -> Iterator[str]:
         name = scope.follows
         if scope.state is ReflectorState.WATCHING:
             if name in self._behind:
@@ -70,7 +70,7 @@ class Progress:
         self._merged = merged
 
 
-def why(scope: ScopeStatus) -> str:
+def why(scope: NamespaceStatus) -> str:
     """Say why something is not followed at present."""
     if scope.state in _AT_WORK and not scope.last_error:
         return "the list has not come yet"
@@ -80,12 +80,12 @@ def why(scope: ScopeStatus) -> str:
     return f"{': '.join(part for part in (scope.state.value, reason, error) if part)}{attempt}"
 
 
-def is_impossible(scope: ScopeStatus) -> bool:
+def is_impossible(scope: NamespaceStatus) -> bool:
     """Tell whether the server will never do what it is asked for, a field that it cannot select."""
     is_bad = scope.attempts > 1 and _BAD_REQUEST in (scope.last_error or "")  # not of a fallback
     return is_bad and not scope.has_synced
 
 
-def is_refused(scope: ScopeStatus) -> bool:
+def is_refused(scope: NamespaceStatus) -> bool:
     """Tell whether waiting may be in vain: it has not synced, and the server has said no."""
     return not scope.has_synced and scope.state in _REFUSED

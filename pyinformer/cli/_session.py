@@ -151,7 +151,7 @@ class Session:
         while True:
             self.say_news(anyio.current_time() - began_at)
             self._check()
-            scopes = self.informer.status().scopes
+            scopes = self.informer.status().namespaces
             pending = [one for one in scopes if not one.has_synced]
             self.standing.pending = "; ".join(f"{one.follows}: {why(one)}" for one in pending)
             has_any = len(pending) < len(scopes)
@@ -165,7 +165,7 @@ class Session:
         informer = self.informer
         if informer.crash is not None:
             raise informer.crash
-        for scope in informer.status().scopes:
+        for scope in informer.status().namespaces:
             if is_impossible(scope):
                 raise CommandError(scope.last_error)
         if informer.settled.is_set() and not informer.has_synced:

@@ -1,6 +1,6 @@
 """Station 5: assemble the others into informers, and fan out to handlers."""
 
-from pyinformer.informer._distribution import Receiver
+from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._expectations import (
     Expectations,
@@ -14,8 +14,8 @@ from pyinformer.informer._listener import HandlerStatus
 from pyinformer.informer._registration import Registration
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
-from pyinformer.informer._status import FactoryStatus, InformerStatus, ScopeStatus
-from pyinformer.informer._waiting import wait_for_cache_sync
+from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus
+from pyinformer.informer._store_sink import Receiver
 from pyinformer.tasks import WatchdogStatistics
 
 __all__ = [
@@ -26,11 +26,11 @@ __all__ = [
     "FactoryStatus",
     "HandlerStatus",
     "InformerStatus",
+    "NamespaceStatus",
     "PendingExpectations",
     "Receiver",
     "Registration",
     "ResourceEventHandler",
-    "ScopeStatus",
     "SharedInformer",
     "SharedInformerFactory",
     "StateChange",

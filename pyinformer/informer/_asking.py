@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pyinformer.apimachinery import LifecycleError, StaleCacheError, V, check_seconds
-from pyinformer.informer._barrier import Wanted
-from pyinformer.informer._insight import Insight
+from pyinformer.informer._barrier import WriteTarget
+from pyinformer.informer._introspection import Insight
 from pyinformer.informer._joint_audit import audit_all, joint_report
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
     from pyinformer.audit import AuditReport
-    from pyinformer.informer._member import Member
+    from pyinformer.informer._key_waits import KeyWaits, Predicate
+    from pyinformer.informer._mutation_guard import MutationGuard
+    from pyinformer.informer._namespace_cache import NamespaceCache
     from pyinformer.informer._own_writes import OwnWrites
-    from pyinformer.informer._sharing import Sharing
-    from pyinformer.informer._wait_for import KeyWaits, Predicate
 
 
 class Asking(Insight[V]):
     """What an informer answers in its own time; the stations are made by Following."""
 
     _own_writes: OwnWrites[V]
-    _sharing: Sharing[V]
+    _sharing: MutationGuard[V]
     _key_waits: KeyWaits[V]
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Asking(Insight[V]):
             Safe.
         """
         self._sharing.check_nowait()
-        wanted = Wanted.of(resource_version, key, uid)
+        wanted = WriteTarget.of(resource_version, key, uid)
         check_seconds("timeout_seconds", timeout_seconds)
         self._check_running()
         until = anyio.current_time() + timeout_seconds
@@ -92,7 +92,7 @@ class Asking(Insight[V]):
                 if len(concerned) == 1 or member in self._members.all or not self.is_running:
                     raise
 
-    async def _wait_known(self, wanted: Wanted, timeout_seconds: float) -> None:
+    async def _wait_known(self, wanted: WriteTarget, timeout_seconds: float) -> None:
         """Wait until it is known whether the namespace of a write is followed."""
         with anyio.move_on_after(timeout_seconds):
             await self._members.known.wait()
@@ -160,11 +160,11 @@ class Asking(Insight[V]):
         Raises:
             InvalidArgumentError: there is nothing to wait for.
         """
-        wanted = Wanted.of(resource_version, key, uid)
+        wanted = WriteTarget.of(resource_version, key, uid)
         concerned = self._concerned(wanted)
         return self._members.is_known and all(one.freshness.has_seen(wanted) for one in concerned)
 
-    def _concerned(self, wanted: Wanted) -> tuple[Member[V], ...]:
+    def _concerned(self, wanted: WriteTarget) -> tuple[NamespaceCache[V], ...]:
         """Return whose caches a write may change: one if its key is known, else all of them."""
         written = self._own_writes.written_at(wanted.version)
         key = wanted.key or (None if written is None else written.key)

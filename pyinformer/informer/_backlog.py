@@ -17,7 +17,7 @@ _key_of = attrgetter("_key")
 
 
 @final
-class Backlog(Generic[V]):
+class ResyncList(Generic[V]):
     """A sequence of objects with unique keys that becomes a mapping when it has to.
 
     Args:

@@ -41,7 +41,7 @@ _V = TypeVar("_V", bound=View | None, covariant=True)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WriteTarget:
     """What somebody waits for."""
 
     version: str
@@ -50,7 +50,7 @@ class Wanted:
     uid: str | None
 
     @classmethod
-    def of(cls, resource_version: str | None, key: str | None, uid: str | None) -> Wanted:
+    def of(cls, resource_version: str | None, key: str | None, uid: str | None) -> WriteTarget:
         """Check what a user gave.
 
         Raises:
@@ -139,7 +139,7 @@ class Waiter:
 
     __slots__ = ("is_lost", "is_met", "let_go", "reason", "wanted")
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WriteTarget) -> None:
         self.wanted = wanted
         self.let_go = anyio.Event()
         self.is_met = False
@@ -165,7 +165,7 @@ class Barrier(Generic[_V]):
         self.waiters: dict[Waiter, None] = {}
         """Always this dict, so that whether anybody waits costs one look."""
 
-    def is_met(self, wanted: Wanted) -> bool:
+    def is_met(self, wanted: WriteTarget) -> bool:
         """Tell whether the cache is as new."""
         followed = self._followed
         key = wanted.key
@@ -203,7 +203,7 @@ class Barrier(Generic[_V]):
             waiter.reason = reason
             waiter.let_go.set()
 
-    async def wait(self, wanted: Wanted, *, timeout_seconds: float) -> None:
+    async def wait(self, wanted: WriteTarget, *, timeout_seconds: float) -> None:
         """Wait until the cache is as new.
 
         Raises:
@@ -272,7 +272,7 @@ class Barrier(Generic[_V]):
 
 
 def is_proven(
-    wanted: Wanted,
+    wanted: WriteTarget,
     fresh: Fresh,
     stored: KubeObject[View | None] | None,
     order: VersionOrder = VersionOrder.GLOBAL,

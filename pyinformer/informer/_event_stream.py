@@ -101,10 +101,10 @@ class EventStream(Generic[V]):
             self._buffer.preload_nowait(objects)
             self._something.set()
 
-    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+    def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Do nothing: streams tell of what the cache held, and of nothing else."""
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Do nothing: each event says whether it is of the initial list."""
 
     def end_nowait(self, error: BaseException | None = None) -> None:

@@ -262,7 +262,7 @@ class Expectations(Generic[_Owner]):
                 expected.drop(name)  # the writes may not exist in the new epoch
 
     def _caches(self) -> dict[str | None, _Cache]:
-        scopes = self._informer.status().scopes
+        scopes = self._informer.status().namespaces
         return {one.namespace: _Cache(one.loads, one.epoch) for one in scopes}
 
     def _is_ending(self, key: str, uid: str) -> bool:

@@ -23,16 +23,16 @@ from pyinformer.apimachinery import (
     ObjectKey,
     VersionOrder,
 )
-from pyinformer.informer._origins import Origin, origin_of
-from pyinformer.informer._scope import named
+from pyinformer.informer._provenance import Provenance, provenance_of
+from pyinformer.informer._settings import named
 from pyinformer.reflector import ReflectorState, look
 from pyinformer.store._overlay import Written
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Journal, KubeObject
     from pyinformer.cluster import Cluster
-    from pyinformer.informer._listener import HandlerStory
-    from pyinformer.informer._scope import InformerSettings, Scope
+    from pyinformer.informer._listener import HandlerHistory
+    from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.reflector import Fresh, Reflector
     from pyinformer.store import Cache, Lister
     from pyinformer.store._overlay import Entry
@@ -137,7 +137,7 @@ class Explainer:
         indexer: Cache[Any],
         reflector: Reflector[Any] | None,
         written: Mapping[str, Entry[Any]],
-        stories: Callable[[str], Sequence[HandlerStory]],
+        stories: Callable[[str], Sequence[HandlerHistory]],
     ) -> None:
         self._informer = informer
         self._indexer = indexer
@@ -193,7 +193,7 @@ class Explainer:
         else:
             version = found.metadata.resource_version
             order, loads = self._reflector.version_order, self._reflector.loads()
-            origin = origin_of(version, loads if order is VersionOrder.GLOBAL else ())
+            origin = provenance_of(version, loads if order is VersionOrder.GLOBAL else ())
             yield f"It is cached at {version}, brought by {origin}."
             yield from self._on_problem(key, found)
         yield from self._on_own_write(key, found)
@@ -286,7 +286,7 @@ class Explainer:
         if self._reflector.status().breaks_order:
             yield "The server breaks the order of resource versions: changes may be late."
 
-    def _on_journal(self, key: str, origin: Origin | None) -> Iterator[str]:
+    def _on_journal(self, key: str, origin: Provenance | None) -> Iterator[str]:
         """Tell what happened about the key, before the load that brought it, and in trouble."""
         entries = self._informer.journal.entries()
         told = {entry for entry in entries if key in entry.what.split()}
@@ -355,7 +355,7 @@ def _followed_by(scope: Scope) -> str:
     return f"only namespaces {named(scope.namespaces)} are followed"
 
 
-def _on_handlers(stories: Sequence[HandlerStory], *, is_cached: bool) -> Iterator[str]:
+def _on_handlers(stories: Sequence[HandlerHistory], *, is_cached: bool) -> Iterator[str]:
     for story in stories:
         extras = [*story.notes]
         if story.coalesced:

@@ -27,9 +27,10 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._call_site import call_site
-from pyinformer.informer._rbac import Need, rbac_yaml
-from pyinformer.informer._scope import (
+from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
+from pyinformer.informer._settings import (
     InformerSettings,
     Memory,
     QueueKind,
@@ -42,7 +43,6 @@ from pyinformer.informer._scope import (
 )
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus, counted
-from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import (
     DEFAULT_GRACE_SECONDS,
@@ -409,7 +409,7 @@ class SharedInformerFactory(Closable):
             InvalidArgumentError: a name that Kubernetes does not take.
         """
         needs = [
-            Need(
+            ResourceAccess(
                 one.scope.resource,
                 one.scope.namespaces,
                 chooses_namespaces=one.scope.namespace_selector is not None,
@@ -419,7 +419,7 @@ class SharedInformerFactory(Closable):
         ]
         return rbac_yaml(needs, name=name, service_account=service_account)
 
-    def tell_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
+    def log_status_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
         """Log `status()` as one block of text whenever the process gets a signal: `kill -USR1`.
 
         It is answered from a thread, also while the event loop is blocked. Call it in the main

@@ -21,17 +21,17 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.informer._asking import Asking
-from pyinformer.informer._audience import Audience
-from pyinformer.informer._lifetime import Lifetime
-from pyinformer.informer._member import Common, Member
-from pyinformer.informer._members import Members
+from pyinformer.informer._key_waits import KeyWaits
+from pyinformer.informer._lifecycle import InformerLifecycle
 from pyinformer.informer._metadata_only import check_readable
+from pyinformer.informer._mutation_guard import MutationGuard
+from pyinformer.informer._namespace_cache import Common, NamespaceCache
+from pyinformer.informer._namespace_caches import NamespaceCaches
 from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.informer._readiness import CacheReadiness
-from pyinformer.informer._scope import InformerSettings, Scope, checked_namespaces
-from pyinformer.informer._sharing import Sharing
+from pyinformer.informer._settings import InformerSettings, Scope, checked_namespaces
+from pyinformer.informer._shared_processor import SharedProcessor
 from pyinformer.informer._state_changes import StateCallbacks
-from pyinformer.informer._wait_for import KeyWaits
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import ReflectorOptions, StaleObject
 from pyinformer.store import Indexer, IndexFunction, Lister
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.cluster import Cluster
-    from pyinformer.informer._distribution import Receiver
     from pyinformer.informer._namespace_selection import NamespaceSelection
+    from pyinformer.informer._store_sink import Receiver
     from pyinformer.store import Overlay
 
 
@@ -93,7 +93,7 @@ class Following(Asking[V]):
         self._written: Entries[V] = Entries()
         self._callbacks = StateCallbacks()
         self._selection = selection
-        self._lifetime = Lifetime(
+        self._lifetime = InformerLifecycle(
             self.name,
             self._begin,
             self._finish,
@@ -118,8 +118,10 @@ class Following(Asking[V]):
             on_crash=self._broken,
             check_running=self._check_running,
         )
-        self._members: Members[V] = Members(
-            lambda namespace: Member(common, scope.only(namespace), self._journal_of(namespace)),
+        self._members: NamespaceCaches[V] = NamespaceCaches(
+            lambda namespace: NamespaceCache(
+                common, scope.only(namespace), self._journal_of(namespace)
+            ),
             self._empty_cache,
             scope.namespaces if selection is None else (),
             is_known=selection is None,
@@ -136,14 +138,14 @@ class Following(Asking[V]):
             metadata_only=settings.memory == "metadata",
             on_shown=lambda key: self._key_waits.look_nowait(key),  # noqa: PLW0108 - made later
         )
-        self._audience: Audience[V] = Audience(
+        self._audience: SharedProcessor[V] = SharedProcessor(
             self.name,
             self._members,
             self._members.told,
             on_crash=self._broken,
             check_loop=self._lifetime.loop.check,
         )
-        self._sharing: Sharing[V] = Sharing(
+        self._sharing: MutationGuard[V] = MutationGuard(
             self.name,
             lambda: self._members.cache,
             is_decoded=settings.sharing == "decoded",

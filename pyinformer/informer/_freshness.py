@@ -18,7 +18,7 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.informer._barrier import Barrier, Wanted
+from pyinformer.informer._barrier import Barrier, WriteTarget
 from pyinformer.reflector import Fresh, look
 from pyinformer.store import Overlay
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
     from pyinformer.cluster import Cluster
     from pyinformer.informer._own_writes import WrittenAt
-    from pyinformer.informer._scope import InformerSettings, Scope
+    from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.reflector import Reflector
     from pyinformer.store import Indexer
     from pyinformer.store._overlay import Entries, Entry
@@ -153,11 +153,11 @@ class Freshness(Generic[V]):
                 self.begin_epoch_nowait()
             self._has_begun_epoch = False
 
-    def has_seen(self, wanted: Wanted) -> bool:
+    def has_seen(self, wanted: WriteTarget) -> bool:
         """Tell whether the cache is as new as a write."""
         return self.barrier.is_met(self._named(wanted))
 
-    async def wait_until(self, wanted: Wanted, *, timeout_seconds: float) -> None:
+    async def wait_until(self, wanted: WriteTarget, *, timeout_seconds: float) -> None:
         """Wait until the cache is as new as a write.
 
         Raises:
@@ -174,16 +174,16 @@ class Freshness(Generic[V]):
         """Tell whether a key is in a namespace that is not followed."""
         return not self._scope.covers(key.rpartition("/")[0])
 
-    def _named(self, wanted: Wanted) -> Wanted:
+    def _named(self, wanted: WriteTarget) -> WriteTarget:
         """Add the object that was written at this version: what is proven is proven of a key."""
         written = self._written_at(wanted.version)
         if written is None or wanted.key not in {None, written.key}:
             return wanted
         if self.version_order is VersionOrder.GLOBAL:
-            return Wanted(wanted.version, written.key, wanted.uid)
+            return WriteTarget(wanted.version, written.key, wanted.uid)
         if not written.is_sole:
             return wanted
-        return Wanted(wanted.version, written.key, wanted.uid or written.uid)
+        return WriteTarget(wanted.version, written.key, wanted.uid or written.uid)
 
     def is_outstanding(self, key: str, uid: str) -> bool:
         """Tell whether a write by this process to this object is not in the store yet."""

@@ -18,7 +18,7 @@ _TABLE = 4096  # objects: half a millisecond to put together
 
 
 @final
-class Contents(Collection[KubeObject[V]]):
+class CacheContents(Collection[KubeObject[V]]):
     """The objects of a cache at one moment; never changed once it is complete.
 
     Args:
@@ -64,7 +64,7 @@ class InitialList(Generic[V]):
 
     __slots__ = ("_changed", "_current", "_gone", "_left", "_tables")
 
-    def __init__(self, contents: Contents[V]) -> None:
+    def __init__(self, contents: CacheContents[V]) -> None:
         self._tables = contents.tables[::-1]  # shared with others; the last is the next
         self._current: dict[str, KubeObject[V]] = {}  # its own, the last leaves first
         self._changed: dict[str, KubeObject[V]] = {}  # as they are now, those of the tables

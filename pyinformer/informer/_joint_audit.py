@@ -18,7 +18,7 @@ from pyinformer.audit import AuditReport
 from pyinformer.audit._consistency import Mismatches
 
 if TYPE_CHECKING:
-    from pyinformer.informer._member import Member
+    from pyinformer.informer._namespace_cache import NamespaceCache
 
 _KEPT: Final = 100  # keys of each kind, as in the report of one
 _WORST_FIRST: Final = ("inconsistent", "inconclusive", "consistent")
@@ -27,7 +27,7 @@ _REPAIRS: Final = ("demanded", "withheld", "none")
 
 async def audit_all(
     informer: str,
-    members: Sequence[Member[Any]],
+    members: Sequence[NamespaceCache[Any]],
     *,
     timeout_seconds: float,
     unknown: str = "",
@@ -45,7 +45,7 @@ async def audit_all(
     """
     found: list[AuditReport] = []
 
-    async def audit(member: Member[Any]) -> None:
+    async def audit(member: NamespaceCache[Any]) -> None:
         """Audit one namespace, and keep what is found."""
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_at_end, member, group.cancel_scope)
@@ -66,7 +66,7 @@ async def audit_all(
     )
 
 
-async def _cancel_at_end(member: Member[Any], scope: anyio.CancelScope) -> None:
+async def _cancel_at_end(member: NamespaceCache[Any], scope: anyio.CancelScope) -> None:
     await member.ended.wait()
     scope.cancel()
 

@@ -102,7 +102,7 @@ class HandlerStatus:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerStory:
+class HandlerHistory:
     """What a handler has to do with one key; holds no object content."""
 
     name: str
@@ -184,7 +184,7 @@ class Listener(Generic[V]):
         """
         self._mailbox.preload_nowait(objects)
 
-    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+    def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Do nothing: handlers hear of what the cache held, and of nothing else."""
 
     def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
@@ -195,9 +195,9 @@ class Listener(Generic[V]):
         """
         self._mailbox.resync_nowait(objects)
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note that every addition of the initial list has been put in."""
-        self._mailbox.initial_list_complete_nowait()
+        self._mailbox.on_initial_list_complete()
         if self._in_flight is None:
             self._look_if_synced()
 
@@ -314,7 +314,7 @@ class Listener(Generic[V]):
             is_removed=self._is_removed,
         )
 
-    def story(self, key: str, now: float) -> HandlerStory:
+    def story(self, key: str, now: float) -> HandlerHistory:
         """Return what it has to do with one key.
 
         Args:
@@ -323,7 +323,7 @@ class Listener(Generic[V]):
         """
         event = self._in_flight
         is_in_flight = event is not None and event.key == key
-        return HandlerStory(
+        return HandlerHistory(
             name=self.name,
             has_synced=self._has_synced,
             waits=self._mailbox.holds(key),

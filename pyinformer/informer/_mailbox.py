@@ -28,8 +28,8 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES
 from pyinformer.apimachinery._object import stored_bytes
-from pyinformer.informer._backlog import Backlog
-from pyinformer.informer._initial_list import Contents, InitialList
+from pyinformer.informer._backlog import ResyncList
+from pyinformer.informer._initial_list import CacheContents, InitialList
 
 _MERGED_KEPT = 256  # keys whose merges are remembered
 BYTES_PER_PLACE: Final = LARGE_BODY_BYTES
@@ -83,7 +83,7 @@ class Mailbox(Generic[V]):
         self._initial: InitialList[V] | None = None  # each an Added to be; before the queue
         self._queue: deque[Event[V]] = deque()
         self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
-        self._resyncs: Backlog[V] | None = None  # each an Updated to be; after everything
+        self._resyncs: ResyncList[V] | None = None  # each an Updated to be; after everything
         self._pairs = 0
         self._closed = False
         self._places_left = 0  # places that have been vacated from the front
@@ -145,7 +145,7 @@ class Mailbox(Generic[V]):
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what exists already, as additions of the initial list.
 
-        Of `Contents` nothing is made per object until it is taken, however many there are.
+        Of `CacheContents` nothing is made per object until it is taken, however many there are.
 
         Args:
             objects: the cache's content, no key twice.
@@ -158,7 +158,7 @@ class Mailbox(Generic[V]):
         if not self._is_empty():
             raise InternalError("A mailbox that holds events was given an initial list")
         if len(objects) > self._size:
-            contents = objects if isinstance(objects, Contents) else Contents(objects)
+            contents = objects if isinstance(objects, CacheContents) else CacheContents(objects)
             self._initial = InitialList(contents)
         else:
             self._queue.extend(Added(obj, is_in_initial_list=True) for obj in objects)
@@ -177,7 +177,7 @@ class Mailbox(Generic[V]):
         was_empty = self._is_empty()
         if self._resyncs is not None:
             self._coalesced += len(self._resyncs)
-        self._resyncs = Backlog(objects)
+        self._resyncs = ResyncList(objects)
         if self._slots or self._initial is not None:
             self._yield_to_what_waits(self._resyncs.by_key())
         self._settle()
@@ -228,7 +228,7 @@ class Mailbox(Generic[V]):
                 self._enqueue(slot)
         self._settle()
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note that every addition of the initial list has been put in."""
         if self._initial_end is None:
             # Places are only ever added behind; those in front are taken or vanish. So once as

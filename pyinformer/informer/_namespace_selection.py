@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import Event, InformerError, JSONObject, KubeObject, LabelSelector
-    from pyinformer.informer._distribution import Receiver
-    from pyinformer.informer._status import InformerStatus, ScopeStatus
+    from pyinformer.informer._status import InformerStatus, NamespaceStatus
+    from pyinformer.informer._store_sink import Receiver
     from pyinformer.reflector import ReflectorState
 
 
@@ -123,9 +123,9 @@ class NamespaceSelection:
         """Return how long ago the choice was last proven; None if never."""
         return self._informer.age_seconds()
 
-    def status(self) -> ScopeStatus:
+    def status(self) -> NamespaceStatus:
         """Return how the choice is doing; from any thread."""
-        return self._informer.status().scopes[0]
+        return self._informer.status().namespaces[0]
 
     def is_gone(self, name: str) -> bool:
         """Return whether a Namespace is known not to exist."""
@@ -157,12 +157,12 @@ class NamespaceSelection:
             self._names.remove(name)
         self._tell()
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note that all of them are known."""
         self._is_complete = True
         self._tell()
 
-    def unheard_nowait(self, was: KubeObject[Any], now: KubeObject[Any] | None) -> None:
+    def on_missed_state(self, was: KubeObject[Any], now: KubeObject[Any] | None) -> None:
         """Do nothing: what was written here comes as an event, too."""
 
     def _tell(self) -> None:

@@ -23,7 +23,7 @@ from pyinformer.apimachinery import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.informer._scope import Scope
+    from pyinformer.informer._settings import Scope
     from pyinformer.store import Overlay
 
 _log = get_logger(__name__)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyinformer.apimachinery import Event
-    from pyinformer.informer._distribution import Distribution
-    from pyinformer.informer._scope import QueueKind
+    from pyinformer.informer._settings import QueueKind
+    from pyinformer.informer._store_sink import StoreSink
     from pyinformer.reflector import Sink
 
 
@@ -33,7 +33,7 @@ class QueuedSink(Generic[V]):
     def __init__(
         self,
         queue: RealFIFO[V] | DeltaFIFO[V],
-        distribution: Distribution[V],
+        distribution: StoreSink[V],
         *,
         selective: bool = False,
     ) -> None:
@@ -83,7 +83,7 @@ class QueuedSink(Generic[V]):
                 yield
 
 
-def sink_of(kind: QueueKind, distribution: Distribution[V], *, selective: bool = False) -> Sink[V]:
+def sink_of(kind: QueueKind, distribution: StoreSink[V], *, selective: bool = False) -> Sink[V]:
     """Return what a reflector feeds."""
     if kind == "direct":
         return distribution

@@ -26,7 +26,7 @@ _WORDS_OF_YAML: Final = frozenset({"true", "false", "null", "yes", "no", "on", "
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9:]*[a-z0-9])?")
 
 
-class Need(NamedTuple):
+class ResourceAccess(NamedTuple):
     """What one informer follows."""
 
     resource: GroupVersionResource
@@ -48,7 +48,7 @@ class _Target(NamedTuple):
     name: str = ""
 
 
-def rbac_yaml(needs: Iterable[Need], *, name: str, service_account: str | None) -> str:
+def rbac_yaml(needs: Iterable[ResourceAccess], *, name: str, service_account: str | None) -> str:
     """Return the roles that informers need, with bindings if it is known for whom.
 
     Args:
@@ -83,7 +83,7 @@ def _account(service_account: str | None) -> tuple[str, str] | None:
     return namespace, name
 
 
-def _by_place(needs: Iterable[Need]) -> Mapping[str, set[_Target]]:
+def _by_place(needs: Iterable[ResourceAccess]) -> Mapping[str, set[_Target]]:
     """Return what is followed by namespace; what is of the cluster under an empty one."""
     cluster: set[_Target] = set()
     inside: dict[str, set[_Target]] = {}

@@ -12,8 +12,8 @@ from pyinformer.apimachinery import CacheNotSyncedError, NotCachedError, StaleCa
 from pyinformer.informer._fresh_readiness import FreshReadiness
 
 if TYPE_CHECKING:
-    from pyinformer.informer._members import Members
-    from pyinformer.informer._scope import Scope
+    from pyinformer.informer._namespace_caches import NamespaceCaches
+    from pyinformer.informer._settings import Scope
     from pyinformer.store import Readiness
 
 
@@ -48,7 +48,7 @@ class Cached(Protocol):
 class CacheReadiness:
     """Answers for one informer; safe from any thread."""
 
-    def __init__(self, informer: Cached, members: Members[Any]) -> None:
+    def __init__(self, informer: Cached, members: NamespaceCaches[Any]) -> None:
         self._informer = informer
         self._members = members
 

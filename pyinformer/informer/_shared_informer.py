@@ -22,6 +22,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._following import Following
 from pyinformer.informer._handlers import (
@@ -33,7 +34,7 @@ from pyinformer.informer._handlers import (
 )
 from pyinformer.informer._namespace_selection import NamespaceSelection, labels_only
 from pyinformer.informer._registration import Registration
-from pyinformer.informer._scope import (
+from pyinformer.informer._settings import (
     InformerSettings,
     Memory,
     QueueKind,
@@ -43,7 +44,6 @@ from pyinformer.informer._scope import (
     check_safeguards,
 )
 from pyinformer.informer._stream_buffers import Delivery
-from pyinformer.informer._waiting import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 from pyinformer.tasks import (

@@ -63,7 +63,7 @@ class StateCallbacks:
 
 
 @final
-class StateChanges:
+class StateReporter:
     """Tells of the states of one informer, or of one of its namespaces.
 
     Args:

@@ -26,7 +26,7 @@ def counted(number: int, what: str) -> str:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeStatus:
+class NamespaceStatus:
     """How one namespace of an informer is doing; holds no object content."""
 
     follows: str
@@ -72,7 +72,7 @@ class InformerStatus:
     """How one informer is doing; holds no object content.
 
     Where it follows several namespaces, `state`, `reflector` and `position` are those of the one in
-    the most trouble and of the one that is furthest behind; `scopes` has each of them.
+    the most trouble and of the one that is furthest behind; `namespaces` has each of them.
     """
 
     informer: str
@@ -104,9 +104,9 @@ class InformerStatus:
     """What happened to it lately; only if it was asked for."""
     crash: str | None = None
     """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
-    scopes: tuple[ScopeStatus, ...] = ()
+    namespaces: tuple[NamespaceStatus, ...] = ()
     """Each namespace by itself; one if all of them are followed as one."""
-    selection: ScopeStatus | None = None
+    selection: NamespaceStatus | None = None
     """How the choice of the namespaces is doing; None if they were named, or all are followed."""
 
     def __str__(self) -> str:
@@ -121,13 +121,13 @@ class InformerStatus:
         """Say why it has not synced: a line for each namespace that has not."""
         if self.crash is not None or not self._is_divided:
             return (str(self),)
-        parts = (*self.scopes, *(() if self.selection is None else (self.selection,)))
+        parts = (*self.namespaces, *(() if self.selection is None else (self.selection,)))
         waiting = [part for part in parts if not part.has_synced]
         return tuple(f"{part}, for {self.running_seconds:.1f} s" for part in waiting)
 
     @property
     def _is_divided(self) -> bool:
-        return len(self.scopes) > 1 or self.selection is not None
+        return len(self.namespaces) > 1 or self.selection is not None
 
     def line(self) -> str:
         """Return all that an overview needs to say, in one line; `str()` says why it waits."""
@@ -154,7 +154,7 @@ class InformerStatus:
             yield from self._troubled_scopes()
 
     def _troubled_scopes(self) -> Iterator[str]:
-        parts = (*self.scopes, *(() if self.selection is None else (self.selection,)))
+        parts = (*self.namespaces, *(() if self.selection is None else (self.selection,)))
         troubled = [one for one in parts if one.state is not ReflectorState.WATCHING]
         yield from map(str, troubled[:_NAMED])
         if len(troubled) > _NAMED:

@@ -22,7 +22,7 @@ from pyinformer.apimachinery import (
     View,
 )
 from pyinformer.apimachinery._object import stored_bytes
-from pyinformer.informer._initial_list import Contents, InitialList
+from pyinformer.informer._initial_list import CacheContents, InitialList
 from pyinformer.informer._mailbox import BYTES_PER_PLACE, LEAST_BYTES, Slot, merge, newest
 
 Delivery: TypeAlias = Literal["every_event", "coalesced"]
@@ -139,7 +139,7 @@ class CoalescedEvents(Generic[V]):
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what exists already; nothing is made of an object before its turn."""
-        contents = objects if isinstance(objects, Contents) else Contents(objects)
+        contents = objects if isinstance(objects, CacheContents) else CacheContents(objects)
         self._initial = InitialList(contents) if contents else None
 
     def put_nowait(self, event: Event[V]) -> bool:

@@ -26,7 +26,7 @@ from pyinformer.controller._controller import Controller
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._result import Result
 from pyinformer.informer import SharedInformerFactory
-from pyinformer.informer._scope import Selector, checked_namespaces
+from pyinformer.informer._settings import Selector, checked_namespaces
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._assembly import Assembly
 from pyinformer.operator._custom_resource import definition_of

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
-from pyinformer.informer._scope import Scope
+from pyinformer.informer._settings import Scope
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._fence import SourceFence
 from pyinformer.sources._left import LeftKeys
@@ -220,7 +220,7 @@ class InformerSource(ABC, Generic[V]):
         if self._enqueue is not None:
             self._initial = list(objects)[::-1]
 
-    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+    def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Take note that reads showed a state that no event tells of, and show it no more.
 
         Whoever acted on it is woken: an object that this process made and somebody else deleted
@@ -234,7 +234,7 @@ class InformerSource(ABC, Generic[V]):
         reason = Reason(self.name, "superseded", key=was._key, resource_version=version)
         self._hand_over(unheard, reason, 0)
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note that all that existed has been put in."""
         self._list_complete.set()
 

@@ -151,10 +151,10 @@ class DecodedObjects(Generic[V]):
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Do nothing: what exists is decoded when somebody asks."""
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Do nothing."""
 
-    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+    def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Forget what readers see no more, though no event says so."""
         self._end(was._key)
 

@@ -278,8 +278,8 @@ class _Witness:
     def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
         """Note nothing: what existed before is no event."""
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Note nothing."""
 
-    def unheard_nowait(self, was: object, now: object) -> None:
+    def on_missed_state(self, was: object, now: object) -> None:
         """Take note of nothing."""

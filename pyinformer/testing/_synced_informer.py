@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         ResourceEventHandler,
         UpdateFunction,
     )
-    from pyinformer.informer._scope import Memory, Selector
+    from pyinformer.informer._settings import Memory, Selector
 
 VW = TypeVar("VW", bound=View)
 

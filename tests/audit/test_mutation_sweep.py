@@ -116,7 +116,7 @@ def test_a_sweep_looks_at_shared_objects_one_by_one() -> None:
 
     del objects["p1"]
     objects["p2"] = pod("p2")
-    shared.unheard_nowait(objects["p99"], None)
+    shared.on_missed_state(objects["p99"], None)
     keys = [first.record.key, *(value.record.key for value in values)]
     assert keys == ["p0", *(f"p{number}" for number in range(3, 99))]
     assert len(shared) == 97

@@ -474,7 +474,7 @@ def test_the_status_is_told_at_a_signal_that_is_given_back(
 ) -> None:
 
     before = signal.getsignal(signal.SIGUSR1)
-    factory.tell_on_signal()
+    factory.log_status_on_signal()
     assert signal.getsignal(signal.SIGUSR1) != before
     factory.close()
     assert signal.getsignal(signal.SIGUSR1) == before

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pyinformer.cli._progress import Progress, is_refused
-from pyinformer.informer._status import ScopeStatus
+from pyinformer.informer._status import NamespaceStatus
 from pyinformer.reflector import ReflectorState
 
-_LOADING = ScopeStatus(
+_LOADING = NamespaceStatus(
     follows="pods.v1 in shop",
     namespace="shop",
     has_synced=False,
@@ -31,8 +31,8 @@ _FOLLOWED = replace(_LOADING, has_synced=True, state=ReflectorState.WATCHING)
 _BEHIND = replace(_FOLLOWED, state=ReflectorState.WAITING, attempts=1, last_error="gone", reason="")
 
 
-def _status(*scopes: ScopeStatus, coalesced: int = 0) -> Any:
-    return SimpleNamespace(scopes=scopes, handlers=[SimpleNamespace(coalesced=coalesced)])
+def _status(*scopes: NamespaceStatus, coalesced: int = 0) -> Any:
+    return SimpleNamespace(namespaces=scopes, handlers=[SimpleNamespace(coalesced=coalesced)])
 
 
 def test_what_is_quick_needs_no_words() -> None:
@@ -83,5 +83,5 @@ def test_a_reader_that_is_too_slow_is_told_once() -> None:
         pytest.param(replace(_FOLLOWED, state=ReflectorState.FORBIDDEN), False, id="synced"),
     ],
 )
-def test_only_what_never_synced_is_refused(scope: ScopeStatus, *, refused: bool) -> None:
+def test_only_what_never_synced_is_refused(scope: NamespaceStatus, *, refused: bool) -> None:
     assert is_refused(scope) is refused

@@ -23,9 +23,9 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.informer import Registration, SharedInformer
-from pyinformer.informer._audience import Audience
-from pyinformer.informer._distribution import Distribution
 from pyinformer.informer._handlers import Handler
+from pyinformer.informer._shared_processor import SharedProcessor
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from pyinformer.testing import Fault
 from tests.informer.clusters import Notes, cluster_of, informer_of, listed, pod
@@ -62,10 +62,10 @@ def test_listener_resync_periods(delayed: bool) -> None:
         indexer: Indexer = Indexer()
         synced: list[str] = []
         crashes: list[BaseException] = []
-        distribution: Distribution[None] = Distribution(
+        distribution: StoreSink[None] = StoreSink(
             indexer, on_synced=lambda: synced.append("now"), on_crash=crashes.append
         )
-        audience = Audience("pods", distribution, indexer.list, on_crash=crashes.append)
+        audience = SharedProcessor("pods", distribution, indexer.list, on_crash=crashes.append)
         everybody = {seconds: Notes() for seconds in (0.0, 2.0, 3.0)}
         for seconds, notes in everybody.items():
             audience.add(Handler.of(notes), mailbox_size=9, resync_period_seconds=seconds)

@@ -23,7 +23,7 @@ from tests.integration.servers import ADMIN, EmbeddedServer
 from tests.integration.workload import SELECTED, Writer, together
 
 if TYPE_CHECKING:
-    from pyinformer.informer._scope import QueueKind
+    from pyinformer.informer._settings import QueueKind
 
 ROUNDS = 4
 SETTLES = 0.4  # how often an informer may catch up before the next blow

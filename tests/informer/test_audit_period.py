@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.informer._auditing import Auditor
+from pyinformer.informer._auditor import Auditor
 from pyinformer.reflector import Admission, ReflectorOptions, ReflectorState
 from pyinformer.store import Indexer
 from pyinformer.transport import ClusterConfig, Connection, ListWatch

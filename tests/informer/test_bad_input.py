@@ -9,7 +9,7 @@ import pytest
 
 from pyinformer.apimachinery import InvalidTypeError
 from pyinformer.informer import SharedInformer, SharedInformerFactory
-from pyinformer.informer._scope import InformerSettings
+from pyinformer.informer._settings import InformerSettings
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, informer_of, listed, pod
 from tests.waiting import until

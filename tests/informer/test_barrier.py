@@ -15,7 +15,7 @@ from pyinformer.apimachinery import (
     StaleCacheError,
     VersionOrder,
 )
-from pyinformer.informer._barrier import Barrier, Wanted, is_proven
+from pyinformer.informer._barrier import Barrier, WriteTarget, is_proven
 from pyinformer.reflector import Fresh
 from tests.store.objects import pod
 from tests.waiting import until
@@ -42,7 +42,7 @@ def _cached(version: int | None) -> KubeObject[Any] | None:
 def test_a_version_is_reached_by_position_or_by_its_object(
     position: str, cached: int | None, expected: bool
 ) -> None:
-    assert Wanted.of("10", KEY, None).is_met(position, _cached(cached)) is expected
+    assert WriteTarget.of("10", KEY, None).is_met(position, _cached(cached)) is expected
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_a_version_is_reached_by_position_or_by_its_object(
 def test_a_deletion_is_reached_when_the_uid_is_gone(
     uid: str, cached: int | None, expected: bool
 ) -> None:
-    assert Wanted.of(None, KEY, uid).is_met("10", _cached(cached)) is expected
+    assert WriteTarget.of(None, KEY, uid).is_met("10", _cached(cached)) is expected
 
 
 def test_versions_without_order_are_reached_by_equality_alone() -> None:
-    wanted = Wanted.of("x7", KEY, None)
+    wanted = WriteTarget.of("x7", KEY, None)
     assert not wanted.is_met("999", _cached(999))
     assert wanted.is_met("x7", None)
 
@@ -76,7 +76,7 @@ def test_versions_without_order_are_reached_by_equality_alone() -> None:
 def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
     fresh: Fresh, cached: int | None, expected: bool
 ) -> None:
-    assert is_proven(Wanted.of("10", KEY, None), fresh, _cached(cached)) is expected
+    assert is_proven(WriteTarget.of("10", KEY, None), fresh, _cached(cached)) is expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
 def test_a_look_without_order_proves_by_equality(
     fresh: Fresh, cached: int | None, expected: bool
 ) -> None:
-    assert is_proven(Wanted.of("x7", KEY, None), fresh, _cached(cached)) is expected
+    assert is_proven(WriteTarget.of("x7", KEY, None), fresh, _cached(cached)) is expected
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_look_without_order_proves_by_equality(
 def test_a_look_proves_a_deletion_when_neither_side_has_the_uid(
     fresh: Fresh, cached: int | None, expected: bool
 ) -> None:
-    assert is_proven(Wanted.of(None, KEY, "a"), fresh, _cached(cached)) is expected
+    assert is_proven(WriteTarget.of(None, KEY, "a"), fresh, _cached(cached)) is expected
 
 
 class Followed:
@@ -147,7 +147,7 @@ async def test_who_waits_for_an_ended_epoch_is_not_let_go_by_the_next_one() -> N
 
         async def wait() -> None:
             with pytest.raises(StaleCacheError, match="new epoch"):
-                await barrier.wait(Wanted.of("10", KEY, None), timeout_seconds=5)
+                await barrier.wait(WriteTarget.of("10", KEY, None), timeout_seconds=5)
 
         group.start_soon(wait)
         await until(lambda: barrier.waiters)
@@ -166,13 +166,13 @@ async def test_looks_are_seldom_and_rarer_each_time() -> None:
         return Fresh("12", "a", "11")  # there, and not in the cache
 
     with pytest.raises(StaleCacheError):
-        await Barrier(Followed(), look).wait(Wanted.of("10", KEY, None), timeout_seconds=20)
+        await Barrier(Followed(), look).wait(WriteTarget.of("10", KEY, None), timeout_seconds=20)
     assert looks == [1.0, 3.0, 7.0, 15.0]
 
 
 async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> None:
     barrier: Barrier[None] = Barrier(Followed(), _never)
-    elsewhere = Wanted.of("10", "other/a", None)
+    elsewhere = WriteTarget.of("10", "other/a", None)
     await barrier.wait(elsewhere, timeout_seconds=0)
     with pytest.raises(InvalidArgumentError):
         await barrier.wait(elsewhere, timeout_seconds=float("nan"))
@@ -183,7 +183,7 @@ async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> 
 )
 def test_a_version_that_is_no_text_is_refused(version: Any, key: Any, uid: Any) -> None:
     with pytest.raises(InvalidTypeError):
-        Wanted.of(version, key, uid)
+        WriteTarget.of(version, key, uid)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_wait_for_nothing_is_refused(
     version: str | None, key: str | None, uid: str | None
 ) -> None:
     with pytest.raises(InvalidArgumentError):
-        Wanted.of(version, key, uid)
+        WriteTarget.of(version, key, uid)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_wait_for_nothing_is_refused(
 def test_without_a_global_order_only_the_object_itself_reaches_a_version(
     order: str, uid: str | None, cached: int | None, expected: bool
 ) -> None:
-    wanted = Wanted.of("10", KEY, uid)
+    wanted = WriteTarget.of("10", KEY, uid)
     for position in ("10", "100"):
         assert wanted.is_met(position, _cached(cached), VersionOrder(order)) is expected
 
@@ -234,7 +234,7 @@ def test_without_a_global_order_only_the_object_itself_reaches_a_version(
 def test_without_a_global_order_a_look_proves_by_the_object_alone(
     order: str, fresh: Fresh, cached: int | None, expected: bool
 ) -> None:
-    wanted = Wanted.of("10", KEY, None)
+    wanted = WriteTarget.of("10", KEY, None)
     assert is_proven(wanted, fresh, _cached(cached), VersionOrder(order)) is expected
 
 
@@ -249,6 +249,6 @@ async def test_without_a_global_order_a_wait_without_a_key_fails_at_once(
     barrier: Barrier[None] = Barrier(followed, _never)
     began_at = anyio.current_time()
     with pytest.raises(StaleCacheError, match="pass the key"):
-        await barrier.wait(Wanted.of("10", None, None), timeout_seconds=60)
+        await barrier.wait(WriteTarget.of("10", None, None), timeout_seconds=60)
     assert anyio.current_time() == began_at
     assert not barrier.waiters

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject, KubeObject
     from pyinformer.informer import SharedInformer
-    from pyinformer.informer._scope import Memory, QueueKind
+    from pyinformer.informer._settings import Memory, QueueKind
     from pyinformer.testing import APIServer
 
 _MANY = 150  # a dictionary is trained after 128

@@ -11,7 +11,7 @@ import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectCodec
 from pyinformer.informer import Expectations, SharedInformer
-from pyinformer.informer._barrier import Wanted
+from pyinformer.informer._barrier import WriteTarget
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.informer.test_read_your_writes import stalled
@@ -45,7 +45,7 @@ class Cache:
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
     ) -> bool:
         """Tell by the same rule as an informer."""
-        wanted = Wanted.of(resource_version, key, uid)
+        wanted = WriteTarget.of(resource_version, key, uid)
         return wanted.is_met(self.position, self.objects.get(key or ""))
 
     def status(self) -> InformerStatus:
@@ -54,7 +54,7 @@ class Cache:
             SimpleNamespace(namespace=name, loads=loads, epoch=epoch)
             for name, (loads, epoch) in self.caches.items()
         ]
-        status: Any = SimpleNamespace(scopes=tuple(scopes))
+        status: Any = SimpleNamespace(namespaces=tuple(scopes))
         found: InformerStatus = status
         return found
 
@@ -329,7 +329,7 @@ async def test_the_lists_of_one_namespace_prove_nothing_about_another(
 
 async def _listed_again(server: APIServer, pods: SharedInformer[None], namespace: str) -> None:
     def loads() -> int:
-        return {one.namespace: one.loads for one in pods.status().scopes}[namespace]
+        return {one.namespace: one.loads for one in pods.status().namespaces}[namespace]
 
     before = loads()
     server.faults.add(Fault(verb="watch", namespace=namespace, status=410))

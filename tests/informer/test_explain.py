@@ -23,7 +23,7 @@ from pyinformer import (
     SharedInformerFactory,
     View,
 )
-from pyinformer.informer._origins import origin_of
+from pyinformer.informer._provenance import provenance_of
 from pyinformer.reflector import LoadRecord
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
@@ -627,4 +627,4 @@ RESET = LoadRecord(90.0, "paged list", "another history", "900", "150")
     ],
 )
 def test_what_brought_a_version(version: str, loads: tuple[LoadRecord, ...], words: str) -> None:
-    assert str(origin_of(version, loads)).startswith(words)
+    assert str(provenance_of(version, loads)).startswith(words)

@@ -15,10 +15,10 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, VersionOrder
-from pyinformer.informer._barrier import Wanted
-from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._freshness import Freshness
-from pyinformer.informer._scope import InformerSettings, Scope
+from pyinformer.informer._settings import InformerSettings, Scope
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from tests.objects import make
 from tests.waiting import until
@@ -53,10 +53,10 @@ class Bench:
             InformerSettings(),
             self.indexer,
             reflector=lambda: cast("Any", self.reflector),
-            on_unheard=lambda was, now: self.distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
+            on_unheard=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
             check_running=lambda: None,
         )
-        self.distribution: Distribution[None] = Distribution(
+        self.distribution: StoreSink[None] = StoreSink(
             self.indexer,
             on_synced=lambda: None,
             on_crash=lambda _: None,
@@ -93,7 +93,7 @@ async def test_an_event_lets_go_of_who_waits_for_it() -> None:
     bench = Bench()
     await _ends_at_once(
         bench,
-        lambda: bench.freshness.wait_until(Wanted.of("105", None, None), timeout_seconds=60),
+        lambda: bench.freshness.wait_until(WriteTarget.of("105", None, None), timeout_seconds=60),
         lambda: bench.hear(Added(make("ns/b", resource_version="105")), "105"),
     )
 
@@ -103,7 +103,9 @@ async def test_a_deletion_lets_go_of_who_waits_for_it() -> None:
     gone = make("ns/a", resource_version="105")
     await _ends_at_once(
         bench,
-        lambda: bench.freshness.wait_until(Wanted.of(None, "ns/a", "uid-a"), timeout_seconds=60),
+        lambda: bench.freshness.wait_until(
+            WriteTarget.of(None, "ns/a", "uid-a"), timeout_seconds=60
+        ),
         lambda: bench.hear(Deleted(gone), "105"),
     )
 
@@ -118,7 +120,7 @@ async def test_a_bookmark_lets_go_of_who_waits_and_of_what_was_written() -> None
 
     await _ends_at_once(
         bench,
-        lambda: bench.freshness.wait_until(Wanted.of("105", None, None), timeout_seconds=60),
+        lambda: bench.freshness.wait_until(WriteTarget.of("105", None, None), timeout_seconds=60),
         bookmark,
     )
     assert not bench.freshness.overlay.entries
@@ -128,7 +130,7 @@ async def test_a_list_lets_go_of_who_waits() -> None:
     bench = Bench()
     await _ends_at_once(
         bench,
-        lambda: bench.freshness.wait_until(Wanted.of("105", None, None), timeout_seconds=60),
+        lambda: bench.freshness.wait_until(WriteTarget.of("105", None, None), timeout_seconds=60),
         lambda: bench.list("106"),
     )
 
@@ -148,10 +150,10 @@ async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
         def preload_nowait(self, objects: object) -> None:
             """Take nothing."""
 
-        def initial_list_complete_nowait(self) -> None:
+        def on_initial_list_complete(self) -> None:
             """Take note of nothing."""
 
-        def unheard_nowait(self, was: object, now: object) -> None:
+        def on_missed_state(self, was: object, now: object) -> None:
             """Take note of nothing."""
 
     bench.distribution.attach(Receiver())
@@ -180,7 +182,7 @@ async def test_a_list_of_another_history_proves_no_write_of_this_one_while_it_is
     )
     while bench.indexer.resource_version != "110":
         next(steps)
-    assert not bench.freshness.has_seen(Wanted.of("107", None, None))
+    assert not bench.freshness.has_seen(WriteTarget.of("107", None, None))
 
 
 async def test_the_answer_to_a_deletion_that_was_heard_of_hides_nothing() -> None:
@@ -214,10 +216,10 @@ async def test_a_ghost_that_a_list_ends_is_told_to_those_who_act_on_reads() -> N
         def preload_nowait(self, objects: object) -> None:
             """Take nothing."""
 
-        def initial_list_complete_nowait(self) -> None:
+        def on_initial_list_complete(self) -> None:
             """Take note of nothing."""
 
-        def unheard_nowait(self, was: pyinformer.KubeObject, now: object) -> None:
+        def on_missed_state(self, was: pyinformer.KubeObject, now: object) -> None:
             """Write down what is gone."""
             assert "ns/ghost" not in bench.freshness.overlay.entries
             told.append((str(was.key), now))

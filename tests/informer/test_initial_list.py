@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from pyinformer.apimachinery import KubeObject
-from pyinformer.informer._initial_list import Contents, InitialList
+from pyinformer.informer._initial_list import CacheContents, InitialList
 from tests.objects import make
 
 COUNT = 10_000
@@ -14,14 +14,14 @@ OBJECTS = [make(f"ns/p{number}") for number in range(COUNT)]
 
 
 def test_contents_are_put_together_in_short_steps() -> None:
-    contents: Contents[None] = Contents()
+    contents: CacheContents[None] = CacheContents()
     sizes = [0, *(len(contents) for _ in contents.fill(OBJECTS))]
     assert sizes[-1] == COUNT
     assert max(after - before for before, after in pairwise(sizes)) <= 4096
 
 
 def test_contents_are_the_objects_in_their_order() -> None:
-    contents: Contents[None] = Contents(OBJECTS)
+    contents: CacheContents[None] = CacheContents(OBJECTS)
     assert list(contents) == OBJECTS
     assert OBJECTS[-1] in contents
     assert make("ns/other") not in contents
@@ -29,7 +29,7 @@ def test_contents_are_the_objects_in_their_order() -> None:
 
 
 def test_what_one_handler_takes_or_changes_another_still_gets_as_it_was() -> None:
-    contents: Contents[None] = Contents(OBJECTS)
+    contents: CacheContents[None] = CacheContents(OBJECTS)
     one, other = InitialList(contents), InitialList(contents)
     for obj in OBJECTS[:5_000]:
         assert one.take() is obj
@@ -39,7 +39,7 @@ def test_what_one_handler_takes_or_changes_another_still_gets_as_it_was() -> Non
 
 
 def test_nothing_is_made_per_object_before_it_is_taken() -> None:
-    contents: Contents[None] = Contents(OBJECTS)
+    contents: CacheContents[None] = CacheContents(OBJECTS)
     initial = InitialList(contents)
     initial.remove(OBJECTS[-1]._key)
     initial.change(make("ns/p9000", resource_version="2"))
@@ -48,7 +48,7 @@ def test_nothing_is_made_per_object_before_it_is_taken() -> None:
 
 
 def test_tables_that_all_are_past_are_let_go() -> None:
-    initial = InitialList(Contents(OBJECTS))
+    initial = InitialList(CacheContents(OBJECTS))
     for _ in range(5_000):
         initial.take()
     assert sum(map(len, initial._tables)) == COUNT - 2 * 4096
@@ -56,7 +56,7 @@ def test_tables_that_all_are_past_are_let_go() -> None:
 
 def test_takes_changes_and_removals_in_any_order_are_those_of_a_dict() -> None:
     chance = random.Random(7)
-    initial, model = InitialList(Contents(OBJECTS)), {obj._key: obj for obj in OBJECTS}
+    initial, model = InitialList(CacheContents(OBJECTS)), {obj._key: obj for obj in OBJECTS}
     told: list[KubeObject] = []
     while model:
         key = f"ns/p{chance.randrange(COUNT)}"

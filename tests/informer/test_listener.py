@@ -385,7 +385,7 @@ async def test_synced_means_told_of_the_whole_initial_list() -> None:
 
     listener = listen(handler)
     listener.preload_nowait([A1, B1])
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
     await settle()
     assert not listener.has_synced
 
@@ -401,7 +401,7 @@ async def test_an_empty_initial_list_is_synced_at_once() -> None:
     listener = listen(lambda event: None)
     assert not listener.has_synced
 
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
 
     assert listener.has_synced
     await listener.aclose()
@@ -413,7 +413,7 @@ async def test_completion_during_the_last_call_waits_for_that_call() -> None:
     listener.put_nowait(Added(A1, is_in_initial_list=True))
     await settle()
 
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
     assert not listener.has_synced
     told.set()
     await settle()
@@ -430,7 +430,7 @@ async def test_synced_comes_before_a_later_call_that_never_returns() -> None:
     listener = listen(handler)
     for obj in (A1, B1):
         listener.put_nowait(Added(obj, is_in_initial_list=True))
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
     listener.put_nowait(Updated(A1, A2))
 
     await listener.wait_synced(timeout_seconds=1.0)
@@ -446,7 +446,7 @@ async def test_merged_initial_additions_never_keep_it_from_being_synced() -> Non
     await settle()
     listener.put_nowait(Updated(A1, A2))
     listener.put_nowait(Added(B1, is_in_initial_list=True))
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
     listener.put_nowait(Deleted(B1))
 
     told.set()
@@ -459,7 +459,7 @@ async def test_merged_initial_additions_never_keep_it_from_being_synced() -> Non
 async def test_waiting_to_be_synced_ends_at_its_deadline() -> None:
     listener = listen(lambda event: asyncio.Event().wait())
     listener.preload_nowait([A1, B1])
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
 
     with pytest.raises(CacheSyncTimeoutError) as caught:
         await listener.wait_synced(timeout_seconds=7.0)
@@ -488,7 +488,7 @@ async def test_a_cancelled_wait_for_sync_changes_nothing() -> None:
     waiting.cancel()
     await asyncio.wait([waiting])
 
-    listener.initial_list_complete_nowait()
+    listener.on_initial_list_complete()
     await listener.wait_synced()
 
     assert waiting.cancelled()

@@ -259,7 +259,7 @@ def test_what_finds_room_again_is_merged_no_more() -> None:
 def test_a_pair_that_moves_up_leaves_the_initial_list_taken() -> None:
     mailbox: Mailbox = Mailbox(size=1)
     mailbox.put_nowait(Added(B1, is_in_initial_list=True))
-    mailbox.initial_list_complete_nowait()
+    mailbox.on_initial_list_complete()
     mailbox.put_nowait(Deleted(A1))
     mailbox.put_nowait(Added(NEW1))
 
@@ -323,7 +323,7 @@ def test_the_initial_list_is_taken_with_its_last_addition() -> None:
     mailbox: Mailbox = Mailbox()
     mailbox.put_nowait(Added(A1, is_in_initial_list=True))
     mailbox.put_nowait(Added(B1, is_in_initial_list=True))
-    mailbox.initial_list_complete_nowait()
+    mailbox.on_initial_list_complete()
     mailbox.put_nowait(FILLER)
 
     taken = []
@@ -335,7 +335,7 @@ def test_the_initial_list_is_taken_with_its_last_addition() -> None:
 
 def test_an_initial_addition_that_was_merged_away_counts_as_delivered() -> None:
     mailbox = overflowing(Added(A1, is_in_initial_list=True))
-    mailbox.initial_list_complete_nowait()
+    mailbox.on_initial_list_complete()
     mailbox.put_nowait(Deleted(A1))
     assert not mailbox.initial_list_taken
 
@@ -348,7 +348,7 @@ def test_a_delete_and_its_add_are_one_place_of_the_initial_list() -> None:
     mailbox = overflowing(
         Deleted(A1), Added(NEW1, is_in_initial_list=True), Added(B1, is_in_initial_list=True)
     )
-    mailbox.initial_list_complete_nowait()
+    mailbox.on_initial_list_complete()
     mailbox.put_nowait(Added(make("later")))
 
     taken = []
@@ -362,7 +362,7 @@ def test_an_empty_initial_list_is_taken_at_once() -> None:
     mailbox: Mailbox = Mailbox()
     assert not mailbox.initial_list_taken
 
-    mailbox.initial_list_complete_nowait()
+    mailbox.on_initial_list_complete()
 
     assert mailbox.initial_list_taken
 
@@ -527,7 +527,7 @@ class MailboxMachine(RuleBasedStateMachine):
     def complete(self) -> None:
         """End the initial list."""
         self.is_complete = True
-        self.mailbox.initial_list_complete_nowait()
+        self.mailbox.on_initial_list_complete()
 
     @rule(count=st.integers(1, 3))
     def take(self, count: int) -> None:

@@ -145,7 +145,7 @@ async def test_a_forbidden_namespace_stops_no_other(
         assert pods.state is ReflectorState.FORBIDDEN
         assert not pods.has_synced
         assert not registration.has_synced
-        states = {one.namespace: one.state for one in pods.status().scopes}
+        states = {one.namespace: one.state for one in pods.status().namespaces}
         assert states == {
             "a": ReflectorState.WATCHING,
             "b": ReflectorState.FORBIDDEN,
@@ -177,7 +177,7 @@ async def test_a_handler_that_joins_hears_of_what_is_there_and_then_of_the_rest(
     forbid(apiserver, "b")
 
     async with following(apiserver, "a", "b", synced=False) as pods:
-        await until(lambda: pods.status().scopes[0].has_synced)
+        await until(lambda: pods.status().namespaces[0].has_synced)
         notes = Notes()
         registration = pods.add_event_handler(notes)
         await until(lambda: notes.heard == ["add a/x"])
@@ -218,14 +218,14 @@ async def test_what_was_followed_before_goes_on_undisturbed(apiserver: APIServer
     put(apiserver, "a/x", "b/x")
 
     async with following(apiserver, "a") as pods:
-        (before,) = pods.status().scopes
+        (before,) = pods.status().namespaces
         apiserver.clear_requests()
         await pods.set_namespaces({"b", "a"})
         await pods.wait_for_cache_sync(timeout_seconds=10)
 
         asked = {one.namespace for one in apiserver.requests if one.resource == "pods"}
         assert asked == {"b"}
-        assert pods.status().scopes[0].position >= before.position
+        assert pods.status().namespaces[0].position >= before.position
 
 
 async def test_an_informer_of_one_namespace_can_be_given_others(apiserver: APIServer) -> None:
@@ -320,7 +320,7 @@ async def test_a_namespace_that_is_wanted_again_while_it_is_left_is_waited_for(
             await asyncio.sleep(0)
         await pods.set_namespaces(["a", "b"])
         await pods.wait_for_cache_sync(timeout_seconds=10)
-        followed = pods.status().scopes
+        followed = pods.status().namespaces
         await leaving
         await settle()
 
@@ -584,7 +584,7 @@ async def test_a_key_is_explained_by_its_own_namespace(apiserver: APIServer) -> 
     forbid(apiserver, "b")
 
     async with following(apiserver, "a", "b", synced=False) as pods:
-        await until(lambda: pods.status().scopes[0].has_synced)
+        await until(lambda: pods.status().namespaces[0].has_synced)
         await until(lambda: pods.state is ReflectorState.FORBIDDEN)
         assert "It is cached at" in str(pods.explain("a/x"))
         assert "forbidden" in str(pods.explain("b/x"))
@@ -603,7 +603,7 @@ async def test_a_read_of_one_namespace_that_is_too_old_tells_of_that_namespace(
         forbid(apiserver, "b")
         apiserver.end_watches()
         states = [ReflectorState.WATCHING, ReflectorState.FORBIDDEN]
-        await until(lambda: [one.state for one in pods.status().scopes] == states)
+        await until(lambda: [one.state for one in pods.status().namespaces] == states)
         fresh = pods.lister.fresh(max_age_seconds=0)
 
         with pytest.raises(StaleCacheError, match=r"pods.v1 in a was .*no error"):
@@ -621,7 +621,7 @@ async def test_the_position_of_all_is_that_of_the_one_that_is_furthest_behind(
         apiserver.create(pod("more", namespace="c"))
         await pods.set_namespaces(["a", "b"])
         await pods.wait_for_cache_sync(timeout_seconds=10)
-        positions = {one.namespace: one.position for one in pods.status().scopes}
+        positions = {one.namespace: one.position for one in pods.status().namespaces}
         assert int(positions["b"]) > int(first)
         assert pods.observed_resource_version == min(positions.values(), key=int)
         assert pods.age_seconds() is not None
@@ -637,7 +637,7 @@ async def test_a_namespace_that_hangs_is_left_without_waiting_for_its_server(
     apiserver.faults.add(Fault(resource="pods", namespace="b", hang=True, times=None))
 
     async with following(apiserver, "a", "b", synced=False) as pods:
-        await until(lambda: pods.status().scopes[0].has_synced)
+        await until(lambda: pods.status().namespaces[0].has_synced)
         async with asyncio.timeout(8):
             await pods.set_namespaces(["a"])
         await pods.wait_for_cache_sync(timeout_seconds=1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyinformer import Added, Controller, Deleted, Request, SharedInformer
 from pyinformer.apimachinery import KubeObject, NotCachedError
-from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from pyinformer.testing import APIServer
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
@@ -168,7 +168,7 @@ def test_what_was_left_in_the_middle_of_a_list_is_told_before_it_is_taken_back(
 ) -> None:
     """However much of a list was told when its task was ended, no handler hears an odd life."""
     indexer: Indexer[None] = Indexer()
-    distribution: Distribution[None] = Distribution(
+    distribution: StoreSink[None] = StoreSink(
         indexer, on_synced=lambda: None, on_crash=lambda _: None, announces=lambda: announces
     )
     witness = _Witness()
@@ -200,16 +200,16 @@ class _Witness:
         for obj in objects:  # type: ignore[attr-defined]
             self.notes(Added(obj, is_in_initial_list=True))
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Do nothing."""
 
-    def unheard_nowait(self, was: object, now: object) -> None:
+    def on_missed_state(self, was: object, now: object) -> None:
         """Do nothing."""
 
 
 def test_what_was_never_told_is_not_taken_back() -> None:
     indexer: Indexer[None] = Indexer()
-    distribution: Distribution[None] = Distribution(
+    distribution: StoreSink[None] = StoreSink(
         indexer, on_synced=lambda: None, on_crash=lambda _: None, announces=lambda: True
     )
     witness = _Witness()

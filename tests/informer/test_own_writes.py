@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyinformer.informer._own_writes import OwnWrites
-from pyinformer.informer._scope import Scope
+from pyinformer.informer._settings import Scope
 from pyinformer.store import Overlay
 
 

@@ -9,7 +9,7 @@ import yaml
 
 import pyinformer
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
-from pyinformer.informer._rbac import Need, rbac_yaml
+from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.transport import ClusterConfig
 
 PODS = GroupVersionResource.of("v1", "pods")
@@ -18,7 +18,9 @@ DEPLOYMENTS = GroupVersionResource.of("apps/v1", "deployments")
 VERBS = ["list", "watch"]
 
 
-def roles(*needs: Need, name: str = "watcher", account: str | None = None) -> list[dict[str, Any]]:
+def roles(
+    *needs: ResourceAccess, name: str = "watcher", account: str | None = None
+) -> list[dict[str, Any]]:
     """Return the documents."""
     text = rbac_yaml(needs, name=name, service_account=account)
     return list(yaml.safe_load_all(text))
@@ -31,10 +33,10 @@ def rule(group: str, *resources: str) -> dict[str, list[str]]:
 
 def test_each_namespace_has_a_role_whose_rules_are_merged_by_group() -> None:
     found = roles(
-        Need(PODS, {"shop", "bank"}),
-        Need(SECRETS, {"shop"}),
-        Need(DEPLOYMENTS, {"shop"}),
-        Need(PODS, {"shop"}),
+        ResourceAccess(PODS, {"shop", "bank"}),
+        ResourceAccess(SECRETS, {"shop"}),
+        ResourceAccess(DEPLOYMENTS, {"shop"}),
+        ResourceAccess(PODS, {"shop"}),
     )
     assert [(one["kind"], one["metadata"]) for one in found] == [
         ("Role", {"namespace": "bank", "name": "watcher"}),
@@ -45,7 +47,9 @@ def test_each_namespace_has_a_role_whose_rules_are_merged_by_group() -> None:
 
 
 def test_what_is_followed_everywhere_needs_no_role_beside_its_cluster_role() -> None:
-    found = roles(Need(PODS), Need(PODS, {"shop"}), Need(SECRETS, {"shop"}))
+    found = roles(
+        ResourceAccess(PODS), ResourceAccess(PODS, {"shop"}), ResourceAccess(SECRETS, {"shop"})
+    )
     assert [one["kind"] for one in found] == ["ClusterRole", "Role"]
     assert "namespace" not in found[0]["metadata"]
     assert [one["rules"] for one in found] == [[rule("", "pods")], [rule("", "secrets")]]
@@ -53,14 +57,14 @@ def test_what_is_followed_everywhere_needs_no_role_beside_its_cluster_role() -> 
 
 def test_who_follows_one_object_by_its_name_is_given_that_alone() -> None:
     (found,) = roles(
-        Need(SECRETS, {"shop"}, object_name="b"),
-        Need(SECRETS, {"shop"}, object_name="a"),
-        Need(PODS, {"shop"}),
-        Need(PODS, {"shop"}, object_name="a"),
+        ResourceAccess(SECRETS, {"shop"}, object_name="b"),
+        ResourceAccess(SECRETS, {"shop"}, object_name="a"),
+        ResourceAccess(PODS, {"shop"}),
+        ResourceAccess(PODS, {"shop"}, object_name="a"),
     )
     named = {**rule("", "secrets"), "resourceNames": ["a", "b"]}
     assert found["rules"] == [rule("", "pods"), named]
-    (found,) = roles(Need(SECRETS, {"shop"}, object_name="a"), Need(SECRETS))
+    (found,) = roles(ResourceAccess(SECRETS, {"shop"}, object_name="a"), ResourceAccess(SECRETS))
     assert (found["kind"], found["rules"]) == ("ClusterRole", [rule("", "secrets")])
 
 
@@ -87,13 +91,15 @@ async def test_a_selector_for_a_name_is_seen_in_the_role(
 
 
 def test_who_chooses_namespaces_by_their_labels_follows_namespaces_too() -> None:
-    (found,) = roles(Need(PODS, None, chooses_namespaces=True))
+    (found,) = roles(ResourceAccess(PODS, None, chooses_namespaces=True))
     assert found["kind"] == "ClusterRole"
     assert found["rules"] == [rule("", "namespaces", "pods")]
 
 
 def test_a_service_account_is_bound_to_each_role() -> None:
-    found = roles(Need(PODS), Need(SECRETS, {"on"}), name="pods:watch", account="shop/123")
+    found = roles(
+        ResourceAccess(PODS), ResourceAccess(SECRETS, {"on"}), name="pods:watch", account="shop/123"
+    )
     assert [one["kind"] for one in found] == [
         "ClusterRole",
         "ClusterRoleBinding",
@@ -122,7 +128,7 @@ def test_a_service_account_is_bound_to_each_role() -> None:
 )
 def test_names_that_are_none_are_refused(name: str, account: str | None, argument: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):
-        rbac_yaml([Need(PODS)], name=name, service_account=account)
+        rbac_yaml([ResourceAccess(PODS)], name=name, service_account=account)
 
 
 async def test_a_factory_says_what_its_informers_need_without_a_server() -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Updated
-from pyinformer.informer._audience import Audience
-from pyinformer.informer._distribution import Distribution
 from pyinformer.informer._handlers import Handler
+from pyinformer.informer._shared_processor import SharedProcessor
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from tests.informer.clusters import Notes
 from tests.objects import make
@@ -34,14 +34,16 @@ class _Bench:
 
     def __init__(self, *, announces: bool = False) -> None:
         self.indexer: Indexer[None] = Indexer()
-        self.distribution: Distribution[None] = Distribution(
+        self.distribution: StoreSink[None] = StoreSink(
             self.indexer,
             on_synced=lambda: None,
             on_crash=lambda _: None,
             announces=lambda: announces,
         )
         self.has_left = False
-        self.audience = Audience("pods", self.distribution, self._cached, on_crash=lambda _: None)
+        self.audience = SharedProcessor(
+            "pods", self.distribution, self._cached, on_crash=lambda _: None
+        )
 
     def _cached(self) -> list[KubeObject[None]]:
         return [] if self.has_left else self.indexer.list()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer import Health, SharedInformer, SharedInformerFactory
-from pyinformer.informer._state_changes import StateChanges
+from pyinformer.informer._state_changes import StateReporter
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._state import Proved, Verdict, WatchEnded
 from pyinformer.testing import APIServer, Fault
@@ -70,7 +70,7 @@ async def following(server: APIServer) -> AsyncIterator[SharedInformer[None]]:
 
 def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFixture) -> None:
     bench = Bench().watching()
-    states = StateChanges("pods.v1")
+    states = StateReporter("pods.v1")
     watches = 0
     while bench.now < DAY_SECONDS:
         bench.now += 200.0
@@ -85,7 +85,7 @@ def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFix
 def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureFixture) -> None:
     """Each ends its watches early, and its history is asked for."""
     bench = Bench().watching()
-    states = StateChanges("pods.v1")
+    states = StateReporter("pods.v1")
     for _ in range(24):
         bench.now += 3600.0
         for happened in (WatchEnded(1, 90.0, early=True), Proved(Verdict.INTACT)):
@@ -189,7 +189,7 @@ def test_refusals_and_other_troubles_in_turns_are_told_once_each_until_all_is_we
     lines: pytest.LogCaptureFixture,
 ) -> None:
     """Of two servers behind one address one refuses, the other is out of order."""
-    states = StateChanges("pods.v1")
+    states = StateReporter("pods.v1")
     for _ in range(2):
         states.tell(ReflectorState.WATCHING, "")
         for attempts in range(1, 1000):

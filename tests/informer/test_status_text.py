@@ -136,7 +136,7 @@ async def test_a_signal_has_the_status_logged_as_one_block(
         SharedInformerFactory(cluster, options=HURRIED) as factory,
     ):
         factory.informer("v1", "pods")
-        factory.tell_on_signal()
+        factory.log_status_on_signal()
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=10)
         caplog.clear()
@@ -156,12 +156,12 @@ async def test_a_signal_has_the_status_logged_as_one_block(
 async def test_a_closed_factory_does_not_listen(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         async with SharedInformerFactory(cluster) as factory:
-            factory.tell_on_signal()()
+            factory.log_status_on_signal()()
         with pytest.raises(LifecycleError):
-            factory.tell_on_signal()
+            factory.log_status_on_signal()
 
 
 async def test_what_the_system_does_not_have_is_a_typed_error(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         with pytest.raises(LifecycleError, match="this system has no signal SIGNONE"):
-            factory.tell_on_signal("SIGNONE")
+            factory.log_status_on_signal("SIGNONE")

@@ -17,7 +17,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     Updated,
 )
-from pyinformer.informer._initial_list import Contents
+from pyinformer.informer._initial_list import CacheContents
 from pyinformer.informer._stream_buffers import CoalescedEvents, EveryEvent, buffer_of
 from tests.objects import make
 
@@ -124,7 +124,7 @@ class World:
         self.buffer: CoalescedEvents[None] = CoalescedEvents()
         for key in preloaded:
             self.truth[key] = self.new(key)
-        self.buffer.preload_nowait(Contents(self.truth.values()))
+        self.buffer.preload_nowait(CacheContents(self.truth.values()))
 
     def new(self, key: str, uid: str = "") -> KubeObject:
         """Return another state of a key; of another object if no uid is given."""

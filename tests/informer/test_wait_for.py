@@ -297,10 +297,10 @@ class Broken:
     def preload_nowait(self, objects: object) -> None:
         """Take what exists."""
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note."""
 
-    def unheard_nowait(self, was: object, now: object) -> None:
+    def on_missed_state(self, was: object, now: object) -> None:
         """Take note of nothing."""
 
 

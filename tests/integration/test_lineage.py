@@ -339,10 +339,10 @@ class ReadsWithEvents:
     def preload_nowait(self, objects: object) -> None:
         """Do nothing: it attaches to what it knows."""
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Do nothing."""
 
-    def unheard_nowait(self, was: object, now: object) -> None:
+    def on_missed_state(self, was: object, now: object) -> None:
         """Do nothing."""
 
 

@@ -69,7 +69,7 @@ async def test_a_forbidden_namespace_stops_no_other_and_heals_with_the_right(
         refused = {ours: 0, theirs: 1}
         await until(
             lambda: all(
-                one.attempts >= refused[str(one.namespace)] for one in informer.status().scopes
+                one.attempts >= refused[str(one.namespace)] for one in informer.status().namespaces
             )
         )
         with pytest.raises(pyinformer.CacheSyncTimeoutError) as raised:

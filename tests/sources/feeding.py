@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     ObjectCodec,
     Updated,
 )
-from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer, Lister
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class FedInformer:
         self._indexer: Indexer[None] = Indexer()
         self.crashes: list[Exception] = []
         """What a receiver let escape; a source lets nothing escape."""
-        self._distribution: Distribution[None] = Distribution(
+        self._distribution: StoreSink[None] = StoreSink(
             self._indexer, on_synced=lambda: None, on_crash=self.crashes.append
         )
         self.lister: Lister[None] = Lister(self._indexer, resource=scope)

@@ -23,7 +23,7 @@ _HOST_GRACE_SECONDS = 2.0  # beyond the handlers' own: they are awaited inside o
 
 
 @final
-class Lifetime:
+class InformerLifecycle:
     """Starts, watches over and ends what an informer does.
 
     Args:

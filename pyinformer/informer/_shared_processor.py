@@ -14,7 +14,7 @@ import anyio
 
 from pyinformer.apimachinery import InformerError, LifecycleError, V, View
 from pyinformer.informer._event_stream import EventStream
-from pyinformer.informer._listener import HandlerStatus, HandlerStory, Listener
+from pyinformer.informer._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.informer._registration import Registration
 from pyinformer.tasks import LogExceptions, UserTasks
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._distribution import Receiver
     from pyinformer.informer._handlers import Handler
+    from pyinformer.informer._store_sink import Receiver
     from pyinformer.informer._stream_buffers import Delivery
 
 
@@ -56,7 +56,7 @@ class Teller(Protocol[_A]):
 
 
 @final
-class Audience(Generic[V]):
+class SharedProcessor(Generic[V]):
     """The handlers and streams of one informer.
 
     Args:
@@ -225,7 +225,7 @@ class Audience(Generic[V]):
         """
         return tuple(listener.status(now) for listener in tuple(self._listeners))
 
-    def stories(self, key: str, now: float) -> tuple[HandlerStory, ...]:
+    def stories(self, key: str, now: float) -> tuple[HandlerHistory, ...]:
         """Return what each handler has to do with one key.
 
         Args:

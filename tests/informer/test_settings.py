@@ -14,7 +14,7 @@ from pyinformer.apimachinery import (
     InvalidSelectorError,
 )
 from pyinformer.informer._call_site import call_site
-from pyinformer.informer._scope import (
+from pyinformer.informer._settings import (
     InformerSettings,
     Scope,
     check_same_settings,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 from pyinformer.apimachinery import CacheMutatedError, KubeObject, V
 from pyinformer.audit import CacheMutation, MutationDetector
 from pyinformer.informer._call_site import call_site
-from pyinformer.informer._steps import Reader, checked_handler, reading
+from pyinformer.informer._reader_context import Reader, checked_handler, reading
 from pyinformer.store import DecodedObject, DecodedObjects
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MAX_UNTOLD = 100  # whoever asks next is told of one; all of them are counted a
 
 
 @final
-class Sharing(Generic[V]):
+class MutationGuard(Generic[V]):
     """The shared values of one informer, as a source for the mutation detector.
 
     Args:
@@ -164,7 +164,7 @@ class Sharing(Generic[V]):
         self.detector.ledger.check(decoded, self)
 
 
-_Read: TypeAlias = tuple[Sharing[Any], DecodedObject[Any]]
+_Read: TypeAlias = tuple[MutationGuard[Any], DecodedObject[Any]]
 
 
 def _look_at(reader: Reader[_Read]) -> None:

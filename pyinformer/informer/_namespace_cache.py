@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Generic, cast, final
 import anyio
 
 from pyinformer.apimachinery import Journal, V
-from pyinformer.informer._auditing import Auditor
-from pyinformer.informer._distribution import Distribution
+from pyinformer.informer._auditor import Auditor
 from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._queued_sink import sink_of
-from pyinformer.informer._state_changes import StateCallbacks, StateChanges
-from pyinformer.informer._status import ScopeStatus
+from pyinformer.informer._state_changes import StateCallbacks, StateReporter
+from pyinformer.informer._status import NamespaceStatus
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.reflector import Reflector, ReflectorState
 from pyinformer.store import Indexer
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import InformerError
     from pyinformer.cluster import Cluster
-    from pyinformer.informer._lifetime import Lifetime
+    from pyinformer.informer._lifecycle import InformerLifecycle
     from pyinformer.informer._own_writes import WrittenAt
-    from pyinformer.informer._scope import InformerSettings, Scope
+    from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
     from pyinformer.store import IndexFunction, Lister
@@ -47,7 +47,7 @@ class Common(Generic[V]):
     settings: InformerSettings
     options: ReflectorOptions | None
     metrics: Metrics
-    lifetime: Lifetime
+    lifetime: InformerLifecycle
     indexes: Mapping[str, str | IndexFunction]
     """Those that were asked for, by name."""
     written: Entries[V]
@@ -70,7 +70,7 @@ class Common(Generic[V]):
 
 
 @final
-class Member(Generic[V]):
+class NamespaceCache(Generic[V]):
     """Follows one namespace, or all of them. Constructing it starts nothing.
 
     Args:
@@ -93,7 +93,7 @@ class Member(Generic[V]):
         self._common = common
         self._scope_of_tasks: anyio.CancelScope | None = None  # needs a loop, and here is none yet
         self._is_stopped = False
-        self._states = StateChanges(
+        self._states = StateReporter(
             self.name, absence_is_fine=settings.absent == "optional", callbacks=common.callbacks
         )
         self.indexer: Indexer[V] = Indexer(view)
@@ -105,12 +105,12 @@ class Member(Generic[V]):
             settings,
             self.indexer,
             reflector=lambda: self.reflector,
-            on_unheard=lambda was, now: self.distribution.unheard_nowait(was, now),  # noqa: PLW0108 - made later
+            on_unheard=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
             check_running=common.check_running,
             written_at=common.written_at,
             written=common.written,
         )
-        self.distribution: Distribution[V] = Distribution(
+        self.distribution: StoreSink[V] = StoreSink(
             self.indexer,
             on_synced=common.on_synced,
             on_crash=common.on_crash,
@@ -201,10 +201,10 @@ class Member(Generic[V]):
         reason = self.reflector.status().reason
         return f"{self.state.value}, {since}{': ' if reason else ''}{reason}"
 
-    def status(self) -> ScopeStatus:
+    def status(self) -> NamespaceStatus:
         """Return how it is doing; from any thread."""
         facts = self.reflector.status()
-        return ScopeStatus(
+        return NamespaceStatus(
             follows=self.name,
             namespace=self.scope.namespace,
             has_synced=self.has_synced,

@@ -1,6 +1,6 @@
 """The namespaces of one informer: who follows them, who is told, and what all of them know.
 
-Wanted namespaces enter; caches and receivers leave, each attached to all members. The set of
+WriteTarget namespaces enter; caches and receivers leave, each attached to all members. The set of
 members is a mapping that is never changed, only replaced in one assignment: a reader in any thread
 has one or the other. A namespace that is no longer wanted is stopped first, then vanishes from
 reads, then its objects are told as deletions; one that is wanted is there at once, and is loaded in
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, cast, final
 import anyio
 
 from pyinformer.apimachinery import V
-from pyinformer.informer._initial_list import Contents
+from pyinformer.informer._initial_list import CacheContents
 from pyinformer.store import Indexer, JointIndexer
 from pyinformer.tasks import TimeBudget
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._distribution import Receiver
-    from pyinformer.informer._member import Member
+    from pyinformer.informer._namespace_cache import NamespaceCache
+    from pyinformer.informer._store_sink import Receiver
     from pyinformer.store import Cache, IndexFunction
 
 
 @final
-class Members(Generic[V]):
+class NamespaceCaches(Generic[V]):
     """The members of one informer.
 
     Args:
@@ -46,7 +46,7 @@ class Members(Generic[V]):
 
     def __init__(
         self,
-        make: Callable[[str | None], Member[V]],
+        make: Callable[[str | None], NamespaceCache[V]],
         empty: Callable[[], Indexer[V]],
         namespaces: Iterable[str] | None,
         *,
@@ -84,7 +84,7 @@ class Members(Generic[V]):
         self._is_settling = False
         self._is_closed = False
         self._applied = anyio.Event()
-        self.by_namespace: Mapping[str | None, Member[V]] = {}
+        self.by_namespace: Mapping[str | None, NamespaceCache[V]] = {}
         """Never changed, only replaced; the key is None if all namespaces are followed."""
         self.cache: Cache[V] = empty()
         """What all of them hold, read as one."""
@@ -92,12 +92,12 @@ class Members(Generic[V]):
         self.has_synced = is_known and not self._wanted
 
     @property
-    def all(self) -> tuple[Member[V], ...]:
+    def all(self) -> tuple[NamespaceCache[V], ...]:
         """The members at this moment."""
         return tuple(self.by_namespace.values())
 
     @property
-    def sole(self) -> Member[V] | None:
+    def sole(self) -> NamespaceCache[V] | None:
         """The only member; None if there is not exactly one."""
         members = self.by_namespace
         return next(iter(members.values())) if len(members) == 1 else None
@@ -109,7 +109,7 @@ class Members(Generic[V]):
             return None
         return cast("frozenset[str]", frozenset(self.by_namespace))
 
-    def of(self, key: str) -> Member[V] | None:
+    def of(self, key: str) -> NamespaceCache[V] | None:
         """Return the member in whose namespace a key is; None if that is not followed."""
         if self.is_everywhere:
             return self.by_namespace[None]
@@ -159,9 +159,9 @@ class Members(Generic[V]):
         if not preload:
             return
         if self.has_told:
-            receiver.preload_nowait(Contents(self.told()))
+            receiver.preload_nowait(CacheContents(self.told()))
         if self._has_told_all():
-            receiver.initial_list_complete_nowait()
+            receiver.on_initial_list_complete()
         else:
             self._incomplete.append(receiver)
 
@@ -236,7 +236,7 @@ class Members(Generic[V]):
         if self._incomplete and self._has_told_all():
             told, self._incomplete = self._incomplete, []
             for receiver in told:
-                receiver.initial_list_complete_nowait()
+                receiver.on_initial_list_complete()
         self._on_synced()
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
@@ -306,7 +306,7 @@ class Members(Generic[V]):
             applied, self._applied = self._applied, anyio.Event()
             applied.set()
 
-    def _take_in(self) -> list[Member[V]]:
+    def _take_in(self) -> list[NamespaceCache[V]]:
         new = self._ordered(self._wanted - set(self.by_namespace))
         joining = {one: self._make(one) for one in new}
         for member in joining.values():
@@ -330,7 +330,7 @@ class Members(Generic[V]):
                 await budget.yield_now()
             started = budget.now()
 
-    def _take_back(self, member: Member[V]) -> Iterator[None]:
+    def _take_back(self, member: NamespaceCache[V]) -> Iterator[None]:
         name = member.scope.namespace
         yield from member.distribution.leave_nowait(may_still_exist=name not in self._gone)
         if name is not None and (name in self._gone or self._is_gone(name)):
@@ -340,19 +340,19 @@ class Members(Generic[V]):
     def _drop_from_reads(self) -> None:
         self._forget([one for name, one in self.by_namespace.items() if name not in self._wanted])
 
-    def _forget(self, leaving: list[Member[V]]) -> None:
+    def _forget(self, leaving: list[NamespaceCache[V]]) -> None:
         if leaving:
             rest = {name: one for name, one in self.by_namespace.items() if one not in leaving}
             self._swap(rest)
             for member in leaving:
                 member.forget_nowait()
 
-    def _swap(self, members: dict[str | None, Member[V]]) -> None:
+    def _swap(self, members: dict[str | None, NamespaceCache[V]]) -> None:
         self._put_in_place(members)
         self._on_swap()
         self.look_nowait()
 
-    def _put_in_place(self, members: dict[str | None, Member[V]]) -> None:
+    def _put_in_place(self, members: dict[str | None, NamespaceCache[V]]) -> None:
         indexers = {name: member.indexer for name, member in members.items()}
         if len(indexers) > 1:
             self.cache = JointIndexer(cast("dict[str, Indexer[V]]", indexers))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
 import anyio
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
-from pyinformer.informer._initial_list import Contents
+from pyinformer.informer._initial_list import CacheContents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -40,17 +40,17 @@ class Receiver(Protocol[_W]):
         """Take what exists already; others are given the same, and nobody changes it."""
         ...
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note that all that existed has been put in."""
         ...
 
-    def unheard_nowait(self, was: KubeObject[_W], now: KubeObject[_W] | None) -> None:
+    def on_missed_state(self, was: KubeObject[_W], now: KubeObject[_W] | None) -> None:
         """Take note that reads showed a state that no event tells of, and show it no more."""
         ...
 
 
 @final
-class Distribution(Generic[V]):
+class StoreSink(Generic[V]):
     """Writes to the cache and tells the receivers.
 
     Args:
@@ -123,7 +123,7 @@ class Distribution(Generic[V]):
         """Tell somebody from now on; what is cached already comes first if that is wanted."""
         self._set((*self._receivers, receiver))
         if preload and self.has_synced:
-            self._preload(receiver, Contents(self._indexer.list()))
+            self._preload(receiver, CacheContents(self._indexer.list()))
 
     def detach(self, receiver: Receiver[V]) -> None:
         """Tell somebody nothing any more."""
@@ -149,10 +149,10 @@ class Distribution(Generic[V]):
             self._on_crash(error)
             raise
 
-    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+    def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Tell those who act on what they read that a state of an own write is gone unheard."""
         for receiver in self._receivers:
-            receiver.unheard_nowait(was, now)
+            receiver.on_missed_state(was, now)
 
     def bookmark_nowait(self, resource_version: str) -> None:
         """Take note that nothing changed up to this resource version."""
@@ -228,7 +228,7 @@ class Distribution(Generic[V]):
             return
         # Whoever feeds this sink changes nothing between its steps. One copy serves everybody:
         # to walk over a million objects takes 40 ms, each time.
-        contents: Contents[V] = Contents()
+        contents: CacheContents[V] = CacheContents()
         yield from contents.fill(self._indexer.snapshot().values())
         self.has_synced = True
         self._on_synced()
@@ -263,7 +263,7 @@ class Distribution(Generic[V]):
     @staticmethod
     def _preload(receiver: Receiver[V], objects: Collection[KubeObject[V]]) -> None:
         receiver.preload_nowait(objects)
-        receiver.initial_list_complete_nowait()
+        receiver.on_initial_list_complete()
 
     def _tell(
         self, events: Iterator[Event[V] | None], replaced: list[KubeObject[V]] | None = None

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.informer._distribution import Distribution, differences
 from pyinformer.informer._queued_sink import sink_of
-from pyinformer.informer._scope import QueueKind
+from pyinformer.informer._settings import QueueKind
+from pyinformer.informer._store_sink import StoreSink, differences
 from pyinformer.reflector import Sink
 from pyinformer.store import Indexer
 from tests.objects import make
@@ -62,11 +62,11 @@ class Mirror:
         self.initial = [obj.key for obj in objects]
         self.objects = {str(obj.key): obj.metadata.uid for obj in objects}
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Take note that this was all."""
         self.is_complete = True
 
-    def unheard_nowait(self, was: object, now: object) -> None:
+    def on_missed_state(self, was: object, now: object) -> None:
         """Take note of nothing."""
 
 
@@ -84,7 +84,7 @@ class Bench:
         self.indexer: Indexer = Indexer()
         self.synced = 0
         self.crashes: list[Exception] = []
-        self.distribution: Distribution[None] = Distribution(
+        self.distribution: StoreSink[None] = StoreSink(
             self.indexer,
             on_synced=self._count,
             on_crash=self.crashes.append,

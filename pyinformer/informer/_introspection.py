@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import InformerError, Journal
     from pyinformer.cluster import Cluster
-    from pyinformer.informer._audience import Audience
-    from pyinformer.informer._lifetime import Lifetime
-    from pyinformer.informer._member import Member
-    from pyinformer.informer._members import Members
+    from pyinformer.informer._lifecycle import InformerLifecycle
+    from pyinformer.informer._namespace_cache import NamespaceCache
+    from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.informer._namespace_selection import NamespaceSelection
-    from pyinformer.informer._scope import InformerSettings, Scope
+    from pyinformer.informer._settings import InformerSettings, Scope
+    from pyinformer.informer._shared_processor import SharedProcessor
     from pyinformer.informer._state_changes import StateCallbacks
     from pyinformer.store import Lister
     from pyinformer.store._overlay import Entries
@@ -42,10 +42,10 @@ class Insight(Generic[V]):
     journal: Journal
     lister: Lister[V]
     _callbacks: StateCallbacks
-    _members: Members[V]
+    _members: NamespaceCaches[V]
     _written: Entries[V]
-    _audience: Audience[V]
-    _lifetime: Lifetime
+    _audience: SharedProcessor[V]
+    _lifetime: InformerLifecycle
     _selection: NamespaceSelection | None
 
     @property
@@ -179,7 +179,7 @@ class Insight(Generic[V]):
             lambda about: self._audience.stories(about, now),
         )
 
-    def _worst(self) -> Member[V] | None:
+    def _worst(self) -> NamespaceCache[V] | None:
         """Return the namespace in the most trouble; None if there is none."""
         members = self._members.all
         return min(members, key=lambda one: _WORST_FIRST.index(one.state), default=None)
@@ -221,7 +221,7 @@ class Insight(Generic[V]):
             lineage=self.cluster.lineage.status(),
             journal=self._entries() if with_journal else (),
             crash=None if life.crash is None else str(life.crash),
-            scopes=tuple(member.status() for member in members),
+            namespaces=tuple(member.status() for member in members),
             selection=None if self._selection is None else self._selection.status(),
         )
 

@@ -216,10 +216,10 @@ class KeyWaits(Generic[V]):
         for key in tuple(self._waiters):
             self.look_nowait(key)
 
-    def initial_list_complete_nowait(self) -> None:
+    def on_initial_list_complete(self) -> None:
         """Do nothing: the lister knows whether it can answer."""
 
-    def unheard_nowait(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
+    def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Take note that readers see something else without an event."""
         del now
         self.look_nowait(was._key)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Origin(Struct, frozen=True):
+class Provenance(Struct, frozen=True):
     """How an object came."""
 
     what: str
@@ -32,11 +32,11 @@ class Origin(Struct, frozen=True):
         return self.what
 
 
-_UNKNOWN: Final = Origin("a list or a watch")
-_WATCH: Final = Origin("the watch")
+_UNKNOWN: Final = Provenance("a list or a watch")
+_WATCH: Final = Provenance("the watch")
 
 
-def origin_of(version: str, loads: Sequence[LoadRecord]) -> Origin:
+def provenance_of(version: str, loads: Sequence[LoadRecord]) -> Provenance:
     """Return how an object of this version came.
 
     Args:
@@ -68,9 +68,9 @@ def _went_back(load: LoadRecord) -> bool:
     return all(map(resource_version_is_well_formed, both)) and older(load.position, load.before)
 
 
-def _of(load: LoadRecord) -> Origin:
+def _of(load: LoadRecord) -> Provenance:
     if not load.before:
-        return Origin(f"the first load, a {load.mode} at {utc_text(load.at)}", load.at)
+        return Provenance(f"the first load, a {load.mode} at {utc_text(load.at)}", load.at)
     why = f" ({load.reason})" if load.reason else ""
     what = f"a relist, a {load.mode} at {utc_text(load.at)}{why}"
-    return Origin(what, load.at, is_relist=True)
+    return Provenance(what, load.at, is_relist=True)
