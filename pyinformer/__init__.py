@@ -83,18 +83,6 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.audit import AuditReport, CacheMutation, MutationDetector
 from pyinformer.blocking import run_in_thread
-from pyinformer.bookkeeping import (
-    EventRecorder,
-    EventRecorderStatistics,
-    FinalizerPhase,
-    HeldObject,
-    finalizer,
-    find_condition,
-    is_condition_true,
-    set_condition,
-    set_controller_reference,
-    set_owner_reference,
-)
 from pyinformer.cluster import (
     APIResource,
     Cluster,
@@ -118,7 +106,19 @@ from pyinformer.controller import (
     Outcome,
     Reconcile,
     Result,
-    SlotStatus,
+    WorkerStatus,
+)
+from pyinformer.controllerutil import (
+    EventRecorder,
+    EventRecorderStatistics,
+    FinalizerContext,
+    FinalizerPhase,
+    finalizer,
+    find_condition,
+    is_condition_true,
+    set_condition,
+    set_controller_reference,
+    set_owner_reference,
 )
 from pyinformer.deltas import (
     DeletedFinalStateUnknown,
@@ -253,6 +253,7 @@ __all__ = [
     "FieldConflict",
     "FieldNotFoundError",
     "FieldSelector",
+    "FinalizerContext",
     "FinalizerPhase",
     "ForbiddenError",
     "FrozenObjectError",
@@ -264,7 +265,6 @@ __all__ = [
     "HealthOptions",
     "HealthServer",
     "HealthVerdict",
-    "HeldObject",
     "HotLoopStatus",
     "IndexNotFoundError",
     "Indexer",
@@ -342,7 +342,6 @@ __all__ = [
     "SharedInformer",
     "SharedInformerFactory",
     "SharedObject",
-    "SlotStatus",
     "StaleCacheError",
     "StaleObject",
     "StateChange",
@@ -357,6 +356,7 @@ __all__ = [
     "WaitTimeoutError",
     "WithMaxWaitRateLimiter",
     "WorkQueueStatistics",
+    "WorkerStatus",
     "WriteAnswerError",
     "WriteObserver",
     "WriteOptions",

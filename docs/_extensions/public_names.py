@@ -31,7 +31,7 @@ STATIONS = {
     "informer": "Informers, factories and handlers",
     "workqueue": "Work queues and rate limiters",
     "sources": "Sources of requests",
-    "bookkeeping": "Conditions, finalizers, owners, Events",
+    "controllerutil": "Conditions, finalizers, owners, Events",
     "controller": "Controllers",
     "operator": "Operators, custom resources, health",
     "leaderelection": "Leader election",

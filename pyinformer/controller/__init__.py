@@ -10,7 +10,7 @@ from pyinformer.controller._status import (
     ControllerStatus,
     HotLoopStatus,
     NoopWriteStatus,
-    SlotStatus,
+    WorkerStatus,
 )
 
 __all__ = [
@@ -24,5 +24,5 @@ __all__ = [
     "Outcome",
     "Reconcile",
     "Result",
-    "SlotStatus",
+    "WorkerStatus",
 ]

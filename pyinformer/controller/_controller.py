@@ -22,9 +22,9 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
-from pyinformer.controller._attempt import Attempt
 from pyinformer.controller._engine import Engine
-from pyinformer.controller._life import Life
+from pyinformer.controller._invoke import Invoker
+from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._primaries import (
     Clusters,
@@ -109,13 +109,13 @@ class Controller(Startable, Generic[V]):
         self._metrics = metrics
         self.engine: Engine[V] = Engine(
             name,
-            Attempt(reconcile, self._primaries, on_unwatched=self._keep),
+            Invoker(reconcile, self._primaries, on_unwatched=self._keep),
             workers=workers,
             options=self._options,
             metrics=metrics,
         )
         """What it is made of; for ControllerGroup."""
-        self._life = Life(f"controller {name}", (self.engine,))
+        self._life = Lifecycle(f"controller {name}", (self.engine,))
         self._primary_sources: list[PrimarySource[V]] = []
         for informer in self._primaries:
             self._add_primary(informer, predicate)

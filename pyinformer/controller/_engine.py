@@ -1,4 +1,4 @@
-"""One controller from inside: sources feed the queue, slots empty it, outcomes feed it again.
+"""One controller from inside: sources feed the queue, workers empty it, outcomes feed it again.
 
 What enters are events, by way of the sources; what leaves are calls of the user's reconcile. This
 is where the pure decisions meet the queue and the tasks, and where every end of a reconcile is
@@ -26,16 +26,16 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.cluster._writer import CURRENT_WRITER
-from pyinformer.controller._alarms import Alarms, ReconcileWrites
-from pyinformer.controller._attempt import Attempt
-from pyinformer.controller._figures import measure
-from pyinformer.controller._intake import Intake
+from pyinformer.controller._invoke import Invoker
 from pyinformer.controller._key_limit import KeyLimit
+from pyinformer.controller._log_text import is_meant, level_of, outlook_of, words_of
+from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
+from pyinformer.controller._metrics import measure
 from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
-from pyinformer.controller._slots import Slots
 from pyinformer.controller._status import ControllerStatus
-from pyinformer.controller._words import is_meant, level_of, outlook_of, words_of
+from pyinformer.controller._workers import WorkerPool
 from pyinformer.informer import SharedInformer, wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._owned import OwnedSource
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.controller._slot import Ended
+    from pyinformer.controller._worker import Ended
     from pyinformer.sources._source import Source
 
 _log = get_logger("pyinformer.controller")
@@ -76,7 +76,7 @@ class Engine(Generic[V]):
     Args:
         name: names it in logs, metrics and status.
         attempt: calls the user's function.
-        workers: how many slots.
+        workers: how many workers.
         options: how it behaves.
         metrics: where its figures go.
     """
@@ -84,7 +84,7 @@ class Engine(Generic[V]):
     def __init__(
         self,
         name: str,
-        attempt: Attempt[V],
+        attempt: Invoker[V],
         *,
         workers: int,
         options: ControllerOptions,
@@ -102,7 +102,7 @@ class Engine(Generic[V]):
         self.has_synced: bool = False
         self.is_running: bool = False
         self.queue: PriorityQueue[Request] = PriorityQueue(name, metrics=metrics)
-        self.intake: Intake = Intake(self.queue)
+        self.intake: RequestQueue = RequestQueue(self.queue)
         self._workers = workers
         self._metrics = metrics
         self._outcomes = Outcomes(
@@ -111,7 +111,7 @@ class Engine(Generic[V]):
             jitter=options.backoff_jitter_ratio,
             rng=options.rng,
         )
-        self._alarms = Alarms(name, options, metrics)
+        self._alarms = LoopDetector(name, options, metrics)
         self._hot = self._alarms.hot_loops
         self._held = self._alarms.held
         self._has_breaker = options.noop_breaker
@@ -119,7 +119,7 @@ class Engine(Generic[V]):
             limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
         )
         self._tasks = UserTasks(on_crash=self._crashed)
-        self._slots = Slots(
+        self._pool = WorkerPool(
             name,
             self.queue,
             tasks=self._tasks,
@@ -197,7 +197,7 @@ class Engine(Generic[V]):
                 pending=[f"{one.name} of controller {self.name}: {_lack(one)}" for one in pending],
             )
         self.has_synced = self.is_running = True
-        self._slots.start_nowait(self._workers)
+        self._pool.start_nowait(self._workers)
         _log.info("controller %s has started; workers: %d", self.name, self._workers)
 
     def detach_nowait(self) -> None:
@@ -212,7 +212,7 @@ class Engine(Generic[V]):
         Cancellation:
             Not to be cancelled: its owner shields it, and its two times bound it.
         """
-        await self._slots.stop()
+        await self._pool.stop()
         self._dropped_held = self._alarms.aside
         dropped = self.queue.statistics().dropped + self._dropped_held
         if dropped:
@@ -220,7 +220,7 @@ class Engine(Generic[V]):
 
     def force_nowait(self) -> None:
         """Wait for nobody any more."""
-        self._slots.force_nowait()
+        self._pool.force_nowait()
 
     def throw_out_abandoned(self) -> None:
         """End the reconciles that ignored everything else: the program is ending."""
@@ -228,7 +228,7 @@ class Engine(Generic[V]):
 
     def excuse_current(self) -> None:
         """Let the reconcile that this is called from end in its own time."""
-        self._slots.excuse_current()
+        self._pool.excuse_current()
 
     async def once(self, request: Request) -> Outcome:
         """Reconcile a request without the queue.
@@ -243,7 +243,7 @@ class Engine(Generic[V]):
             raise LifecycleError(f"controller {self.name} was started: enqueue the request instead")
         token = CURRENT_WRITER.set(ReconcileWrites(self._alarms, request, is_storm=False))
         try:
-            return await self._slots.once(request, self._judge)
+            return await self._pool.once(request, self._judge)
         finally:
             CURRENT_WRITER.reset(token)
 
@@ -251,22 +251,22 @@ class Engine(Generic[V]):
         """Return how it is doing; from any thread."""
         now = self._now()
         statistics = self.queue.statistics()
-        slots = self._slots.status(now)
+        workers = self._pool.status(now)
         hot_loops = self._alarms.hot(now)
         return ControllerStatus(
             name=self.name,
             is_running=self.is_running,
             has_synced=self.has_synced,
             queue=statistics,
-            slots=slots,
-            poisoned=tuple(slot.request for slot in slots if slot.is_poisoned and slot.request),
-            outcomes=MappingProxyType({**self._counts, "cancelled": self._slots.cancelled}),
+            workers=workers,
+            stuck=tuple(worker.request for worker in workers if worker.is_stuck and worker.request),
+            outcomes=MappingProxyType({**self._counts, "cancelled": self._pool.cancelled}),
             failing=len(self._outcomes),
             hot=tuple(found.request for found in hot_loops),
             hot_loops=hot_loops,
             noop_writes=self._alarms.noop_writes(now),
             postponed=self._postponed,
-            late_results=self._slots.late_results,
+            late_results=self._pool.late_results,
             dropped=statistics.dropped + self.intake.refused + self._dropped_held,
             last_error=self._last_error,
             sources=tuple(source.status() for source in self.sources),
@@ -295,7 +295,7 @@ class Engine(Generic[V]):
             return None
         self._limit.started(request, now)
         prepared = self.intake.with_reasons(request)
-        # What the function writes is its own from here on: this is the context of the slot's task.
+        # The context of the worker task: what the function writes is attributed to this reconcile.
         CURRENT_WRITER.set(alarms.started(prepared, now, is_storm=is_storm))
         if self._held:
             self._move_held(now)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 import anyio
 
 from pyinformer.apimachinery import InvalidArgumentError
-from pyinformer.controller._life import Life
+from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._status import ControllerGroupStatus
 from pyinformer.tasks import Startable
 
@@ -51,7 +51,9 @@ class ControllerGroup(Startable):
                 raise InvalidArgumentError("controllers", reason)
         self._controllers = controllers
         self._engines = tuple(controller.engine for controller in controllers)
-        self.life: Life = Life(f"controllers {', '.join(names)}", self._engines, factories)
+        self.life: Lifecycle = Lifecycle(
+            f"controllers {', '.join(names)}", self._engines, factories
+        )
         """What it does, for an Operator."""
 
     async def start(self) -> None:

@@ -29,7 +29,7 @@ _POSITIVE = (
     "noop_breaker_probe_seconds",
 )
 _MAX_PER_SECOND = 1_000  # the alarm remembers ten seconds of them; no controller writes as fast
-_COUNTS = ("max_poisoned_slots", "rate_limit", "hot_loop_limit")
+_COUNTS = ("max_stuck_workers", "rate_limit", "hot_loop_limit")
 
 
 @final
@@ -45,7 +45,7 @@ class ControllerOptions:
     """A reconcile that takes longer is cancelled, awaited and retried. None for no deadline. Five
     minutes is more than any honest reconcile needs, and less than a person waits for one."""
     grace_seconds: float = 5.0
-    """How long a cancelled reconcile may clean up before its slot counts as poisoned, and how long
+    """How long a cancelled reconcile may clean up before its worker counts as stuck, and how long
     closing waits for it."""
     drain_timeout_seconds: float = 20.0
     """How long closing lets reconciles in flight finish before it cancels them; 0 cancels at once.
@@ -59,8 +59,8 @@ class ControllerOptions:
     backoff_jitter_ratio: float = 0.1
     """A share of each delay that chance may take off, so that keys which failed together spread;
     0 for none."""
-    max_poisoned_slots: int = 10
-    """How many slots whose reconcile ignores its cancellation are replaced at a time. Beyond, the
+    max_stuck_workers: int = 10
+    """How many workers whose reconcile ignores its cancellation are replaced at a time. Beyond, the
     controller goes on with fewer, so that what leaks is bounded."""
     rate_limit: int = 0
     """How many times per period one key may be reconciled, failures and events included; what

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotStatus:
-    """What one worker slot is busy with."""
+class WorkerStatus:
+    """What one worker is busy with."""
 
     name: str
     request: str | None
@@ -30,7 +30,7 @@ class SlotStatus:
     None if it is idle."""
     seconds: float
     """How long it has been busy with that; 0 if it is idle."""
-    is_poisoned: bool
+    is_stuck: bool
     """Its reconcile ignores that it was cancelled; the key waits for it."""
 
 
@@ -40,7 +40,7 @@ class HotLoopStatus:
     """An object that was reconciled again and again, as it was when that was noticed."""
 
     request: str
-    """The object, as in SlotStatus."""
+    """The object, as in WorkerStatus."""
     reconciles: int
     """How often it was reconciled within `hot_loop_window_seconds`."""
     inputs: int
@@ -87,9 +87,9 @@ class ControllerStatus:
     """Every source has enqueued its initial keys, and the workers have begun."""
     queue: WorkQueueStatistics
     """Requests that wait, their number by priority, and the age of the oldest."""
-    slots: tuple[SlotStatus, ...]
-    """The worker slots, the poisoned ones included."""
-    poisoned: tuple[str, ...]
+    workers: tuple[WorkerStatus, ...]
+    """The workers, the stuck ones included."""
+    stuck: tuple[str, ...]
     """The objects whose reconcile ignores that it was cancelled."""
     outcomes: Mapping[str, int]
     """How many reconciles ended so: `success`, `requeue`, `error`, `retry_after`, `terminal`; and
@@ -126,7 +126,7 @@ class ControllerStatus:
 
     def _parts(self) -> list[str]:
         queue, noops = self.queue, self.noop_writes
-        busy = sum(slot.request is not None for slot in self.slots)
+        busy = sum(worker.request is not None for worker in self.workers)
         parts = [
             "1 key waits" if queue.depth == 1 else f"{queue.depth} keys wait",
             "1 is reconciled" if busy == 1 else f"{busy} are reconciled",
@@ -142,8 +142,8 @@ class ControllerStatus:
             parts.append(f"{given_up} given up (terminal)")
         if self.hot:
             parts.append(f"hot loops of {', '.join(self.hot)}")
-        if self.poisoned:
-            parts.append(f"ignore their end: {', '.join(self.poisoned)}")
+        if self.stuck:
+            parts.append(f"ignore their end: {', '.join(self.stuck)}")
         return parts
 
 

@@ -1,317 +1,220 @@
-"""A small HTTP server that says whether a program is alive and ready, and how it is.
+"""Whether a program is alive, and ready: asked of its informers and controllers, with reasons.
 
-In go requests of probes; out come 200 and `ok`, or 503 and one line for each problem. Pages are for
-people: text or JSON, and unless told otherwise for who asks from the same host only. It runs in the
-program's own loop: a loop that is blocked answers nobody, which is the answer. Every connection is
-bounded in bytes, in time and in number, and costs no task. A new connection is always accepted: the
-oldest one without a whole request makes room for it.
+What enters are the status records of whatever is watched over; what leaves are two verdicts, each
+with its reasons, for probes of Kubernetes or for the program's own use. A verdict changes when
+trouble has lasted, and changes back when it has been gone for a while: never for a reconnect.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
-from types import TracebackType
-from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast, final, get_args
-from urllib.parse import parse_qsl
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal, final
 
-import httptools
-
-from pyinformer._logging import get_logger
-from pyinformer._printable import Lines, printable
-from pyinformer.apimachinery import (
-    ConfigurationError,
-    InvalidArgumentError,
-    JSONObject,
-    check_seconds,
+from pyinformer._clock import monotonic
+from pyinformer._printable import printable
+from pyinformer.apimachinery import InvalidTypeError
+from pyinformer.cluster import ClusterPool
+from pyinformer.operator._debounce import Debounce, Finding
+from pyinformer.operator._health_checks import (
+    HasStatus,
+    HealthOptions,
+    Status,
+    live_findings,
+    notes_of,
+    ready_findings,
+    watchdog_of,
 )
-from pyinformer.operator._same_host import Asked, why_foreign
-from pyinformer.tasks import error_text
+from pyinformer.operator._health_server import HealthServer, Page
+from pyinformer.operator._status_pages import StatusPages, overview
+from pyinformer.tasks import WatchdogStatistics
 
-Check: TypeAlias = Callable[[], Sequence[str]]
-"""Returns what is wrong, one line each; nothing if all is well."""
-
-_log = get_logger("pyinformer.operator")
-
-_PagesFor: TypeAlias = Literal["loopback", "anybody"]
-Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]
-"""Takes the query, `{"key": "default/a"}`; returns text, or an object to be served as JSON."""
-
-_TEXT: Final = "text/plain; charset=utf-8"
-_JSON: Final = "application/json"
-_BACKLOG: Final = 100  # connections that the loop may accept at once
-# More than twice the backlog: those accepted between a probe's connection and its first bytes are
-# too few to push it out.
-_MAX_CONNECTIONS: Final = 256
-_MAX_REQUEST_BYTES: Final = 16_384
-_MAX_PORT: Final = 65_535
-_REQUEST_SECONDS: Final = 5.0  # from accept to the end of the request's head
-_CONNECTION_SECONDS: Final = 10.0  # from the answer to the last byte read by the client
+_MAX_SAMPLES: Final = 256  # probes come every few seconds
 
 
 @final
-class _Answer(NamedTuple):
-    status: HTTPStatus
-    body: str
-    content_type: str = _TEXT
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthVerdict:
+    """The answer to one question; true if it is yes: `if health.ready(): ...`."""
+
+    is_ok: bool
+    reasons: tuple[str, ...]
+    """Why not; one line each, with names and numbers, never the content of an object."""
+    notes: tuple[str, ...]
+    """What is wrong and does not count, or not yet."""
+
+    def __bool__(self) -> bool:
+        return self.is_ok
 
 
 @final
-class HealthServer:
-    """Answers `GET` and `HEAD` of a few paths. Use it as `async with HealthServer(...)`.
+class Health:
+    """Says whether a program is alive and ready: `Health(factory, controller)`.
+
+    It asks when it is asked, and runs nothing. Verdicts may be read from any thread. Whether the
+    loop turns is known from the watchdog of a factory or of a group: give one of them.
 
     Args:
-        checks: what to ask for each path, such as `/healthz`. It is called on the loop for each
-            request and has to be quick. One that raises is a problem by itself.
-        pages: what to show at other paths, such as `/status`; called on the loop likewise. An
-            InvalidArgumentError is the asker's fault, and answered with its words.
-        pages_for: `loopback` shows pages only to requests from the same host, as with
-            `kubectl port-forward`, whatever the address listened on: not to what a proxy forwards,
-            not under a foreign Host header, and not to web pages of other sites. `anybody` shows
-            them to all.
-        host: the address to listen on; loopback unless told otherwise.
-        port: the port; 0 takes any that is free.
-        connection_seconds: how long a client may take to read the answer. Its request has to
-            arrive within 5 s, or within this if it is less.
+        watched: factories, informers, controllers and groups, started or not. An informer of a
+            factory need not be given by itself.
+        options: how much is tolerated.
+        clock: monotonic seconds, from any thread.
 
     Raises:
-        InvalidArgumentError: the port is none, or a path is both a check's and a page's.
+        InvalidTypeError: something has no status to ask for, or one of something else.
     """
 
     def __init__(
         self,
-        checks: Mapping[str, Check],
-        *,
-        pages: Mapping[str, Page] | None = None,
-        pages_for: _PagesFor = "loopback",
-        host: str = "127.0.0.1",
-        port: int = 0,
-        connection_seconds: float = _CONNECTION_SECONDS,
+        *watched: HasStatus,
+        options: HealthOptions | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        check_seconds("connection_seconds", connection_seconds)
-        if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
-            raise InvalidArgumentError("port", f"is 0 to {_MAX_PORT}, not {port!r}")
-        if pages_for not in get_args(_PagesFor):
-            raise InvalidArgumentError("pages_for", f"is loopback or anybody, not {pages_for!r}")
-        self._checks = dict(checks)
-        self._pages = dict(pages or {})
-        both = sorted(self._checks.keys() & self._pages.keys())
-        if both:
-            raise InvalidArgumentError("pages", f"{', '.join(both)} is a check's path, too")
-        self._pages_for = pages_for
-        self._host = host
-        self._port = port
-        self._connection_seconds = connection_seconds
-        self._server: asyncio.Server | None = None
-        self._connections: dict[_Connection, None] = {}  # the oldest first
+        self._options = options or HealthOptions()
+        self._clock = clock
+        self._watched: tuple[HasStatus, ...] = ()
+        self._lock = threading.Lock()
+        self._alive = Debounce()
+        self._ready = Debounce()
+        self._blocks: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
+        for one in watched:
+            self.add(one)
 
-    @property
-    def port(self) -> int:
-        """Where it listens; what was asked for, as long as it does not."""
-        sockets = self._server.sockets if self._server is not None else ()
-        return cast("int", sockets[0].getsockname()[1]) if sockets else self._port
-
-    @property
-    def url(self) -> str:
-        """The address to ask, such as `http://127.0.0.1:8081`."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self.port}"
-
-    async def start(self) -> None:
-        """Listen.
+    def add(self, watched: HasStatus) -> None:
+        """Watch over one more.
 
         Raises:
-            ConfigurationError: the address cannot be listened on, another program has it for one.
-
-        Cancellation:
-            Safe; nothing listens then.
+            InvalidTypeError: it has no status to ask for, or one of something else.
         """
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                self._connection, self._host, self._port, backlog=_BACKLOG
-            )
-        except OSError as error:
-            source = f"the health endpoint {self._host}:{self._port}"
-            reason = f"{error.strerror or error}; choose another port, 0 for any, None for none"
-            raise ConfigurationError(source, reason) from error
+        if not callable(getattr(watched, "status", None)):
+            reason = "give factories, informers, controllers or groups"
+            raise InvalidTypeError("watched", f"{type(watched).__name__} has no status(); {reason}")
+        if isinstance(watched, ClusterPool):  # else a dead cluster would look healthy
+            reason = "a ClusterPool has no caches: give the factories that it opens, and ask"
+            raise InvalidTypeError("watched", f"{reason} pool.status() which clusters are dead")
+        with self._lock:
+            self._watched = (*self._watched, watched)
 
-    async def aclose(self) -> None:
-        """Stop listening and drop every connection. A second call does nothing.
+    def live(self) -> HealthVerdict:
+        """Tell whether the process should live on: a no says that a new one would do better.
 
-        Cancellation:
-            Safe; what is left is closed by the loop's next steps.
+        A server that is away, forbids or answers slowly is no such reason.
         """
-        if self._server is not None:
-            self._server.close()
-            for connection in tuple(self._connections):
-                connection.drop()
-            await self._server.wait_closed()
+        statuses, now = self._statuses(), self._clock()
+        options = self._options
+        with self._lock:
+            found = _numbered(live_findings(status, options) for status in statuses)
+            found += self._block_findings(statuses, now)
+            return self._judged(self._alive, found, statuses, now)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
+    def ready(self) -> HealthVerdict:
+        """Tell whether every cache has synced and is current enough, and controllers work."""
+        statuses, now = self._statuses(), self._clock()
+        options = self._options
+        with self._lock:
+            found = _numbered(ready_findings(status, options) for status in statuses)
+            if not statuses:
+                found = [Finding("nothing", "nothing is watched over yet")]
+            return self._judged(self._ready, found, statuses, now)
 
-    async def __aexit__(
+    def pages(self) -> dict[str, Page]:
+        """Return what shows people how it is, by path, for a HealthServer of one's own.
+
+        `/status` is JSON, `/status?format=text` an overview, `/status?informer=pods.v1` one
+        informer with its journal; `/explain?informer=pods.v1&key=default/web-1` is text.
+        """
+        return StatusPages(lambda: self._watched, self._verdicts).pages()
+
+    def overview(self) -> str:
+        """Return how everything is that is watched over, one line each, and the verdicts.
+
+        From any thread.
+        """
+        return overview(self._statuses(), self._verdicts())
+
+    def _verdicts(self) -> dict[str, HealthVerdict]:
+        return {"live": self.live(), "ready": self.ready()}
+
+    def server(
         self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        pages_for: Literal["loopback", "anybody"] = "loopback",
+    ) -> HealthServer:
+        """Make a server of `/healthz`, `/livez`, `/readyz`, and of pages for people.
 
-    def _connection(self) -> _Connection:
-        return _Connection(self._answer, self._connections, self._connection_seconds)
+        Use it as `async with health.server() as server`. The pages are those of `pages()`.
 
-    def _answer(self, asked: Asked) -> _Answer:
-        path, _, query = asked.target.partition("?")
-        check, page = self._checks.get(path), self._pages.get(path)
-        if check is None and page is None:
-            paths = " or ".join((*self._checks, *self._pages))
-            return _Answer(HTTPStatus.NOT_FOUND, f"ask for {paths}\n")
-        if asked.method not in {"GET", "HEAD"}:
-            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
-        if check is not None:
-            return _checked(check)
-        return self._page(cast("Page", page), query, asked)
+        Args:
+            host: the address; `"0.0.0.0"` in a pod, where the kubelet asks from outside.
+            port: the port; 0 for any that is free.
+            pages_for: who may see the pages: who asks from the same host, or anybody.
 
-    def _page(self, page: Page, query: str, asked: Asked) -> _Answer:
-        if self._pages_for == "loopback" and (why := why_foreign(asked, bound_host=self._host)):
-            reason = f"this page is shown to the same host only: {why}; use kubectl port-forward\n"
-            return _Answer(HTTPStatus.FORBIDDEN, reason)
-        return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
-
-
-def _checked(check: Check) -> _Answer:
-    try:
-        problems = check()
-    except Exception as error:  # noqa: BLE001 - a fence: the check may be the program's own
-        problems = (f"the check failed with {type(error).__name__}",)
-    if problems:
-        words = "".join(f"{printable(each)}\n" for each in problems)
-        return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, words)
-    return _Answer(HTTPStatus.OK, "ok\n")
-
-
-def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
-    try:
-        found = page(query)
-        if not isinstance(found, str):
-            return _Answer(HTTPStatus.OK, f"{json.dumps(found, indent=2)}\n", _JSON)
-    except InvalidArgumentError as error:
-        return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
-    except Exception as error:  # noqa: BLE001 - a fence: the page may be the program's own
-        _log.error("a page failed with %s", error_text(error))
-        words = f"the page failed with {type(error).__name__}\n"
-        return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, words)
-    text = Lines(found)
-    return _Answer(HTTPStatus.OK, text if text.endswith("\n") else f"{text}\n")
-
-
-class _Answering(Protocol):
-    def __call__(self, asked: Asked, /) -> _Answer: ...
-
-
-@final
-class _Connection(asyncio.Protocol):
-    """One request, one answer, and the end; httptools calls the methods named `on_...`."""
-
-    def __init__(
-        self,
-        answer: _Answering,
-        open_connections: dict[_Connection, None],
-        limit_seconds: float,
-    ) -> None:
-        self._answer = answer
-        self._open = open_connections
-        self._limit_seconds = limit_seconds
-        self._parser = httptools.HttpRequestParser(self)
-        self._url = b""
-        self._headers: list[tuple[str, str]] = []
-        self._read = 0
-        self.is_answered: bool = False
-        self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept a connection; if there are too many, the one that is missed least makes room."""
-        self._transport = cast("asyncio.Transport", transport)
-        if len(self._open) >= _MAX_CONNECTIONS:
-            oldest = next(iter(self._open))
-            next((one for one in self._open if not one.is_answered), oldest).drop()
-        self._open[self] = None
-        self._drop_after(min(_REQUEST_SECONDS, self._limit_seconds))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
-        del exc
-        self._open.pop(self, None)
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def drop(self) -> None:
-        """Close it whatever its state."""
-        self._open.pop(self, None)
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _drop_after(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.drop)
-
-    def data_received(self, data: bytes) -> None:
-        """Read on, as long as there is no answer."""
-        if self.is_answered:
-            return
-        self._read += len(data)
-        if self._read > _MAX_REQUEST_BYTES:
-            self._reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too large\n")
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.on_headers_complete()  # nothing here is upgraded
-        except httptools.HttpParserError:
-            self._reply(HTTPStatus.BAD_REQUEST, "no HTTP request\n")
-
-    def on_url(self, url: bytes) -> None:
-        """Take a piece of the request's target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; the limit of the request's bytes bounds how many there are."""
-        self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
-
-    def on_headers_complete(self) -> None:
-        """Answer; a body would change nothing."""
-        if self.is_answered:
-            return
-        target = self._url.decode("latin-1")
-        method = self._parser.get_method().decode("latin-1")
-        transport = self._transport
-        peer = None if transport is None else transport.get_extra_info("peername")
-        answer = self._answer(Asked(method, target, peer, self._headers))
-        self._reply(*answer, with_body=method != "HEAD")
-
-    def _reply(
-        self, status: HTTPStatus, body: str, content_type: str = _TEXT, *, with_body: bool = True
-    ) -> None:
-        self.is_answered = True
-        payload = body.encode()
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-            f"Content-Type: {content_type}\r\n"
-            "X-Content-Type-Options: nosniff\r\n"
-            f"Content-Length: {len(payload)}\r\n"
-            "Cache-Control: no-store\r\n"
-            "Connection: close\r\n\r\n"
+        Raises:
+            InvalidArgumentError: the port is none.
+        """
+        return HealthServer(
+            {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
+            pages=self.pages(),
+            pages_for=pages_for,
+            host=host,
+            port=port,
         )
-        if self._transport is not None:
-            self._transport.write(head.encode() + (payload if with_body else b""))
-            # Not close(): with bytes of the client unread, the kernel would reset the connection
-            # and take the answer back. The client closes, or the timer does.
-            self._transport.write_eof()
-            self._drop_after(self._limit_seconds)
+
+    def _dead(self) -> tuple[str, ...]:
+        return self.live().reasons
+
+    def _unready(self) -> tuple[str, ...]:
+        return self.ready().reasons
+
+    def _statuses(self) -> list[Status]:
+        return [one.status() for one in self._watched]
+
+    def _judged(
+        self, hysteresis: Debounce, found: list[Finding], statuses: list[Status], now: float
+    ) -> HealthVerdict:
+        reasons, pending = hysteresis.judge(found, now)
+        notes = (*pending, *(note for status in statuses for note in notes_of(status)))
+        return HealthVerdict(
+            is_ok=not reasons,
+            reasons=tuple(map(printable, reasons)),
+            notes=tuple(map(printable, notes)),
+        )
+
+    def _block_findings(self, statuses: list[Status], now: float) -> list[Finding]:
+        """Say whether the loop turns; several watchdogs of one loop see the same blocks."""
+        known = [one for one in map(watchdog_of, statuses) if one is not None]
+        if not known:
+            return []
+        worst = max(known, key=_how_bad)
+        options, blocks = self._options, self._blocks
+        blocks.append((now, worst.blocked))
+        while blocks[0][0] < now - options.blocked_window_seconds:
+            blocks.popleft()
+        times, recovery_seconds = worst.blocked - blocks[0][1], options.recovery_seconds
+        culprit = worst.last_culprit
+        found = list[Finding]()
+        if worst.blocked_seconds > options.blocked_seconds:
+            text = f"the event loop is blocked for {worst.blocked_seconds:.0f} s by {culprit}"
+            found.append(Finding("block", text, recovery_seconds=recovery_seconds))
+        if times >= options.blocked_times:
+            window_seconds = options.blocked_window_seconds
+            text = f"the event loop was blocked {times} times in {window_seconds:g} s by {culprit}"
+            found.append(Finding("blocks", text, recovery_seconds=recovery_seconds))
+        return found
+
+
+def _numbered(found: Iterable[Iterable[Finding]]) -> list[Finding]:
+    """Tell informers of one name from each other, in different clusters for one."""
+    return [
+        replace(finding, id=f"{number} {finding.id}")
+        for number, findings in enumerate(found)
+        for finding in findings
+    ]
+
+
+def _how_bad(watchdog: WatchdogStatistics) -> tuple[int, float]:
+    return watchdog.blocked, watchdog.blocked_seconds

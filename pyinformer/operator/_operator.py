@@ -28,7 +28,7 @@ from pyinformer.controller._result import Result
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.informer._settings import Selector, checked_namespaces
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.operator._assembly import Assembly
+from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._custom_resource import definition_of
 from pyinformer.operator._reconciler import (
     DecodedObjects,
@@ -92,7 +92,7 @@ class Operator:
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
         self._decoded: DecodedObjects = {}
-        self._assemblies: WeakKeyDictionary[Cluster, Assembly] = WeakKeyDictionary()
+        self._assemblies: WeakKeyDictionary[Cluster, ControllerBuilder] = WeakKeyDictionary()
 
     @overload
     def reconcile(
@@ -295,7 +295,7 @@ class Operator:
         Raises:
             InvalidArgumentError: an argument cannot work.
         """
-        assembly = Assembly(cluster, factory, namespaces=namespaces, metrics=self._metrics)
+        assembly = ControllerBuilder(cluster, factory, namespaces=namespaces, metrics=self._metrics)
         self._assemblies[cluster] = assembly
         return tuple(map(assembly.controller, self._reconcilers.values()))
 

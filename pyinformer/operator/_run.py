@@ -32,8 +32,8 @@ from pyinformer.controller._group import ControllerGroup
 from pyinformer.controller._signals import StopSignals
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
-from pyinformer.operator._health import HealthServer
-from pyinformer.operator._verdict import Health
+from pyinformer.operator._health import Health
+from pyinformer.operator._health_server import HealthServer
 from pyinformer.tasks import Closable, close_behind, telling_at_signal
 
 _log = get_logger("pyinformer.controller")

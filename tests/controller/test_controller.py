@@ -1,4 +1,4 @@
-"""The controller engine on virtual time: outcomes in the queue, deadlines, slots, the end."""
+"""The controller engine on virtual time: outcomes in the queue, deadlines, workers, the end."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ async def test_a_deadline_cancels_once_awaits_and_retries() -> None:
         await elapse(50.0)
         status = controller.status()
     assert story == [(0.0, "begin"), (13.0, "end"), (14.0, "begin")]
-    assert (status.outcomes["timeout"], status.poisoned) == (1, ())
+    assert (status.outcomes["timeout"], status.stuck) == (1, ())
 
 
 async def test_a_result_after_the_deadline_is_an_error_that_wins_over_the_requeue() -> None:
@@ -370,16 +370,16 @@ async def test_a_reconcile_that_ignores_cancellation_is_named_replaced_and_never
         said.say("default/stuck")  # again while it is processed: it has to wait
         said.say("default/fine")
         await elapse(13.0)
-        assert not controller.status().poisoned
+        assert not controller.status().stuck
         await elapse(1.5)
         status = controller.status()
-        assert list(status.poisoned) == ["default/stuck"]
-        assert [slot.is_poisoned for slot in status.slots] == [True, False]
+        assert list(status.stuck) == ["default/stuck"]
+        assert [worker.is_stuck for worker in status.workers] == [True, False]
         assert stubborn.seen == [(0.0, "stuck"), (15.0, "fine")]
         stubborn.let_go.set()
         await elapse(10.0)
         status = controller.status()
-        assert (status.late_results, len(status.slots), list(status.poisoned)) == (1, 1, [])
+        assert (status.late_results, len(status.workers), list(status.stuck)) == (1, 1, [])
     assert stubborn.seen == [(0.0, "stuck"), (15.0, "fine"), (15.5, "stuck")]
     assert stubborn.most["stuck"] == 1
     assert "the reconcile of default/stuck ignores its cancellation" in caplog.text
@@ -388,17 +388,17 @@ async def test_a_reconcile_that_ignores_cancellation_is_named_replaced_and_never
 
 async def test_poisoned_slots_are_replaced_up_to_a_limit_and_take_up_work_again() -> None:
     stubborn = Stubborn()
-    async with running(stubborn, max_poisoned_slots=2, **_STUBBORN) as (controller, said):
+    async with running(stubborn, max_stuck_workers=2, **_STUBBORN) as (controller, said):
         for number in range(4):
             said.say(f"default/stuck-{number}")
         said.say("default/fine")
         await elapse(200.0)
         status = controller.status()
-        assert len(status.poisoned) == len(status.slots) == 3
+        assert len(status.stuck) == len(status.workers) == 3
         assert [name for _, name in stubborn.seen] == ["stuck-0", "stuck-1", "stuck-2"]
         stubborn.let_go.set()
         await elapse(20.0)
-        assert len(controller.status().slots) == 1
+        assert len(controller.status().workers) == 1
     assert {name for _, name in stubborn.seen} >= {"stuck-3", "fine"}
 
 
@@ -792,7 +792,7 @@ async def test_the_status_shows_what_is_in_flight_and_since_when() -> None:
         said.say("default/a")
         await elapse(7.0)
         status = controller.status()
-    assert [(slot.request, slot.seconds) for slot in status.slots] == [
+    assert [(worker.request, worker.seconds) for worker in status.workers] == [
         ("default/a", 7.0),
         (None, 0.0),
     ]
@@ -817,7 +817,7 @@ async def test_a_slot_that_somebody_else_cancels_is_replaced_and_its_key_retried
     async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):
         said.say("default/a")
         await elapse(5.0)
-        assert len(controller.status().slots) == 1
+        assert len(controller.status().workers) == 1
     assert calls == ["a", "a"]
     assert "was cancelled by others; another takes its place" in caplog.text
 

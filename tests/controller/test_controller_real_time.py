@@ -79,7 +79,7 @@ async def test_a_thread_that_ignores_its_deadline_keeps_its_key_and_no_other() -
     limits = {"reconcile_timeout_seconds": 0.05, "grace_seconds": 0.05}
     async with running(reconcile, **limits) as (controller, said):
         said.say("default/stuck")
-        await until(lambda: controller.status().poisoned == ("default/stuck",))
+        await until(lambda: controller.status().stuck == ("default/stuck",))
         said.say("default/stuck")
         said.say("default/fine")
         await until(lambda: "fine" in seen)
@@ -129,7 +129,7 @@ def test_a_reconcile_may_end_the_program(end: BaseException, *, in_thread: bool)
         last = Controller("last", ending if in_thread else ending_here)
         async with ControllerGroup(other, last):
             other.enqueue("default/a")
-            await until(lambda: other.status().slots[0].request is not None)
+            await until(lambda: other.status().workers[0].request is not None)
             last.enqueue("default/b")
             await asyncio.Event().wait()
 
@@ -267,4 +267,4 @@ async def test_reconcile_once_reports_a_reconcile_that_ignores_its_deadline() ->
     assert outcome.kind == "error"
     assert isinstance(outcome.error, TimeoutError)
     let_go.set()
-    await until(lambda: not controller.status().slots)
+    await until(lambda: not controller.status().workers)

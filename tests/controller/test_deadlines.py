@@ -60,7 +60,7 @@ async def test_a_pending_grace_does_not_hide_an_earlier_timeout() -> None:
 
 
 async def test_a_reconcile_after_a_short_one_keeps_its_own_deadline() -> None:
-    """One slot: the retry of a reconcile that timed out is cancelled at its own deadline."""
+    """One worker: the retry of a reconcile that timed out is cancelled at its own deadline."""
     began, cancelled = list[float](), list[float]()
 
     async def reconcile(request: Request, obj: object) -> None:
@@ -85,7 +85,7 @@ async def test_without_a_grace_a_stubborn_reconcile_is_reported_at_its_deadline(
     async with running(reconcile, **times) as (controller, said):
         said.say("default/stuck")
         await elapse(1.1)
-        assert controller.status().poisoned == ("default/stuck",)
+        assert controller.status().stuck == ("default/stuck",)
         await elapse(40.0)
         assert controller.status().late_results == 1
 
@@ -134,7 +134,7 @@ async def _follow(plans: list[_Plan], timeout_seconds: float, grace_seconds: flo
             loop.call_at(begin, said.say, f"default/{name}")
         for _ in range(8 * 32):
             await elapse(0.0625)
-            for key in controller.status().poisoned:
+            for key in controller.status().stuck:
                 reported.setdefault(key.removeprefix("default/"), loop.time() - 0.0625)
             await elapse(0.0625)
     assert set(reported) == stuck

@@ -30,7 +30,7 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> di
     return module.__dict__
 
 
-@pytest.mark.parametrize("shown", ["clean-up-and-tell-people.md"], indirect=True)
+@pytest.mark.parametrize("shown", ["finalizers-and-events.md"], indirect=True)
 @pytest.mark.parametrize(
     "name",
     [
@@ -50,7 +50,7 @@ def test_the_program_of_the_page_on_queues_does_what_it_was_fed(shown: dict[str,
     assert sorted(done) == sorted(["urgent", "later", *(f"resync-{one}" for one in range(100))])
 
 
-@pytest.mark.parametrize("shown", ["clean-up-and-tell-people.md"], indirect=True)
+@pytest.mark.parametrize("shown", ["finalizers-and-events.md"], indirect=True)
 def test_the_model_of_the_page_has_a_definition(shown: dict[str, Any]) -> None:
     recorder: Any = None  # only the registration is looked at
     (definition,) = shown["make_operator"](None, recorder).custom_resource_definitions()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyinformer
 from pyinformer import Health, SharedInformer
 from pyinformer.reflector import Lineage, ReflectorState
-from tests.operator.test_verdict import Told
+from tests.operator.test_health import Told
 
 
 async def test_who_follows_two_clusters_by_turns_is_alive_and_not_ready() -> None:

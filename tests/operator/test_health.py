@@ -1,228 +1,370 @@
-"""The health endpoint: what probes are told, and what bad clients cannot do to it."""
+"""Whether a program is alive and ready: from status records and a clock, and on a real server."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
-from pyinformer.operator import _health
-from pyinformer.operator._health import HealthServer
+import pyinformer
+from pyinformer import (
+    Controller,
+    ControllerGroup,
+    Health,
+    HealthOptions,
+    InvalidArgumentError,
+    InvalidTypeError,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+)
+from pyinformer.informer import FactoryStatus
+from pyinformer.operator._debounce import Debounce, Finding
+from pyinformer.reflector import ReflectorState
+from pyinformer.tasks import WatchdogStatistics
+from tests.controller.running import running
+from tests.operator.test_health_server import ask, get
+from tests.virtual_time import elapse
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from pyinformer.controller import ControllerStatus
+    from pyinformer.informer import InformerStatus
+    from pyinformer.operator._health_checks import Status
+    from pyinformer.testing import APIServer
+
+_FINE = WatchdogStatistics(blocked=0, longest_seconds=0.0, last_culprit=None)
 
 
-class _Checked:
-    """A check whose answer a test chooses."""
+class Told:
+    """Something whose status a test chooses."""
+
+    def __init__(self, status: Status) -> None:
+        self.now: Status = status
+
+    def status(self) -> Status:
+        """Return it."""
+        return self.now
+
+
+class Clock:
+    """A clock that a test turns."""
 
     def __init__(self) -> None:
-        self.problems: Sequence[str] = ()
-        self.error: Exception | None = None
+        self.now = 1000.0
 
-    def __call__(self) -> Sequence[str]:
-        if self.error is not None:
-            raise self.error
-        return self.problems
+    def __call__(self) -> float:
+        return self.now
 
 
-@contextlib.asynccontextmanager
-async def connected(
-    port: int,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connect to the server, with a deadline."""
-    async with asyncio.timeout(10):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            yield reader, writer
-        finally:
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
+@pytest.fixture
+def informer() -> InformerStatus:
+    """The status of an informer that watches."""
+    config = pyinformer.ClusterConfig(server="http://127.0.0.1:1")
+    fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
+    return replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)
 
 
-async def is_dropped(reader: asyncio.StreamReader) -> bool:
-    """Wait for the end of a connection; return whether nothing came before it."""
-    try:
-        return await reader.read() == b""
-    except ConnectionError:
-        return True
+def test_a_program_that_watches_is_alive_and_ready(informer: InformerStatus) -> None:
+    health = Health(Told(informer))
+    assert health.live().is_ok
+    assert health.ready() == pyinformer.HealthVerdict(is_ok=True, reasons=(), notes=())
 
 
-async def ask(port: int, request: bytes) -> tuple[int, str]:
-    """Send bytes, and return the status and the body of the answer."""
-    async with connected(port) as (reader, writer):
-        writer.write(request)
-        answer = await reader.read()
-    head, _, body = answer.decode().partition("\r\n\r\n")
-    return int(head.split(" ")[1]), body
+def test_it_is_not_ready_until_every_cache_has_synced_and_ready_at_once_then(
+    informer: InformerStatus,
+) -> None:
+    told = Told(replace(informer, has_synced=False, state=ReflectorState.LOADING, age_seconds=None))
+    health = Health(told, clock=Clock())
+    verdict = health.ready()
+    assert not verdict.is_ok
+    assert verdict.reasons[0].startswith("not synced: pods.v1")
+    assert health.live().is_ok
+    told.now = informer
+    assert health.ready().is_ok
 
 
-def get(path: str, method: str = "GET") -> bytes:
-    """Return a request as a probe sends it."""
-    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+def test_a_normal_reconnect_changes_neither_verdict(informer: InformerStatus) -> None:
+    told, clock = Told(informer), Clock()
+    health = Health(told, clock=clock)
+    steps = [
+        (ReflectorState.WATCHING, 55.0),
+        (ReflectorState.PROVING, 58.0),
+        (ReflectorState.WAITING, 60.0),
+        (ReflectorState.LOADING, 90.0),
+        (ReflectorState.FORBIDDEN, 120.0),
+        (ReflectorState.WATCHING, 0.0),
+    ]
+    for _ in range(20):
+        for state, age in steps:
+            told.now = replace(informer, state=state, age_seconds=age)
+            assert (health.ready().is_ok, health.live().is_ok) == (True, True)
+            clock.now += 5.0
 
 
-async def test_a_path_without_problems_is_ok() -> None:
-    async with HealthServer({"/readyz": _Checked()}) as server:
-        assert await ask(server.port, get("/readyz")) == (200, "ok\n")
-        assert await ask(server.port, get("/readyz?verbose")) == (200, "ok\n")
-        assert await ask(server.port, get("/readyz", "HEAD")) == (200, "")
-        assert server.url == f"http://127.0.0.1:{server.port}"
+def test_a_cache_that_is_too_old_is_not_ready_and_ready_when_it_has_been_fresh_for_a_while(
+    informer: InformerStatus,
+) -> None:
+    told, clock = Told(replace(informer, state=ReflectorState.WAITING)), Clock()
+    health = Health(told, clock=clock)
+    told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=301.0)
+    verdict = health.ready()
+    assert not verdict.is_ok
+    assert verdict.reasons[0].endswith("last proven current 301 s ago")
+    assert health.live().is_ok  # a new process would find the same server
+    told.now = informer
+    answers = []
+    for _ in range(4):
+        clock.now += 4.0
+        answers.append(health.ready().is_ok)
+    assert answers == [False, False, True, True]
 
 
-async def test_problems_are_told_line_by_line() -> None:
-    check = _Checked()
-    check.problems = ["pods: not synced", "nodes: not synced"]
-    async with HealthServer({"/readyz": check}) as server:
-        assert await ask(server.port, get("/readyz")) == (
-            503,
-            "pods: not synced\nnodes: not synced\n",
-        )
-        check.problems = ()
-        assert (await ask(server.port, get("/readyz")))[0] == 200
+def test_a_cache_that_swings_about_the_limit_does_not_flap(informer: InformerStatus) -> None:
+    told, clock = Told(informer), Clock()
+    health = Health(told, clock=clock)
+    answers = []
+    for second in range(60):
+        told.now = replace(informer, age_seconds=301.0 if second % 5 == 0 else 299.0)
+        answers.append(health.ready().is_ok)
+        clock.now += 1.0
+    assert not any(answers)
 
 
-async def test_a_check_that_raises_is_a_problem_and_tells_no_content() -> None:
-    check = _Checked()
-    check.error = ValueError("a secret")
-    async with HealthServer({"/readyz": check}) as server:
-        assert await ask(server.port, get("/readyz")) == (503, "the check failed with ValueError\n")
+def test_what_says_that_it_watches_and_has_no_proof_of_it_is_not_alive(
+    informer: InformerStatus,
+) -> None:
+    told = Told(replace(informer, age_seconds=901.0))
+    health = Health(told)
+    assert health.live().reasons == (
+        "wedged: pods.v1 says that it watches, and had no proof of it for 901 s",
+    )
+    told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=10_000.0)
+    assert Health(told).live().is_ok
+
+
+def test_a_crash_is_neither_alive_nor_ready(informer: InformerStatus) -> None:
+    health = Health(Told(replace(informer, crash="InternalError: a bug")))
+    for verdict in (health.live(), health.ready()):
+        assert not verdict.is_ok
+        assert "crashed" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "status"),
+    ("changes", "is_ready"),
     [
-        pytest.param(get("/"), 404, id="unknown-path"),
-        pytest.param(get("/readyz/"), 404, id="trailing-slash"),
-        pytest.param(get("/readyz", "POST"), 405, id="post"),
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, id="tls"),
-        pytest.param(b"hello\r\n\r\n", 400, id="no-http"),
-        pytest.param(b"GET /" + b"a" * 20_000, 431, id="endless-target"),
-        pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * 20_000, 431, id="endless-header"),
-        pytest.param(
-            b"GET /readyz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-            200,
-            id="upgrade",
-        ),
-        pytest.param(get("/readyz") + get("/readyz"), 200, id="pipelined"),
-        pytest.param(
-            b"POST /readyz HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789", 405, id="body"
-        ),
+        pytest.param({"state": ReflectorState.FAILED}, False, id="gave-up"),
+        pytest.param({"state": ReflectorState.STOPPED}, False, id="closed"),
+        pytest.param({"state": ReflectorState.ABSENT, "age_seconds": None}, True, id="absent"),
+        pytest.param({"state": ReflectorState.ABSENT, "age_seconds": 1e6}, True, id="removed"),
+        pytest.param({"state": ReflectorState.FORBIDDEN, "age_seconds": 1e6}, False, id="403"),
     ],
 )
-async def test_an_odd_request_gets_one_answer_and_the_next_client_is_served(
-    request_bytes: bytes, status: int
+def test_what_each_state_means_for_readiness(
+    informer: InformerStatus, changes: dict[str, Any], is_ready: bool
 ) -> None:
-    async with HealthServer({"/readyz": _Checked()}) as server:
-        assert (await ask(server.port, request_bytes))[0] == status
-        assert (await ask(server.port, get("/readyz")))[0] == 200
+    health = Health(Told(replace(informer, **changes)))
+    assert health.ready().is_ok is is_ready
+    assert health.live().is_ok
 
 
-async def test_a_request_may_come_byte_by_byte() -> None:
-    async with (
-        HealthServer({"/readyz": _Checked()}) as server,
-        connected(server.port) as (reader, writer),
-    ):
-        for byte in get("/readyz"):
-            writer.write(bytes([byte]))
-            await writer.drain()
-        assert (await reader.read()).endswith(b"ok\n")
+def test_an_absent_resource_is_noted(informer: InformerStatus) -> None:
+    health = Health(Told(replace(informer, state=ReflectorState.ABSENT)))
+    assert health.ready().notes == ("pods.v1: is not served at present",)
 
 
-async def test_a_client_that_says_nothing_is_dropped() -> None:
-    async with (
-        HealthServer({"/readyz": _Checked()}, connection_seconds=0.05) as server,
-        connected(server.port) as (reader, _),
-    ):
-        assert await is_dropped(reader)
-
-
-async def test_a_request_that_is_not_finished_in_time_is_dropped(
-    monkeypatch: pytest.MonkeyPatch,
+def test_one_of_several_informers_that_was_closed_is_nobodys_trouble(
+    informer: InformerStatus,
 ) -> None:
-    """A byte now and then does not extend the deadline."""
-    monkeypatch.setattr(_health, "_REQUEST_SECONDS", 0.05)
-    async with (
-        HealthServer({"/readyz": _Checked()}) as server,
-        connected(server.port) as (reader, writer),
-    ):
-        writer.write(b"GET /readyz HTTP/1.1\r\n")
-        assert await is_dropped(reader)
+    closed = replace(informer, informer="nodes.v1", state=ReflectorState.STOPPED)
+    assert Health(Told(_factory(informer, closed))).ready().is_ok
+    assert Health(Told(_factory(closed))).ready().reasons == ("closed: nodes.v1",)
 
 
-async def test_a_new_connection_pushes_out_the_oldest_without_a_request(
-    monkeypatch: pytest.MonkeyPatch,
+def test_informers_of_one_name_in_two_clusters_are_told_apart(informer: InformerStatus) -> None:
+    stale, clock = replace(informer, age_seconds=400.0), Clock()
+    first, second = Told(stale), Told(stale)
+    health = Health(first, second, clock=clock)
+    assert len(health.ready().reasons) == 2
+    first.now = informer
+    clock.now += 11.0
+    assert len(health.ready().reasons) == 1
+
+
+def test_a_loop_that_is_blocked_again_and_again_is_not_alive(informer: InformerStatus) -> None:
+    told, clock = Told(_factory(informer)), Clock()
+    health = Health(told, clock=clock)
+    answers = []
+    for blocked in (0, 4, 9, 12, 12, 12, 12, 12, 12, 12, 12):
+        watchdog = replace(_FINE, blocked=blocked, last_culprit="slow handler")
+        told.now = _factory(informer, watchdog=watchdog)
+        answers.append(health.live().is_ok)
+        clock.now += 10.0
+    assert answers == [*[True] * 3, *[False] * 4, *[True] * 4]
+
+
+def test_a_few_blocks_in_an_hour_are_none_of_that(informer: InformerStatus) -> None:
+    told, clock = Told(_factory(informer)), Clock()
+    health = Health(told, clock=clock)
+    for blocked in range(100):
+        told.now = _factory(informer, watchdog=replace(_FINE, blocked=blocked))
+        assert health.live().is_ok
+        clock.now += 36.0
+
+
+def test_a_block_that_lasts_is_told_to_another_thread(informer: InformerStatus) -> None:
+    watchdog = replace(_FINE, blocked=1, last_culprit="slow handler", blocked_seconds=31.0)
+    verdict = Health(Told(_factory(informer, watchdog=watchdog))).live()
+    assert verdict.reasons == ("the event loop is blocked for 31 s by slow handler",)
+
+
+@pytest.mark.virtual_time
+async def test_a_controller_whose_workers_all_ignore_their_end_is_not_alive_after_a_while() -> None:
+    free = asyncio.Event()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        while not free.is_set():
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                continue
+
+    limits = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 1.0, "max_stuck_workers": 0}
+    async with running(reconcile, **limits) as (controller, said):
+        health = Health(controller, clock=asyncio.get_running_loop().time)
+        said.say("default/a")
+        await elapse(10.0)
+        verdict = health.live()
+        assert verdict.is_ok
+        assert (
+            "every worker ignores its cancellation: default/a (for 0 s; counts after 60)"
+            in (verdict.notes[0])
+        )
+        await elapse(60.0)
+        assert not health.live().is_ok
+        assert health.ready().is_ok
+        free.set()
+        await elapse(1.0)
+        assert not health.live().is_ok
+        await elapse(70.0)
+        assert health.live().is_ok
+
+
+@pytest.mark.virtual_time
+async def test_a_storm_and_a_hot_loop_are_notes_and_no_reason_to_restart() -> None:
+    def status() -> ControllerStatus:
+        found = controller.status()
+        noops = replace(found.noop_writes, is_storm=True, noop_ratio=0.9, held=7)
+        return replace(found, hot=("default/a",), noop_writes=noops)
+
+    async def reconcile(request: Request, obj: object) -> None:
+        """Do nothing.
+
+        Cancellation:
+            Never waits.
+        """
+
+    async with running(reconcile) as (controller, _):
+        health = Health(Told(status()))
+        assert health.live().is_ok
+        verdict = health.ready()
+    assert verdict.is_ok
+    assert verdict.notes == (
+        "controller c: 90% of its newest writes changed nothing; 7 requests are held",
+        "controller c: hot loops of default/a",
+    )
+
+
+@pytest.mark.virtual_time
+async def test_a_controller_that_does_not_run_is_not_ready() -> None:
+    async def reconcile(request: Request, obj: object) -> None:
+        """Do nothing.
+
+        Cancellation:
+            Never waits.
+        """
+
+    controller = Controller("c", reconcile)
+    health = Health(ControllerGroup(controller))
+    assert health.ready().reasons == ("controller c is not running",)
+    async with ControllerGroup(controller) as group:
+        assert Health(group).ready().is_ok
+
+
+def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
+    with pytest.raises(InvalidTypeError, match=r"int has no status\(\)"):
+        Health(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match=r"pool\.status\(\) which clusters are dead"):
+        Health(pyinformer.ClusterPool(lambda _: nullcontext()))  # type: ignore[arg-type]
+    assert Health().ready().reasons == ("nothing is watched over yet",)
+    assert Health().live().is_ok
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        pytest.param({"stale_seconds": -1.0}, "stale_seconds", id="negative"),
+        pytest.param({"recovery_seconds": float("nan")}, "recovery_seconds", id="nan"),
+        pytest.param({"blocked_times": 0}, "blocked_times", id="no-times"),
+        pytest.param({"blocked_window_seconds": 0.0}, "blocked_window_seconds", id="no-window"),
+        pytest.param({"stale_seconds": 0.0}, "stale_seconds", id="never-fresh"),
+        pytest.param({"stale_seconds": 1000.0}, "wedged_seconds", id="contradiction"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        HealthOptions(**settings)
+
+
+def test_a_finding_counts_after_its_grace_and_until_its_recovery() -> None:
+    judge = Debounce().judge
+    trouble = Finding("a", "trouble", grace_seconds=10.0, recovery_seconds=5.0)
+    assert judge([trouble], 0.0) == ((), ("trouble (for 0 s; counts after 10)",))
+    assert judge([], 5.0) == ((), ())
+    assert judge([trouble], 6.0).reasons == ()  # it began anew
+    assert judge([trouble], 16.0) == (("trouble",), ())
+    assert judge([], 18.0).reasons == ("trouble (gone for 2 s; counts no more after 5)",)
+    assert judge([trouble], 19.0).reasons == ("trouble",)
+    assert judge([], 24.0) == ((), ())
+
+
+async def test_probes_are_answered_and_a_server_that_restarts_is_never_seen(
+    apiserver: APIServer,
 ) -> None:
-    monkeypatch.setattr(_health, "_MAX_CONNECTIONS", 3)
     async with (
-        HealthServer({"/readyz": _Checked()}) as server,
-        connected(server.port) as (answered, first),
-        connected(server.port) as (oldest, _),
-        connected(server.port) as (newer, second),
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster) as factory,
     ):
-        first.write(get("/readyz"))  # is answered, and left open by the client
-        assert (await answered.read()).endswith(b"ok\n")
-        await until(lambda: len(server._connections) == 3)
-
-        assert (await ask(server.port, get("/readyz")))[0] == 200
-
-        assert await is_dropped(oldest)
-        second.write(get("/readyz"))
-        assert (await newer.read()).endswith(b"ok\n")
-
-
-async def test_clients_that_do_not_close_make_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_health, "_MAX_CONNECTIONS", 1)
-    async with (
-        HealthServer({"/readyz": _Checked()}) as server,
-        connected(server.port) as (reader, writer),
-    ):
-        writer.write(get("/readyz"))
-        assert (await reader.read()).endswith(b"ok\n")
-        assert (await ask(server.port, get("/readyz")))[0] == 200
+        informer = factory.informer("v1", "configmaps")
+        health = Health(factory)
+        async with health.server() as server:
+            assert (await ask(server.port, get("/readyz")))[0] == 503
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=10)
+            for number in range(5):
+                apiserver.end_watches()
+                apiserver.ensure_namespace(f"n{number}")
+                for path in ("/healthz", "/livez", "/readyz"):
+                    assert await ask(server.port, get(path)) == (200, "ok\n")
+            await until(lambda: informer.state is ReflectorState.WATCHING)
+        await factory.aclose()
+        assert not health.ready().is_ok
+        assert health.live().is_ok
 
 
-@pytest.mark.parametrize("idle", [64, 500])
-async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
-    async with (
-        HealthServer({"/readyz": _Checked()}) as server,
-        contextlib.AsyncExitStack() as stack,
-    ):
-        for _ in range(idle):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            await asyncio.sleep(0)
-        await until(lambda: len(server._connections) >= min(idle, _health._MAX_CONNECTIONS))
-        answers = [await ask(server.port, get("/readyz")) for _ in range(149)]
-        assert answers == [(200, "ok\n")] * 149
-        assert len(server._connections) <= _health._MAX_CONNECTIONS
+def _factory(*informers: InformerStatus, watchdog: WatchdogStatistics = _FINE) -> FactoryStatus:
+    return FactoryStatus(informers=informers, watchdog=watchdog, abandoned_handlers=())
 
 
-async def test_closing_drops_the_connections_that_are_open() -> None:
-    server = HealthServer({"/readyz": _Checked()})
-    await server.start()
-    async with connected(server.port) as (reader, _):
-        await until(lambda: len(server._connections) == 1)
-
-        await server.aclose()
-        await server.aclose()
-
-        assert await is_dropped(reader)
+@pytest.mark.parametrize("is_ok", [True, False])
+def test_a_verdict_is_true_if_the_answer_is_yes(is_ok: bool) -> None:
+    reasons = () if is_ok else ("pods.v1: not synced",)
+    assert bool(pyinformer.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",))) is is_ok
 
 
-async def test_a_port_that_is_taken_is_a_typed_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port}.*choose another port"):
-            await HealthServer({}, port=port).start()
-
-
-@pytest.mark.parametrize("port", [-1, 65_536])
-def test_a_port_out_of_range_is_refused(port: int) -> None:
-    with pytest.raises(InvalidArgumentError, match="port"):
-        HealthServer({}, port=port)
+async def test_the_verdicts_of_a_program_that_does_not_work_are_false() -> None:
+    assert not Health().ready()
+    assert Health().live()

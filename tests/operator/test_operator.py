@@ -26,7 +26,7 @@ from pyinformer.controller import ControllerOptions, Result
 from pyinformer.operator import Operator, _run, custom_resource
 from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Token
-from tests.operator.test_health import ask, get
+from tests.operator.test_health_server import ask, get
 from tests.waiting import until
 
 if TYPE_CHECKING:

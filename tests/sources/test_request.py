@@ -117,7 +117,7 @@ def test_a_priority_that_is_no_number_is_refused() -> None:
         ("initial_backoff_seconds", 0),
         ("max_backoff_seconds", 0.001),
         ("backoff_jitter_ratio", 1.5),
-        ("max_poisoned_slots", -1),
+        ("max_stuck_workers", -1),
         ("rate_limit", -1),
         ("rate_limit_period_seconds", 0),
         ("hot_loop_limit", -1),

@@ -31,8 +31,8 @@ from pyinformer.apimachinery import (
     Updated,
     View,
 )
-from pyinformer.bookkeeping import EventRecorder, finalizer, set_controller_reference
 from pyinformer.controller import Controller, Result
+from pyinformer.controllerutil import EventRecorder, finalizer, set_controller_reference
 from pyinformer.sources import Request
 from pyinformer.testing import World
 from pyinformer.testing._control import ObjectControl

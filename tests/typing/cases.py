@@ -211,7 +211,7 @@ async def controllers(
     controller.watches(viewed, lambda pod: [pod.view.status.phase])
     controller.watches(viewed, lambda pod: [pod.view.spec])  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     reveal_type((await controller.reconcile_once("a/b")).after_seconds)  # float | None
-    reveal_type(controller.status().poisoned)  # tuple[str, ...]
+    reveal_type(controller.status().stuck)  # tuple[str, ...]
 
 
 async def writes(cluster: Cluster, plain: KubeObject, viewed: KubeObject[PodView]) -> None:

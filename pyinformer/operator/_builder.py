@@ -23,7 +23,7 @@ from pyinformer.operator._reconciler import Reconciler
 
 
 @final
-class Assembly:
+class ControllerBuilder:
     """Makes the controllers of an operator on one cluster.
 
     Args:

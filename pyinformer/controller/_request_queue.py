@@ -20,7 +20,7 @@ _NO_NEWS: Final = frozenset({"initial", "resync", "timer", "requeue"})
 
 
 @final
-class Intake:
+class RequestQueue:
     """Puts requests and their reasons side by side.
 
     Args:

@@ -13,7 +13,7 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     OwnerScopeError,
 )
-from pyinformer.bookkeeping import set_controller_reference, set_owner_reference
+from pyinformer.controllerutil import set_controller_reference, set_owner_reference
 from tests.objects import make
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import msgspec
 
 from pyinformer.apimachinery import InvalidArgumentError, JSONObject
 from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
-from pyinformer.operator._findings import (
+from pyinformer.operator._health_checks import (
     HasStatus,
     Status,
     controllers_of,
@@ -22,7 +22,7 @@ from pyinformer.operator._findings import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.operator._health import Page
+    from pyinformer.operator._health_server import Page
 
 _DIGITS: Final = 3  # of a second: a millisecond is what people and dashboards can use
 

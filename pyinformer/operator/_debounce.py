@@ -46,7 +46,7 @@ class _Known:
 
 
 @final
-class Hysteresis:
+class Debounce:
     """The findings about one question."""
 
     __slots__ = ("_known",)

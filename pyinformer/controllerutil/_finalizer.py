@@ -40,7 +40,7 @@ _ATTEMPTS: Final = 5  # each sees what the server has; who loses five times runn
 
 
 @final
-class HeldObject:
+class FinalizerContext:
     """An object behind a finalizer; made by `finalizer`."""
 
     def __init__(self, obj: _Object | None, name: str) -> None:
@@ -77,7 +77,7 @@ class HeldObject:
 @asynccontextmanager
 async def finalizer(
     cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
-) -> AsyncIterator[HeldObject]:
+) -> AsyncIterator[FinalizerContext]:
     """Hold an object with a finalizer while it is reconciled, and let it go when it is deleted.
 
         async with pyinformer.finalizer(cluster, database, "acme.io/backups") as held:
@@ -127,7 +127,7 @@ async def finalizer(
         return None if len(others) == len(meta.finalizers) else others
 
     cluster.note_finalizer(name)
-    held = HeldObject(await _change(cluster, obj, added), name)
+    held = FinalizerContext(await _change(cluster, obj, added), name)
     phase = held.phase
     yield held
     if held.is_released or (phase == "deleting" and not held.is_kept):

@@ -19,8 +19,8 @@ from pyinformer.apimachinery import (
     TerminalError,
     TransportError,
 )
+from pyinformer.controller._log_text import level_of, outlook_of, words_of
 from pyinformer.controller._outcomes import Outcome
-from pyinformer.controller._words import level_of, outlook_of, words_of
 from pyinformer.sources._request import Request
 from tests.hostile import HOSTILE, assert_shown_safely
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias, final
 from pyinformer.apimachinery import InvalidArgumentError, check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.informer import FactoryStatus, InformerStatus
-from pyinformer.operator._hysteresis import Finding
+from pyinformer.operator._debounce import Finding
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import WatchdogStatistics
 
@@ -24,7 +24,7 @@ _DURATIONS: Final = (
     "stale_seconds",
     "recovery_seconds",
     "wedged_seconds",
-    "poisoned_seconds",
+    "stuck_seconds",
     "blocked_seconds",
     "blocked_window_seconds",
 )
@@ -60,7 +60,7 @@ class HealthOptions:
     wedged_seconds: float | None = 900.0
     """Not alive when a cache says that it follows its server, and had no proof of that for this
     long: something hangs that a new process does not have. None for never."""
-    poisoned_seconds: float = 60.0
+    stuck_seconds: float = 60.0
     """Not alive when all workers of a controller have ignored their cancellation for this long."""
     blocked_seconds: float = 30.0
     """Not alive while the event loop does not turn for this long; told to callers from another
@@ -111,13 +111,13 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
     for informer in informers_of(status):
         yield from _dead_informer(informer, options)
     for controller in controllers_of(status):
-        slots = controller.slots
-        if slots and all(slot.is_poisoned for slot in slots):
+        workers = controller.workers
+        if workers and all(worker.is_stuck for worker in workers):
             yield Finding(
-                f"poisoned {controller.name}",
+                f"stuck {controller.name}",
                 f"controller {controller.name}: every worker ignores its cancellation:"
-                f" {', '.join(controller.poisoned)}",
-                grace_seconds=options.poisoned_seconds,
+                f" {', '.join(controller.stuck)}",
+                grace_seconds=options.stuck_seconds,
                 recovery_seconds=options.recovery_seconds,
             )
 
@@ -138,9 +138,9 @@ def notes_of(status: Status) -> Iterator[str]:
             )
         if controller.hot:
             yield f"controller {controller.name}: hot loops of {', '.join(controller.hot)}"
-        if controller.poisoned:
-            poisoned = ", ".join(controller.poisoned)
-            yield f"controller {controller.name}: reconciles that ignore their end: {poisoned}"
+        if controller.stuck:
+            stuck = ", ".join(controller.stuck)
+            yield f"controller {controller.name}: reconciles that ignore their end: {stuck}"
 
 
 def watchdog_of(status: Status) -> WatchdogStatistics | None:

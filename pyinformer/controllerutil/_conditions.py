@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from pyinformer._clock import wall_time
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, JSONObject, JSONValue
-from pyinformer.bookkeeping._timestamps import timestamp
+from pyinformer.controllerutil._timestamps import timestamp
 
 Conditions: TypeAlias = Sequence[Mapping[str, JSONValue]] | None
 """`obj.at("status.conditions", default=None)`, or the list of a body."""

@@ -35,10 +35,10 @@ from pyinformer.apimachinery import (
     check_seconds,
     object_key,
 )
-from pyinformer.bookkeeping._event_body import API_VERSION, EventBodies, series_body
-from pyinformer.bookkeeping._event_series import EventBook, Occurrence, Outcome, Series
-from pyinformer.bookkeeping._references import AnyObject
 from pyinformer.cluster import Cluster
+from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
+from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
+from pyinformer.controllerutil._references import AnyObject
 from pyinformer.tasks import FailureLog, Host, Startable, error_text, repeats_text
 
 _log = get_logger("pyinformer.controller")

@@ -20,7 +20,7 @@ from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue
 from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import HURRIED, pod
-from tests.operator.test_health import ask, get
+from tests.operator.test_health_server import ask, get
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -277,8 +277,8 @@ def test_a_storm_is_shown_with_what_is_held_and_the_verdicts() -> None:
         is_running=True,
         has_synced=True,
         queue=msgspec.structs.replace(queue, delayed=2),
-        slots=(),
-        poisoned=(),
+        workers=(),
+        stuck=(),
         outcomes={"terminal": 3},
         failing=1,
         hot=(),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
-from pyinformer.bookkeeping._event_body import EventBodies
-from pyinformer.bookkeeping._event_series import EventBook, Occurrence, Outcome, Series
+from pyinformer.controllerutil._event_body import EventBodies
+from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
 from tests.objects import make
 
 _POD = make("shop/web")

@@ -18,8 +18,8 @@ from pyinformer.apimachinery import (
     KubeObject,
     NotFoundError,
 )
-from pyinformer.bookkeeping import finalizer
 from pyinformer.cluster import connect
+from pyinformer.controllerutil import finalizer
 from pyinformer.testing import APIServer, Fault
 from tests.objects import make
 

@@ -12,9 +12,9 @@ from typing import Final, final
 
 from pyinformer._printable import printable
 from pyinformer.apimachinery import JSONObject
-from pyinformer.bookkeeping._event_series import Series
-from pyinformer.bookkeeping._references import Reference
-from pyinformer.bookkeeping._timestamps import micro_timestamp
+from pyinformer.controllerutil._event_series import Series
+from pyinformer.controllerutil._references import Reference
+from pyinformer.controllerutil._timestamps import micro_timestamp
 
 API_VERSION: Final = "events.k8s.io/v1"
 _DEFAULT_NAMESPACE: Final = "default"  # of events about what lives in no namespace, as upstream

@@ -32,7 +32,7 @@ _CACHES_SECONDS = 2 * (DEFAULT_GRACE_SECONDS + 5.0)  # informers, then factories
 
 
 @final
-class Life:
+class Lifecycle:
     """Starts and ends controllers together.
 
     Args:

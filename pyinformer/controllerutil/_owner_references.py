@@ -15,7 +15,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     OwnerScopeError,
 )
-from pyinformer.bookkeeping._references import AnyObject, Reference, metadata_of
+from pyinformer.controllerutil._references import AnyObject, Reference, metadata_of
 
 
 def set_controller_reference(

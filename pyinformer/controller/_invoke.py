@@ -29,7 +29,7 @@ _SHAPE = "reconcile(request, obj)"
 
 
 @final
-class Attempt(Generic[V]):
+class Invoker(Generic[V]):
     """Calls the reconcile function.
 
     Args:

@@ -1,7 +1,7 @@
-"""A worker slot's state, and the clock that watches over all slots of a controller.
+"""A worker's state, and the clock that watches over all workers of a controller.
 
 What enters are the starts of reconciles; what leaves are cancellations of those beyond their
-deadline, once each, and then the news that one ignores it. One timer serves all slots, and it is
+deadline, once each, and then the news that one ignores it. One timer serves all workers, and it is
 never due later than the earliest deadline: a reconcile that ends in time rarely costs a timer.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from pyinformer.controller._result import Result
-from pyinformer.controller._status import SlotStatus
+from pyinformer.controller._status import WorkerStatus
 
 if TYPE_CHECKING:
     from pyinformer.sources._request import Request
@@ -24,7 +24,7 @@ Ended: TypeAlias = Result | BaseException | None
 
 
 @final
-class Slot:
+class Worker:
     """One task, and what it is busy with.
 
     Args:
@@ -34,11 +34,11 @@ class Slot:
 
     __slots__ = (
         "cancelled_at",
-        "is_poisoned",
         "is_replaced",
+        "is_stuck",
         "is_worker",
         "name",
-        "on_poisoned",
+        "on_stuck",
         "request",
         "started_at",
         "task",
@@ -48,16 +48,16 @@ class Slot:
     def __init__(self, name: str, *, is_worker: bool) -> None:
         self.name: str = name
         self.is_worker: bool = is_worker
-        self.on_poisoned: Callable[[Ended], None] | None = None
+        self.on_stuck: Callable[[Ended], None] | None = None
         """Is told that nobody should wait for the reconcile."""
         self.request: Request | None = None
         self.started_at: float = 0.0
         self.cancelled_at: float | None = None
         """When the reconcile was cancelled because of its deadline."""
-        self.is_poisoned: bool = False
+        self.is_stuck: bool = False
         """The reconcile ignores its cancellation."""
         self.is_replaced: bool = False
-        """Another slot has taken its place: it ends when the reconcile does."""
+        """Another worker has taken its place: it ends when the reconcile does."""
         self.task: asyncio.Task[object]
         self.user_task: UserTask | None = None
 
@@ -66,44 +66,44 @@ class Slot:
         """Whether nobody waits for it: the end was asked for from inside of it."""
         return self.user_task is not None and self.user_task.is_excused
 
-    def status(self, now: float) -> SlotStatus:
+    def status(self, now: float) -> WorkerStatus:
         """Return what it is busy with.
 
         Args:
             now: the loop's time.
         """
         request = self.request
-        return SlotStatus(
+        return WorkerStatus(
             name=self.name,
             request=None if request is None else str(request),
             seconds=0.0 if request is None else max(0.0, now - self.started_at),
-            is_poisoned=self.is_poisoned,
+            is_stuck=self.is_stuck,
         )
 
 
 @final
 class Deadlines:
-    """Watches over slots.
+    """Watches over workers.
 
     Args:
-        slots: the slots as they come and go.
+        workers: the workers as they come and go.
         timeout_seconds: how long a reconcile may take; None for ever.
         grace_seconds: how long it may take to end once it is cancelled.
-        on_poisoned: is told of a slot whose reconcile did not.
+        on_stuck: is told of a worker whose reconcile did not.
     """
 
     def __init__(
         self,
-        slots: Collection[Slot],
+        workers: Collection[Worker],
         *,
         timeout_seconds: float | None,
         grace_seconds: float,
-        on_poisoned: Callable[[Slot], None],
+        on_stuck: Callable[[Worker], None],
     ) -> None:
-        self._slots = slots
+        self._workers = workers
         self._timeout_seconds = timeout_seconds
         self._grace_seconds = grace_seconds
-        self._on_poisoned = on_poisoned
+        self._on_stuck = on_stuck
         self._timer: asyncio.TimerHandle | None = None
         self._fires_at = math.inf
 
@@ -130,23 +130,25 @@ class Deadlines:
     def _look(self) -> None:
         self._timer, self._fires_at = None, math.inf
         now = asyncio.get_running_loop().time()
-        next_at = min((self._next_at(slot, now) for slot in tuple(self._slots)), default=math.inf)
+        next_at = min(
+            (self._next_at(worker, now) for worker in tuple(self._workers)), default=math.inf
+        )
         if next_at < math.inf and self._timeout_seconds is not None:
             self._arm(next_at)
 
-    def _next_at(self, slot: Slot, now: float) -> float:
-        """Do what is due for a slot; return when to look at it again."""
-        if slot.request is None or slot.is_poisoned or self._timeout_seconds is None:
+    def _next_at(self, worker: Worker, now: float) -> float:
+        """Do what is due for a worker; return when to look at it again."""
+        if worker.request is None or worker.is_stuck or self._timeout_seconds is None:
             return math.inf
-        if slot.cancelled_at is None:
-            due_at = slot.started_at + self._timeout_seconds
+        if worker.cancelled_at is None:
+            due_at = worker.started_at + self._timeout_seconds
             if now < due_at:
                 return due_at
-            slot.cancelled_at = now
-            slot.task.cancel()
+            worker.cancelled_at = now
+            worker.task.cancel()
             return now + self._grace_seconds  # even without a grace it gets a step
-        due_at = slot.cancelled_at + self._grace_seconds
+        due_at = worker.cancelled_at + self._grace_seconds
         if now < due_at:
             return due_at
-        self._on_poisoned(slot)
+        self._on_stuck(worker)
         return math.inf

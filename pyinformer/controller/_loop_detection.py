@@ -43,7 +43,7 @@ class ReconcileWrites:
 
     __slots__ = ("_alarms", "changes", "is_storm", "noops", "request")
 
-    def __init__(self, alarms: Alarms, request: Request, *, is_storm: bool) -> None:
+    def __init__(self, alarms: LoopDetector, request: Request, *, is_storm: bool) -> None:
         self._alarms = alarms
         self.request: Request = request
         self.is_storm: bool = is_storm
@@ -65,7 +65,7 @@ class ReconcileWrites:
 
 
 @final
-class Alarms:
+class LoopDetector:
     """The alarms of one controller.
 
     Args:

@@ -1,9 +1,9 @@
-"""Worker slots: long-lived tasks that take requests from the queue and reconcile them, in turn.
+"""Workers: long-lived tasks that take requests from the queue and reconcile them, in turn.
 
 What enters are requests; what leaves, for each, is one call of `attempt` and one of `conclude`.
 The key of a request stays in processing until the user's function has really returned: no two
-slots, and no second attempt, ever run for one key at once. A reconcile beyond its deadline is
-cancelled once; if it does not end within the grace, its slot is poisoned: named, and replaced.
+workers, and no second attempt, ever run for one key at once. A reconcile beyond its deadline is
+cancelled once; if it does not end within the grace, its worker is stuck: named, and replaced.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import QueueClosedError, ReconcileTimeoutError
 from pyinformer.controller._outcomes import Outcome
-from pyinformer.controller._slot import Deadlines, Ended, Slot
+from pyinformer.controller._worker import Deadlines, Ended, Worker
 from pyinformer.sources._request import Request
 
 if TYPE_CHECKING:
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._result import Result
-    from pyinformer.controller._status import SlotStatus
+    from pyinformer.controller._status import WorkerStatus
     from pyinformer.tasks import UserTasks
     from pyinformer.workqueue import PriorityQueue
 
@@ -36,13 +36,13 @@ Conclude: TypeAlias = Callable[[Request, Ended, float, float], Outcome]
 
 
 @final
-class Slots:
-    """The slots of one controller. Constructing it starts nothing.
+class WorkerPool:
+    """The workers of one controller. Constructing it starts nothing.
 
     Args:
         controller: names the tasks, so that a blocked loop has a name.
         queue: where requests wait.
-        tasks: where the slots run.
+        tasks: where the workers run.
         prepare: is called with what was taken; returns it with its reasons, or None if it has to
             wait and was put back.
         attempt: calls the user's function.
@@ -68,37 +68,37 @@ class Slots:
         self._attempt = attempt
         self._conclude = conclude
         self._options = options
-        self._slots: list[Slot] = []
+        self._workers: list[Worker] = []
         self._deadlines = Deadlines(
-            self._slots,
+            self._workers,
             timeout_seconds=options.reconcile_timeout_seconds,
             grace_seconds=options.grace_seconds,
-            on_poisoned=self._poisoned,
+            on_stuck=self._stuck,
         )
         self._made = 0
         self._is_closing = False
         self._is_forced = False
         self._changed = anyio.Event()
         self.late_results: int = 0
-        """Reconciles that returned after their slot was poisoned; what they returned is dropped."""
+        """Reconciles that returned after their worker was stuck; what they returned is dropped."""
         self.cancelled: int = 0
         """Reconciles that closing has cancelled."""
 
     def start_nowait(self, workers: int) -> None:
-        """Start so many slots on the running loop."""
+        """Start so many workers on the running loop."""
         for _ in range(workers):
             self._spawn()
 
-    def status(self, now: float) -> tuple[SlotStatus, ...]:
-        """Return what each slot is busy with; from any thread.
+    def status(self, now: float) -> tuple[WorkerStatus, ...]:
+        """Return what each worker is busy with; from any thread.
 
         Args:
             now: the loop's time.
         """
-        return tuple(slot.status(now) for slot in tuple(self._slots))
+        return tuple(worker.status(now) for worker in tuple(self._workers))
 
     async def once(self, request: Request, conclude: Conclude) -> Outcome:
-        """Reconcile one request in a slot of its own.
+        """Reconcile one request in a worker of its own.
 
         Args:
             request: what to reconcile; the queue does not know of it.
@@ -108,22 +108,22 @@ class Slots:
             Reaches the reconcile, which is awaited up to the grace.
         """
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        slot = self._new_slot(is_worker=False)
-        running = self._run_once(slot, request, conclude, outcome)
-        slot.user_task = self._tasks.spawn(slot.name, running)
+        worker = self._new_worker(is_worker=False)
+        running = self._run_once(worker, request, conclude, outcome)
+        worker.user_task = self._tasks.spawn(worker.name, running)
         try:
             await asyncio.wait((outcome,))
         except asyncio.CancelledError:
-            if slot.cancelled_at is None:
-                await slot.user_task.stop(self._options.grace_seconds)
+            if worker.cancelled_at is None:
+                await worker.user_task.stop(self._options.grace_seconds)
             raise
         return outcome.result()
 
     def excuse_current(self) -> None:
-        """Let the slot that this is called from end in its own time: it waits for the close."""
-        for slot in self._slots:
-            if slot.user_task is not None and slot.user_task.is_current:
-                slot.user_task.excuse()
+        """Let the worker that this is called from end in its own time: it waits for the close."""
+        for worker in self._workers:
+            if worker.user_task is not None and worker.user_task.is_current:
+                worker.user_task.excuse()
 
     def force_nowait(self) -> None:
         """Wait for nobody any more; a stop that is under way goes on at once."""
@@ -141,22 +141,22 @@ class Slots:
         self._queue.drop_waiting()
         await self._wait_left(self._options.drain_timeout_seconds)
         self._deadlines.stop_nowait()  # what is cancelled now is not cancelled again
-        for slot in self._awaited():
-            if slot.cancelled_at is None and slot.user_task is not None:
-                slot.user_task.cancel_once()
+        for worker in self._awaited():
+            if worker.cancelled_at is None and worker.user_task is not None:
+                worker.user_task.cancel_once()
         waited_seconds = self._options.grace_seconds
         await self._wait_left(waited_seconds)
         if self._is_forced:
             self._is_forced = False
             waited_seconds = _FORCED_SECONDS
             await self._wait_left(waited_seconds)
-        for slot in self._slots:
-            if slot.user_task is not None and not slot.is_excused:
-                slot.user_task.abandon_if_running(waited_seconds)
+        for worker in self._workers:
+            if worker.user_task is not None and not worker.is_excused:
+                worker.user_task.abandon_if_running(waited_seconds)
 
-    def _awaited(self) -> list[Slot]:
+    def _awaited(self) -> list[Worker]:
         """Name those whose end is worth waiting for."""
-        return [slot for slot in self._slots if not (slot.is_poisoned or slot.is_excused)]
+        return [worker for worker in self._workers if not (worker.is_stuck or worker.is_excused)]
 
     async def _wait_left(self, timeout_seconds: float) -> None:
         with anyio.move_on_after(timeout_seconds):
@@ -164,70 +164,72 @@ class Slots:
                 self._changed = anyio.Event()
                 await self._changed.wait()
 
-    def _new_slot(self, *, is_worker: bool = True) -> Slot:
+    def _new_worker(self, *, is_worker: bool = True) -> Worker:
         self._made += 1
-        slot = Slot(f"slot {self._made} of controller {self._controller}", is_worker=is_worker)
-        self._slots.append(slot)
-        return slot
+        worker = Worker(
+            f"worker {self._made} of controller {self._controller}", is_worker=is_worker
+        )
+        self._workers.append(worker)
+        return worker
 
     def _spawn(self) -> None:
-        slot = self._new_slot()
-        slot.user_task = self._tasks.spawn(slot.name, self._run(slot))
+        worker = self._new_worker()
+        worker.user_task = self._tasks.spawn(worker.name, self._run(worker))
 
-    async def _run(self, slot: Slot) -> None:
-        slot.task = _current_task()
+    async def _run(self, worker: Worker) -> None:
+        worker.task = _current_task()
         try:
-            await self._work(slot)
+            await self._work(worker)
         except QueueClosedError:
             pass
         except asyncio.CancelledError:
-            if not self._is_closing:  # by somebody else: fewer slots in silence would be worse
-                _log.error("%s was cancelled by others; another takes its place", slot.name)
+            if not self._is_closing:  # by somebody else: fewer workers in silence would be worse
+                _log.error("%s was cancelled by others; another takes its place", worker.name)
                 self._spawn()
             raise
         finally:
-            self._leave(slot)
+            self._leave(worker)
 
-    async def _work(self, slot: Slot) -> None:
+    async def _work(self, worker: Worker) -> None:
         queue = self._queue
         now = asyncio.get_running_loop().time
-        while not slot.is_replaced:
+        while not worker.is_replaced:
             request = await queue.get()
             try:
                 prepared = self._prepare(request, now())
                 if prepared is not None:
-                    ended = await self._reconcile(slot, prepared)
+                    ended = await self._reconcile(worker, prepared)
                     ended_at = now()
-                    self._conclude(prepared, ended, ended_at, ended_at - slot.started_at)
+                    self._conclude(prepared, ended, ended_at, ended_at - worker.started_at)
             finally:
                 queue.done(request)
 
     async def _run_once(
         self,
-        slot: Slot,
+        worker: Worker,
         request: Request,
         conclude: Conclude,
         outcome: asyncio.Future[Outcome],
     ) -> None:
-        slot.task = _current_task()
+        worker.task = _current_task()
 
         def give(ended: Ended) -> None:
             if not outcome.done():
                 now = asyncio.get_running_loop().time()
-                outcome.set_result(conclude(request, ended, now, now - slot.started_at))
+                outcome.set_result(conclude(request, ended, now, now - worker.started_at))
 
-        slot.on_poisoned = give
+        worker.on_stuck = give
         try:
-            give(await self._reconcile(slot, request))
+            give(await self._reconcile(worker, request))
         finally:
-            self._leave(slot)
+            self._leave(worker)
             outcome.cancel()  # unless it is done
 
-    async def _reconcile(self, slot: Slot, request: Request) -> Ended:
+    async def _reconcile(self, worker: Worker, request: Request) -> Ended:
         """Call the user's function; return how it ended, whatever it did: this is the fence."""
-        task = slot.task
-        slot.started_at = now = asyncio.get_running_loop().time()
-        slot.request = request
+        task = worker.task
+        worker.started_at = now = asyncio.get_running_loop().time()
+        worker.request = request
         task.set_name(f"reconcile of {request} by controller {self._controller}")
         self._deadlines.started(now)
         try:
@@ -236,34 +238,34 @@ class Slots:
             raise  # not the function's alone
         except BaseException as error:  # the fence; test tools raise these
             if isinstance(error, GeneratorExit) and not _is_current(task):
-                raise  # the slot is thrown away with its loop
+                raise  # the worker is thrown away with its loop
             ended = error
         finally:
-            slot.request = None
-            task.set_name(slot.name)
-        if slot.cancelled_at is not None:
-            return self._timed_out(slot, task, request, ended)
+            worker.request = None
+            task.set_name(worker.name)
+        if worker.cancelled_at is not None:
+            return self._timed_out(worker, task, request, ended)
         if isinstance(ended, asyncio.CancelledError) and task.cancelling():
-            self._cancelled(slot, request, ended)
+            self._cancelled(worker, request, ended)
         return ended
 
-    def _cancelled(self, slot: Slot, request: Request, error: asyncio.CancelledError) -> None:
-        """End the slot; what was cut short comes again, unless everything ends."""
+    def _cancelled(self, worker: Worker, request: Request, error: asyncio.CancelledError) -> None:
+        """End the worker; what was cut short comes again, unless everything ends."""
         if self._is_closing:
             self.cancelled += 1
-        elif slot.is_worker:
+        elif worker.is_worker:
             now = asyncio.get_running_loop().time()
-            self._conclude(request, error, now, now - slot.started_at)
+            self._conclude(request, error, now, now - worker.started_at)
         raise error
 
     def _timed_out(
-        self, slot: Slot, task: asyncio.Task[object], request: Request, ended: Ended
+        self, worker: Worker, task: asyncio.Task[object], request: Request, ended: Ended
     ) -> ReconcileTimeoutError:
         """Turn whatever came after the deadline into the one error that it is."""
         task.uncancel()
-        slot.cancelled_at = None
-        if slot.is_poisoned:
-            slot.is_poisoned = False
+        worker.cancelled_at = None
+        if worker.is_stuck:
+            worker.is_stuck = False
             self.late_results += 1
             _log.warning(
                 "controller %s: the reconcile of %s has ended after all; what it returned is"
@@ -280,31 +282,31 @@ class Slots:
         timeout_seconds = self._options.reconcile_timeout_seconds or 0.0
         return ReconcileTimeoutError(request=str(request), timeout_seconds=timeout_seconds)
 
-    def _poisoned(self, slot: Slot) -> None:
-        """Name a slot that is lost for now, and put another in its place if that is bounded."""
-        slot.is_poisoned = True
-        request = slot.request
-        poisoned = sum(other.is_poisoned for other in self._slots)
-        is_bounded = poisoned <= self._options.max_poisoned_slots
-        slot.is_replaced = slot.is_worker and is_bounded and not self._is_closing
+    def _stuck(self, worker: Worker) -> None:
+        """Name a worker that is lost for now, and put another in its place if that is bounded."""
+        worker.is_stuck = True
+        request = worker.request
+        stuck = sum(other.is_stuck for other in self._workers)
+        is_bounded = stuck <= self._options.max_stuck_workers
+        worker.is_replaced = worker.is_worker and is_bounded and not self._is_closing
         _log.error(
             "controller %s: the reconcile of %s ignores its cancellation since %.1f s;"
             " its key waits until it returns. %s",
             self._controller,
             request,
             self._options.grace_seconds,
-            "Another slot works on"
-            if slot.is_replaced
-            else f"There are {len(self._slots) - poisoned} slots left",
+            "Another worker works on"
+            if worker.is_replaced
+            else f"There are {len(self._workers) - stuck} workers left",
         )
-        if slot.is_replaced:
+        if worker.is_replaced:
             self._spawn()
-        if slot.on_poisoned is not None and request is not None:
-            slot.on_poisoned(self._timeout_error(request))
+        if worker.on_stuck is not None and request is not None:
+            worker.on_stuck(self._timeout_error(request))
         self._changed.set()
 
-    def _leave(self, slot: Slot) -> None:
-        self._slots.remove(slot)
+    def _leave(self, worker: Worker) -> None:
+        self._workers.remove(worker)
         self._changed.set()
 
 

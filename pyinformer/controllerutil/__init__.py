@@ -1,0 +1,22 @@
+"""What a reconcile writes beside its work: owners, finalizers, conditions, events."""
+
+from pyinformer.controllerutil._conditions import find_condition, is_condition_true, set_condition
+from pyinformer.controllerutil._event_recorder import EventRecorder, EventRecorderStatistics
+from pyinformer.controllerutil._finalizer import FinalizerContext, FinalizerPhase, finalizer
+from pyinformer.controllerutil._owner_references import (
+    set_controller_reference,
+    set_owner_reference,
+)
+
+__all__ = [
+    "EventRecorder",
+    "EventRecorderStatistics",
+    "FinalizerContext",
+    "FinalizerPhase",
+    "finalizer",
+    "find_condition",
+    "is_condition_true",
+    "set_condition",
+    "set_controller_reference",
+    "set_owner_reference",
+]

@@ -1,0 +1,228 @@
+"""The health endpoint: what probes are told, and what bad clients cannot do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
+from pyinformer.operator import _health_server
+from pyinformer.operator._health_server import HealthServer
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+
+class _Checked:
+    """A check whose answer a test chooses."""
+
+    def __init__(self) -> None:
+        self.problems: Sequence[str] = ()
+        self.error: Exception | None = None
+
+    def __call__(self) -> Sequence[str]:
+        if self.error is not None:
+            raise self.error
+        return self.problems
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    port: int,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connect to the server, with a deadline."""
+    async with asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+async def is_dropped(reader: asyncio.StreamReader) -> bool:
+    """Wait for the end of a connection; return whether nothing came before it."""
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+async def ask(port: int, request: bytes) -> tuple[int, str]:
+    """Send bytes, and return the status and the body of the answer."""
+    async with connected(port) as (reader, writer):
+        writer.write(request)
+        answer = await reader.read()
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return int(head.split(" ")[1]), body
+
+
+def get(path: str, method: str = "GET") -> bytes:
+    """Return a request as a probe sends it."""
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+
+
+async def test_a_path_without_problems_is_ok() -> None:
+    async with HealthServer({"/readyz": _Checked()}) as server:
+        assert await ask(server.port, get("/readyz")) == (200, "ok\n")
+        assert await ask(server.port, get("/readyz?verbose")) == (200, "ok\n")
+        assert await ask(server.port, get("/readyz", "HEAD")) == (200, "")
+        assert server.url == f"http://127.0.0.1:{server.port}"
+
+
+async def test_problems_are_told_line_by_line() -> None:
+    check = _Checked()
+    check.problems = ["pods: not synced", "nodes: not synced"]
+    async with HealthServer({"/readyz": check}) as server:
+        assert await ask(server.port, get("/readyz")) == (
+            503,
+            "pods: not synced\nnodes: not synced\n",
+        )
+        check.problems = ()
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+
+
+async def test_a_check_that_raises_is_a_problem_and_tells_no_content() -> None:
+    check = _Checked()
+    check.error = ValueError("a secret")
+    async with HealthServer({"/readyz": check}) as server:
+        assert await ask(server.port, get("/readyz")) == (503, "the check failed with ValueError\n")
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        pytest.param(get("/"), 404, id="unknown-path"),
+        pytest.param(get("/readyz/"), 404, id="trailing-slash"),
+        pytest.param(get("/readyz", "POST"), 405, id="post"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, id="tls"),
+        pytest.param(b"hello\r\n\r\n", 400, id="no-http"),
+        pytest.param(b"GET /" + b"a" * 20_000, 431, id="endless-target"),
+        pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * 20_000, 431, id="endless-header"),
+        pytest.param(
+            b"GET /readyz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            200,
+            id="upgrade",
+        ),
+        pytest.param(get("/readyz") + get("/readyz"), 200, id="pipelined"),
+        pytest.param(
+            b"POST /readyz HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789", 405, id="body"
+        ),
+    ],
+)
+async def test_an_odd_request_gets_one_answer_and_the_next_client_is_served(
+    request_bytes: bytes, status: int
+) -> None:
+    async with HealthServer({"/readyz": _Checked()}) as server:
+        assert (await ask(server.port, request_bytes))[0] == status
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+
+
+async def test_a_request_may_come_byte_by_byte() -> None:
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (reader, writer),
+    ):
+        for byte in get("/readyz"):
+            writer.write(bytes([byte]))
+            await writer.drain()
+        assert (await reader.read()).endswith(b"ok\n")
+
+
+async def test_a_client_that_says_nothing_is_dropped() -> None:
+    async with (
+        HealthServer({"/readyz": _Checked()}, connection_seconds=0.05) as server,
+        connected(server.port) as (reader, _),
+    ):
+        assert await is_dropped(reader)
+
+
+async def test_a_request_that_is_not_finished_in_time_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A byte now and then does not extend the deadline."""
+    monkeypatch.setattr(_health_server, "_REQUEST_SECONDS", 0.05)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (reader, writer),
+    ):
+        writer.write(b"GET /readyz HTTP/1.1\r\n")
+        assert await is_dropped(reader)
+
+
+async def test_a_new_connection_pushes_out_the_oldest_without_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 3)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (answered, first),
+        connected(server.port) as (oldest, _),
+        connected(server.port) as (newer, second),
+    ):
+        first.write(get("/readyz"))  # is answered, and left open by the client
+        assert (await answered.read()).endswith(b"ok\n")
+        await until(lambda: len(server._connections) == 3)
+
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+
+        assert await is_dropped(oldest)
+        second.write(get("/readyz"))
+        assert (await newer.read()).endswith(b"ok\n")
+
+
+async def test_clients_that_do_not_close_make_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 1)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        connected(server.port) as (reader, writer),
+    ):
+        writer.write(get("/readyz"))
+        assert (await reader.read()).endswith(b"ok\n")
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+
+
+@pytest.mark.parametrize("idle", [64, 500])
+async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for _ in range(idle):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            await asyncio.sleep(0)
+        await until(lambda: len(server._connections) >= min(idle, _health_server._MAX_CONNECTIONS))
+        answers = [await ask(server.port, get("/readyz")) for _ in range(149)]
+        assert answers == [(200, "ok\n")] * 149
+        assert len(server._connections) <= _health_server._MAX_CONNECTIONS
+
+
+async def test_closing_drops_the_connections_that_are_open() -> None:
+    server = HealthServer({"/readyz": _Checked()})
+    await server.start()
+    async with connected(server.port) as (reader, _):
+        await until(lambda: len(server._connections) == 1)
+
+        await server.aclose()
+        await server.aclose()
+
+        assert await is_dropped(reader)
+
+
+async def test_a_port_that_is_taken_is_a_typed_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port}.*choose another port"):
+            await HealthServer({}, port=port).start()
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_out_of_range_is_refused(port: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="port"):
+        HealthServer({}, port=port)
