@@ -104,7 +104,7 @@ INTERNAL = {
     "pyinformer.store.Overlay",
     "pyinformer.store.Readiness",
     "pyinformer.transport.Body",
-    "pyinformer.transport.Wire",
+    "pyinformer.transport.ConnectionProtocol",
 }
 
 # Folders whose own face is public as a whole, and not through the names of the package alone.

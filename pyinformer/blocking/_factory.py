@@ -170,7 +170,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
     def close(self) -> None:
         """Stop every informer: watches first, then handlers, all of them at the same time."""
         self._stop_listening()
-        self._thread.close_behind(self.asynchronous, self.asynchronous.aclose)
+        self._thread.close_on_exit(self.asynchronous, self.asynchronous.aclose)
 
     def _stop_listening(self) -> None:
         """Give signals back from the thread that took them: the loop's thread may not."""

@@ -312,7 +312,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
     @documented_as(SharedInformer.aclose)
     def close(self) -> None:
         """Stop: the watch first, then the handlers, each cancelled once."""
-        self._thread.close_behind(self.asynchronous, self.asynchronous.aclose)
+        self._thread.close_on_exit(self.asynchronous, self.asynchronous.aclose)
 
     def __repr__(self) -> str:
         return f"<BlockingInformer of {self.name}>"

@@ -139,9 +139,9 @@ class LoopThread:
             LifecycleError: called from the loop's own thread.
         """
         if exc is None or exc is not self._hurry:  # else the thread closes it with itself
-            self.close_behind(lifetime, partial(self._leave, lifetime, exc_type, exc, traceback))
+            self.close_on_exit(lifetime, partial(self._leave, lifetime, exc_type, exc, traceback))
 
-    def close_behind(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
+    def close_on_exit(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
         """Close by this what was adopted, without a timeout; as `leave` where there is nothing.
 
         Raises:

@@ -27,7 +27,7 @@ from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._targets import Target, target_of
 
 if TYPE_CHECKING:
-    from pyinformer.transport import Wire
+    from pyinformer.transport import ConnectionProtocol
 
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 
@@ -51,7 +51,9 @@ class Applying(ObservedWrites):
         options: how fast writes may leave.
     """
 
-    def __init__(self, connection: Wire, *, options: WriteOptions | None = None) -> None:
+    def __init__(
+        self, connection: ConnectionProtocol, *, options: WriteOptions | None = None
+    ) -> None:
         super().__init__(connection, options=options)
         self._applied = AppliedMemory()
 

@@ -13,7 +13,7 @@ from pyinformer.cluster._catalogue import APIResource
 from pyinformer.cluster._object_client import ObjectClient
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.reflector import Admission, AdmissionOptions, Lineage, WatchListMemory
-from pyinformer.transport import Connection, ListWatch, Wire
+from pyinformer.transport import Connection, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import FieldSelector, GroupVersionResource, LabelSelector
@@ -47,7 +47,7 @@ class Cluster(ObjectClient):
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
         admission_options: AdmissionOptions | None = None,
-        wire: Wire | None = None,
+        wire: ConnectionProtocol | None = None,
     ) -> None:
         super().__init__(wire or Connection(config, options=options), options=write_options)
         self.name: str = name

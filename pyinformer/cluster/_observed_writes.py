@@ -42,7 +42,7 @@ from pyinformer.cluster._write_observer import WriteObserver, WriteObservers
 from pyinformer.cluster._writer import WriteTally
 
 if TYPE_CHECKING:
-    from pyinformer.transport import Query, Wire
+    from pyinformer.transport import ConnectionProtocol, Query
 
 DRY_RUN: Final = ("dryRun", "All")
 
@@ -58,8 +58,10 @@ class ObservedWrites:
         options: how fast writes may leave.
     """
 
-    def __init__(self, connection: Wire, *, options: WriteOptions | None = None) -> None:
-        self.connection: Wire = connection
+    def __init__(
+        self, connection: ConnectionProtocol, *, options: WriteOptions | None = None
+    ) -> None:
+        self.connection: ConnectionProtocol = connection
         self._sender = Sender(connection, options or WriteOptions())
         self.discovery: Discovery = Discovery(self._sender.read)
         self._observers = WriteObservers()

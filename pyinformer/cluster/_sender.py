@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 
 from pyinformer.apimachinery import TooManyRequestsError
-from pyinformer.tasks import LoopOwner, Turns
+from pyinformer.tasks import LoopOwner, Throttle
 from pyinformer.transport import read_bounded
 
 if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions
-    from pyinformer.transport import Query, Wire
+    from pyinformer.transport import ConnectionProtocol, Query
 
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver says when it says something
@@ -62,11 +62,11 @@ class Sender:
         options: how fast, and how patient.
     """
 
-    def __init__(self, connection: Wire, options: WriteOptions) -> None:
+    def __init__(self, connection: ConnectionProtocol, options: WriteOptions) -> None:
         self._connection = connection
         self._options = options
         rate = options.writes_per_second
-        self._turns = None if rate is None else Turns(per_second=rate, burst=options.burst)
+        self._throttle = None if rate is None else Throttle(per_second=rate, burst=options.burst)
         self.loop: LoopOwner = LoopOwner("the cluster")
         """The event loop of its first request."""
         self.sent: int = 0
@@ -76,7 +76,7 @@ class Sender:
     @property
     def waiting(self) -> int:
         """Requests that wait at present, for their turn or for a busy server."""
-        return self._busy + (0 if self._turns is None else self._turns.waiting)
+        return self._busy + (0 if self._throttle is None else self._throttle.waiting)
 
     async def send(
         self, method: str, path: str, *, query: Query, body: bytes, content_type: str
@@ -95,8 +95,8 @@ class Sender:
 
         async def attempt() -> bytes:
             """Let the write leave, when it is its turn."""
-            if self._turns is not None:
-                await self._turns.take()
+            if self._throttle is not None:
+                await self._throttle.acquire()
             self.sent += 1
             return await self._connection.request(
                 method, path, query=query, body=body, content_type=content_type

@@ -222,9 +222,9 @@ class Engine(Generic[V]):
         """Wait for nobody any more."""
         self._pool.force_nowait()
 
-    def throw_out_abandoned(self) -> None:
+    def close_abandoned(self) -> None:
         """End the reconciles that ignored everything else: the program is ending."""
-        self._tasks.throw_out_abandoned()
+        self._tasks.close_abandoned()
 
     def excuse_current(self) -> None:
         """Let the reconcile that this is called from end in its own time."""

@@ -18,7 +18,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer.apimachinery import InformerError, LifecycleError
 from pyinformer.controller._signals import StopSignals
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, telling_at_signal
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -137,7 +137,7 @@ class Lifecycle:
         Cancellation:
             The way to stop it from inside the program: closes as aclose() does.
         """
-        telling = telling_at_signal(self._tell) if tells_status else nullcontext()
+        telling = on_sigusr1(self._tell) if tells_status else nullcontext()
         with telling, StopSignals(self._signalled):
             was_closed = self._is_closed
             try:
@@ -154,7 +154,7 @@ class Lifecycle:
                 await self.aclose()
                 # Else the loop would wait for them when the program ends, without a bound.
                 for engine in self._engines:
-                    engine.throw_out_abandoned()
+                    engine.close_abandoned()
 
     def ask_nowait(self) -> None:
         """Ask for the end: run() stops in order, also in the middle of the start."""

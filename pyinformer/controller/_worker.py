@@ -62,9 +62,9 @@ class Worker:
         self.user_task: UserTask | None = None
 
     @property
-    def is_excused(self) -> bool:
+    def is_detached(self) -> bool:
         """Whether nobody waits for it: the end was asked for from inside of it."""
-        return self.user_task is not None and self.user_task.is_excused
+        return self.user_task is not None and self.user_task.is_detached
 
     def status(self, now: float) -> WorkerStatus:
         """Return what it is busy with.

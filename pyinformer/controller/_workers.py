@@ -123,7 +123,7 @@ class WorkerPool:
         """Let the worker that this is called from end in its own time: it waits for the close."""
         for worker in self._workers:
             if worker.user_task is not None and worker.user_task.is_current:
-                worker.user_task.excuse()
+                worker.user_task.detach()
 
     def force_nowait(self) -> None:
         """Wait for nobody any more; a stop that is under way goes on at once."""
@@ -151,12 +151,12 @@ class WorkerPool:
             waited_seconds = _FORCED_SECONDS
             await self._wait_left(waited_seconds)
         for worker in self._workers:
-            if worker.user_task is not None and not worker.is_excused:
+            if worker.user_task is not None and not worker.is_detached:
                 worker.user_task.abandon_if_running(waited_seconds)
 
     def _awaited(self) -> list[Worker]:
         """Name those whose end is worth waiting for."""
-        return [worker for worker in self._workers if not (worker.is_stuck or worker.is_excused)]
+        return [worker for worker in self._workers if not (worker.is_stuck or worker.is_detached)]
 
     async def _wait_left(self, timeout_seconds: float) -> None:
         with anyio.move_on_after(timeout_seconds):

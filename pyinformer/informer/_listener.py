@@ -266,7 +266,7 @@ class Listener(Generic[V]):
         try:
             await task.wait(grace_seconds)
         finally:
-            if not (task.done or task.is_excused):
+            if not (task.done or task.is_detached):
                 task.cancel_once()
                 task.abandon_if_running(grace_seconds)
 
@@ -287,7 +287,7 @@ class Listener(Generic[V]):
         task = self._close()
         if task is not None:
             if self.is_inside:
-                task.excuse()
+                task.detach()
             await task.stop(grace_seconds)
 
     def status(self, now: float) -> HandlerStatus:

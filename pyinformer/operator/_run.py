@@ -34,7 +34,7 @@ from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
-from pyinformer.tasks import Closable, close_behind, telling_at_signal
+from pyinformer.tasks import Closable, close_on_exit, on_sigusr1
 
 _log = get_logger("pyinformer.controller")
 
@@ -144,7 +144,7 @@ class OperatorRun(Closable):
             Stops it in order.
         """
         async with self._health or nullcontext():
-            with telling_at_signal(self._tell):
+            with on_sigusr1(self._tell):
                 await self._run()
 
     async def _run(self) -> None:
@@ -197,7 +197,7 @@ class OperatorRun(Closable):
         try:
             await self.start()
         except BaseException as error:
-            await close_behind(self.aclose, error)
+            await close_on_exit(self.aclose, error)
             raise
         return self
 

@@ -20,7 +20,7 @@ import anyio
 from pyinformer.apimachinery import InternalError, InvalidArgumentError, check_seconds
 from pyinformer.reflector._outage import Outage
 from pyinformer.reflector._silence import Silence
-from pyinformer.tasks import Turns
+from pyinformer.tasks import Throttle
 from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
 if TYPE_CHECKING:
@@ -214,7 +214,9 @@ class Admission:
         """Where reflectors wait for a server that they did not reach."""
         self.silence: Silence = Silence(self._options.silence_check_seconds)
         """What they know about streams that are silent."""
-        self._turns = Turns(per_second=self._options.attempts_per_second, burst=self._options.burst)
+        self._throttle = Throttle(
+            per_second=self._options.attempts_per_second, burst=self._options.burst
+        )
         self._running: set[ListingSlot] = set()  # those that have lost their place are among them
         self._lines: dict[str, deque[_InLine]] = {}  # for each API group, in order of arrival
         self._arrivals = count()
@@ -298,7 +300,7 @@ class Admission:
         Cancellation:
             Safe; the turn is the next one's.
         """
-        await self._turns.take()
+        await self._throttle.acquire()
         self._attempts += 1
 
     def statistics(self) -> AdmissionStatistics:
@@ -309,5 +311,5 @@ class Admission:
             waiting_to_list=sum(map(len, tuple(self._lines.values()))),
             overdue=self._overdue,
             attempts=self._attempts,
-            waiting_to_attempt=self._turns.waiting,
+            waiting_to_attempt=self._throttle.waiting,
         )

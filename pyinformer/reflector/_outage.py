@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.transport import ProbedWire
+from pyinformer.transport import NetworkConnection
 
 if TYPE_CHECKING:
-    from pyinformer.transport import Wire
+    from pyinformer.transport import ConnectionProtocol
 
 _PERIOD_SECONDS: Final = 1.0
 _RARE_SECONDS: Final = 4.0  # while probes are answered: an outage as short costs no long delay
@@ -114,7 +114,7 @@ class Outage:
         self.probes: int = 0
         """How many probes were sent."""
 
-    async def wait(self, wire: Wire, seconds: float, *, ended_by: Ending) -> Ending:
+    async def wait(self, wire: ConnectionProtocol, seconds: float, *, ended_by: Ending) -> Ending:
         """Wait for a time, or until the server answers a probe.
 
         Args:
@@ -129,14 +129,14 @@ class Outage:
         Cancellation:
             Safe; another reflector that waits probes next.
         """
-        if ended_by is Ending.NOTHING or not isinstance(wire, ProbedWire):
+        if ended_by is Ending.NOTHING or not isinstance(wire, NetworkConnection):
             await anyio.sleep(seconds)
             return Ending.NOTHING
         with anyio.move_on_after(seconds):
             return await self._until_answered(wire, ended_by)
         return Ending.NOTHING
 
-    async def _until_answered(self, wire: ProbedWire, ended_by: Ending) -> Ending:
+    async def _until_answered(self, wire: NetworkConnection, ended_by: Ending) -> Ending:
         arrived_at, was_away = asyncio.get_running_loop().time(), self._schedule.is_away
         if was_away:  # what has to come before the answer has come
             ended_by = Ending.ANSWER
@@ -151,7 +151,7 @@ class Outage:
         was_away = was_away or self._schedule.ends(arrived_at, Ending.RETURN)
         return Ending.RETURN if was_away else Ending.ANSWER
 
-    async def _probe(self, wire: ProbedWire) -> None:
+    async def _probe(self, wire: NetworkConnection) -> None:
         now = asyncio.get_running_loop().time
         self._flight = flight = anyio.Event()
         try:
@@ -160,7 +160,7 @@ class Outage:
                     await anyio.sleep(seconds)
             began_at = now()
             self.probes += 1
-            answered = await wire.answers(_PROBE_SECONDS)
+            answered = await wire.probe(_PROBE_SECONDS)
             self._schedule.probed(began_at, now(), answered=answered)
         finally:
             self._flight = None

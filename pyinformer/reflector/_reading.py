@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pyinformer.tasks import TimeBudget
-from pyinformer.transport import Delivering
+from pyinformer.transport import PushBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float
     Cancellation:
         Safe; what was fed stays fed, and nothing is lost that was not.
     """
-    if isinstance(body, Delivering):
+    if isinstance(body, PushBody):
         now = asyncio.get_running_loop().time
         await body.deliver(splitter.feed_part, lambda: on_turn(now()))
         return

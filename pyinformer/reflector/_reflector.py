@@ -151,7 +151,11 @@ class Reflector(Performing[V]):
         """Return why it is in its state, and what it waits for in there."""
         if cure := self._presence.cure:
             return cure
-        waits = "waiting for its turn to list" if self._is_in_line else self.list_watch.waits_for()
+        waits = (
+            "waiting for its turn to list"
+            if self._is_in_line
+            else self.list_watch.describe_pending()
+        )
         parts = (self._machine.reason, self._presence.hint, waits)
         return "; ".join(part for part in parts if part)
 

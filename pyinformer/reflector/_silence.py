@@ -14,7 +14,7 @@ import anyio
 from msgspec import Struct
 
 from pyinformer.apimachinery import APIStatusError, InformerError
-from pyinformer.transport import ADDED, DELETED, MODIFIED, ProbedWire
+from pyinformer.transport import ADDED, DELETED, MODIFIED, NetworkConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,8 +174,8 @@ async def check(list_watch: ListWatch, progress: Callable[[], Progress]) -> Find
     except InformerError:
         pass
     wire = list_watch.connection
-    if not answered and isinstance(wire, ProbedWire):
-        answers = await wire.answers(_ANSWER_SECONDS)
+    if not answered and isinstance(wire, NetworkConnection):
+        answers = await wire.probe(_ANSWER_SECONDS)
         is_lost = not answers and progress() == before
         return Finding.LOST if is_lost else Finding.NOTHING
     if not data.startswith(_NEWS):

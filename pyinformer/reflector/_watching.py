@@ -36,7 +36,12 @@ from pyinformer.reflector._state import (
     WatchFailed,
     WatchSilent,
 )
-from pyinformer.transport import LEAST_BYTES_PER_SECOND, LineSplitter, ListSplitter, ProbedWire
+from pyinformer.transport import (
+    LEAST_BYTES_PER_SECOND,
+    LineSplitter,
+    ListSplitter,
+    NetworkConnection,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +244,7 @@ class Watching(Generic[V]):
                 ),
             )
             leave = self._admission.silence.join(idle)
-            is_over_a_network = isinstance(self._list_watch.connection, ProbedWire)
+            is_over_a_network = isinstance(self._list_watch.connection, NetworkConnection)
             if is_over_a_network and self._options.silence_seconds < math.inf:
                 group.start_soon(doubt)
             try:

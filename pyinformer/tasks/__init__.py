@@ -10,11 +10,11 @@ from pyinformer.tasks._failures import (
     trace_text,
 )
 from pyinformer.tasks._functions import check_callable, name_of, place_of
-from pyinformer.tasks._host import Closable, Host, Startable, close_behind, sleep_until_cancelled
+from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, sleep_until_cancelled
 from pyinformer.tasks._loop_owner import LoopOwner
-from pyinformer.tasks._signals import SignalListener, telling_at_signal
+from pyinformer.tasks._signals import SignalListener, on_sigusr1
+from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
-from pyinformer.tasks._turns import Turns
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
@@ -34,8 +34,8 @@ __all__ = [
     "LoopOwner",
     "SignalListener",
     "Startable",
+    "Throttle",
     "TimeBudget",
-    "Turns",
     "UserTask",
     "UserTasks",
     "Watchdog",
@@ -44,14 +44,14 @@ __all__ = [
     "causes_text",
     "check_callable",
     "check_log_exceptions",
-    "close_behind",
+    "close_on_exit",
     "error_text",
     "name_of",
+    "on_sigusr1",
     "place_of",
     "repeats_text",
     "sleep_until_cancelled",
     "spread",
-    "telling_at_signal",
     "trace_text",
     "wait_shielded",
 ]

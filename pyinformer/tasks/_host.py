@@ -226,7 +226,7 @@ class Host:
                 _log.error("%s did not stop within %.1f s", self.name, grace_seconds)
 
 
-async def close_behind(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
+async def close_on_exit(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
     """Close at the end of an `async with`: a crash is raised, or noted on the user's own error.
 
     Args:
@@ -248,7 +248,7 @@ async def close_behind(close: Callable[[], Awaitable[None]], error: BaseExceptio
 
 
 class Closable(ABC):
-    """What an `async with` closes at its end, as `close_behind` does."""
+    """What an `async with` closes at its end, as `close_on_exit` does."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -264,7 +264,7 @@ class Closable(ABC):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await close_behind(self.aclose, exc)
+        await close_on_exit(self.aclose, exc)
 
 
 class Startable(Closable):

@@ -99,7 +99,7 @@ class SignalListener:
 
 
 @contextmanager
-def telling_at_signal(say: Callable[[], None]) -> Iterator[None]:
+def on_sigusr1(say: Callable[[], None]) -> Iterator[None]:
     """Call a function at each SIGUSR1 while a block lasts, where such a signal can be heard."""
     listener = None
     try:

@@ -30,8 +30,8 @@ class UserTask:
         self._task = task
         self._owner = owner
         self._was_cancelled = False
-        self.is_excused: bool = False
-        """Nobody waits for it or cancels it any more; see excuse()."""
+        self.is_detached: bool = False
+        """Nobody waits for it or cancels it any more; see detach()."""
 
     @property
     def done(self) -> bool:
@@ -46,9 +46,9 @@ class UserTask:
         except RuntimeError:  # no loop runs in this thread
             return False
 
-    def excuse(self) -> None:
+    def detach(self) -> None:
         """Let it end in its own time: it waits for whoever would wait for it."""
-        self.is_excused = True
+        self.is_detached = True
 
     def cancel_once(self) -> None:
         """Ask it to end; asking again does nothing."""
@@ -65,7 +65,7 @@ class UserTask:
         Cancellation:
             Takes effect when the wait is over, which the timeout bounds.
         """
-        if not (self.is_current or self.is_excused):
+        if not (self.is_current or self.is_detached):
             await wait_shielded(self._task, timeout_seconds)
         return self._task.done()
 
@@ -82,7 +82,7 @@ class UserTask:
         Cancellation:
             Takes effect when the wait is over, which the grace bounds.
         """
-        if self.is_excused:
+        if self.is_detached:
             return self._task.done()
         self.cancel_once()
         if self.is_current:
@@ -143,7 +143,7 @@ class UserTasks:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_seconds
-        waiting = [task for task in self._running.values() if not task.is_excused]
+        waiting = [task for task in self._running.values() if not task.is_detached]
         for task in waiting:
             task.cancel_once()
         cancelled: asyncio.CancelledError | None = None
@@ -156,7 +156,7 @@ class UserTasks:
         if cancelled is not None:
             raise cancelled
 
-    def throw_out_abandoned(self) -> None:
+    def close_abandoned(self) -> None:
         """End the tasks that ignored their cancellation, where they stand: the program is ending.
 
         The event loop could not end before them. Their `finally` blocks run, as far as they await

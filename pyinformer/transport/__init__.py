@@ -7,10 +7,11 @@ kubeconfig and opening the first connection do.
 from pyinformer.transport._body import (
     LEAST_BYTES_PER_SECOND,
     Body,
-    Delivering,
+    PushBody,
     read_bounded,
 )
 from pyinformer.transport._config import ClusterConfig
+from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
 from pyinformer.transport._credentials import (
     Credentials,
     NoCredentials,
@@ -41,7 +42,6 @@ from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._locate import check_policy, find_config
 from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error, status_error_from_object
-from pyinformer.transport._wire import ProbedWire, Wire
 
 __all__ = [
     "ADDED",
@@ -57,22 +57,22 @@ __all__ = [
     "ClusterConfig",
     "Connection",
     "ConnectionOptions",
+    "ConnectionProtocol",
     "Credentials",
-    "Delivering",
     "KubeconfigPolicy",
     "LineSplitter",
     "ListMetadata",
     "ListSplitter",
     "ListWatch",
+    "NetworkConnection",
     "NoCredentials",
     "OnInvalidItem",
     "OnItem",
     "OnLine",
-    "ProbedWire",
+    "PushBody",
     "Query",
     "StaticCredentials",
     "TokenFileCredentials",
-    "Wire",
     "check_policy",
     "find_config",
     "in_cluster_config",

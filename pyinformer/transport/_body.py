@@ -81,7 +81,7 @@ class Body(Protocol):
 
 
 @runtime_checkable
-class Delivering(Protocol):
+class PushBody(Protocol):
     """A body that can hand on its bytes in place, from within the event loop's own callbacks."""
 
     async def deliver(self, take: OnPiece, on_turn: Callable[[], bool]) -> None:

@@ -118,7 +118,7 @@ class Connection:
         """
         self._loop.claim()
 
-    def waits_for(self, path: str) -> str:
+    def describe_pending(self, path: str) -> str:
         """Return what the oldest request for a path waits for, in words; empty if none does.
 
         Safe from any thread.
@@ -223,7 +223,7 @@ class Connection:
             late = translated(error, url, waited_seconds=seconds)
             raise of_a_request(late, method) from error
 
-    async def answers(self, timeout_seconds: float) -> bool:
+    async def probe(self, timeout_seconds: float) -> bool:
         """Tell whether the server answers a small request.
 
         Any answer counts but 502, 503 and 504: with these a load balancer answers for a server

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectKey
 from pyinformer.transport._body import Body
-from pyinformer.transport._wire import Wire, WireThatWaits
+from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery._field_selector import FieldSelector
@@ -51,7 +51,7 @@ class ListWatch:
 
     def __init__(
         self,
-        connection: Wire,
+        connection: ConnectionProtocol,
         resource: GroupVersionResource,
         *,
         namespace: str | None = None,
@@ -78,13 +78,13 @@ class ListWatch:
     def __repr__(self) -> str:
         return f"ListWatch({self.path!r})"
 
-    def waits_for(self) -> str:
+    def describe_pending(self) -> str:
         """Return what a list or a watch waits for that has no answer yet; empty if none does.
 
         Safe from any thread.
         """
         wire = self.connection
-        return wire.waits_for(self.path) if isinstance(wire, WireThatWaits) else ""
+        return wire.describe_pending(self.path) if isinstance(wire, NetworkConnection) else ""
 
     def list(
         self,

@@ -60,5 +60,5 @@ class Waits:
         """
         for wait in tuple(self._waits):
             if wait.url == url:
-                return f"{url}: waiting for {wait.step} since {max(0.0, now - wait.since):.1f} s"
+                return f"{url}: waiting for {wait.step} for {max(0.0, now - wait.since):.1f} s"
         return ""

@@ -124,7 +124,7 @@ async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_n
     assert (ours.answered, ours.paused_requests) == (ours.callers, 1)
     assert ours.slowest_seconds < 0.5
     assert "cluster 'paused' is unavailable" in ours.paused_callers_told
-    assert "waiting for an answer since" in ours.paused_callers_told
+    assert "waiting for an answer for" in ours.paused_callers_told
     assert result.failed == ()
 
 

@@ -12,7 +12,7 @@ from pyinformer.cluster._sender import Sender
 from tests.waiting import now, settle
 
 if TYPE_CHECKING:
-    from pyinformer.transport import Wire
+    from pyinformer.transport import ConnectionProtocol
 
 pytestmark = pytest.mark.virtual_time
 
@@ -32,7 +32,7 @@ class Heard:
 async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_says() -> None:
     """Turns that were given back must not come due together with those that were not."""
     heard = Heard()
-    sender = Sender(cast("Wire", heard), WriteOptions(writes_per_second=1.0, burst=1))
+    sender = Sender(cast("ConnectionProtocol", heard), WriteOptions(writes_per_second=1.0, burst=1))
 
     async def write(number: int) -> bytes:
         return await sender.send("PUT", f"{number:03}", query=(), body=b"", content_type="")

@@ -94,12 +94,12 @@ async def silent(scheme: str, words: str) -> AsyncIterator[Dead]:
 
 def never_answers() -> AbstractAsyncContextManager[Dead]:
     """It accepts connections, as that of a paused container or a stopped process does."""
-    return silent("http", r"waiting for an answer since \d\.\d s")
+    return silent("http", r"waiting for an answer for \d\.\d s")
 
 
 def tls_stall() -> AbstractAsyncContextManager[Dead]:
     """It accepts connections, and its handshake never comes."""
-    return silent("https", r"waiting for the TLS handshake with 127\.0\.0\.1:\d+ since \d\.\d s")
+    return silent("https", r"waiting for the TLS handshake with 127\.0\.0\.1:\d+ for \d\.\d s")
 
 
 @asynccontextmanager

@@ -52,7 +52,7 @@ async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) 
         forbidden,
     )
     assert re.fullmatch(
-        r"secrets\.v1: loading \(watch-list; http://.*/secrets: waiting for an answer since"
+        r"secrets\.v1: loading \(watch-list; http://.*/secrets: waiting for an answer for"
         r" 0\.\d s\), 0 failed attempts, for 0\.\d s",
         hanging,
     )

@@ -37,13 +37,18 @@ class AbsentServer:
     asked_at: list[float] = field(default_factory=list)
     config: ClusterConfig = field(default_factory=lambda: ClusterConfig(server="http://absent"))
 
-    async def answers(self, timeout_seconds: float) -> bool:
+    async def probe(self, timeout_seconds: float) -> bool:
         """Answer late, or after the whole timeout."""
         now = asyncio.get_running_loop().time()
         self.asked_at.append(now)
         is_back = now >= self.answers_from
         await elapse(self.takes_seconds if is_back else min(self.takes_seconds, timeout_seconds))
         return is_back
+
+    def describe_pending(self, path: str) -> str:
+        """Return that no request waits."""
+        del path
+        return ""
 
     async def request(self, *_: object, **__: object) -> bytes:
         """Refuse."""

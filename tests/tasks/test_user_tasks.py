@@ -220,7 +220,7 @@ async def test_an_excused_task_is_left_alone() -> None:
     tasks, stubborn = UserTasks(), Stubborn()
     task = tasks.spawn("stubborn", stubborn.run())
     await settle()
-    task.excuse()
+    task.detach()
 
     await task.wait(5.0)
     await task.stop(5.0)
@@ -255,7 +255,7 @@ async def test_who_ignores_a_cancellation_can_be_thrown_out(awaits_at_its_end: b
     await elapse(1.0)
     await tasks.stop(1.0)
     assert tasks.abandoned == ("stubborn",)
-    tasks.throw_out_abandoned()
+    tasks.close_abandoned()
     await elapse(1.0)
     assert task.done
     assert not tasks.abandoned

@@ -98,11 +98,13 @@ async def test_what_waits_for_the_body_of_an_error_says_so_and_can_be_cancelled(
                 pass
 
         task = asyncio.create_task(ask())
-        await until(lambda: "the body of an answer with status 503" in connection.waits_for("/a"))
+        await until(
+            lambda: "the body of an answer with status 503" in connection.describe_pending("/a")
+        )
         task.cancel()
         await asyncio.wait({task})
         assert task.cancelled()
-        assert connection.waits_for("/a") == ""
+        assert connection.describe_pending("/a") == ""
         await server.wait_until(lambda: server.open_connections == 0)
 
 
@@ -114,11 +116,11 @@ async def test_a_list_and_a_request_wait_for_the_rest_of_the_answer() -> None:
     async with serving(half) as server, connected(server.url) as connection:
         async with connection.stream("/a", watch=False) as body:
             await body.read()
-            assert "waiting for the rest of the answer" in connection.waits_for("/a")
-        assert connection.waits_for("/a") == ""
+            assert "waiting for the rest of the answer" in connection.describe_pending("/a")
+        assert connection.describe_pending("/a") == ""
 
         task = asyncio.create_task(connection.request("GET", "/b"))
-        await until(lambda: "the rest of the answer" in connection.waits_for("/b"))
+        await until(lambda: "the rest of the answer" in connection.describe_pending("/b"))
         task.cancel()
         await asyncio.wait({task})
 

@@ -455,8 +455,8 @@ async def test_any_answer_shows_that_a_server_is_there_and_no_login_is_sent(stat
         serving(always(response(b"ok", status=status))) as server,
         connected(server.url, credentials=credentials) as connection,
     ):
-        assert await connection.answers(5.0)
-        assert await connection.answers(5.0)
+        assert await connection.probe(5.0)
+        assert await connection.probe(5.0)
         await server.wait_until(lambda: not server.open_connections)
     assert [one.target for one in server.requests] == ["/livez", "/livez"]
     assert not any("authorization" in one.headers for one in server.requests)
@@ -465,13 +465,13 @@ async def test_any_answer_shows_that_a_server_is_there_and_no_login_is_sent(stat
 
 async def test_a_server_that_is_silent_gone_or_not_http_does_not_answer() -> None:
     async with serving(silence) as server, connected(server.url) as connection:
-        assert not await connection.answers(0.05)
+        assert not await connection.probe(0.05)
     async with connected(server.url) as connection:
-        assert not await connection.answers(5.0)
+        assert not await connection.probe(5.0)
     async with serving(always(b"nonsense\r\n\r\n")) as server, connected(server.url) as connection:
-        assert not await connection.answers(5.0)
+        assert not await connection.probe(5.0)
         await connection.aclose()
-        assert not await connection.answers(5.0)
+        assert not await connection.probe(5.0)
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
@@ -480,13 +480,13 @@ async def test_a_load_balancer_that_answers_for_an_absent_server_is_no_answer(st
         serving(always(response(b"no backend", status=status))) as server,
         connected(server.url) as connection,
     ):
-        assert not await connection.answers(5.0)
+        assert not await connection.probe(5.0)
         await server.wait_until(lambda: not server.open_connections)
 
 
 async def test_cancelling_a_probe_closes_its_connection() -> None:
     async with serving(silence) as server, connected(server.url) as connection:
-        task = asyncio.create_task(connection.answers(60.0))
+        task = asyncio.create_task(connection.probe(60.0))
         await server.wait_until(lambda: bool(server.requests))
         await cancel(task)
         await server.wait_until(lambda: not server.open_connections)

@@ -31,12 +31,12 @@ async def words_while_asking(connection: Connection, *, watch: bool, words: str)
     """Return what is said to be waited for, once it is this, and leave nothing behind."""
     task = asyncio.create_task(ask(connection, watch=watch))
     try:
-        await until(lambda: words in connection.waits_for("/api/v1/pods"))
-        return connection.waits_for("/api/v1/pods")
+        await until(lambda: words in connection.describe_pending("/api/v1/pods"))
+        return connection.describe_pending("/api/v1/pods")
     finally:
         task.cancel()
         await asyncio.wait({task})
-        assert connection.waits_for("/api/v1/pods") == ""
+        assert connection.describe_pending("/api/v1/pods") == ""
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ async def words_while_asking(connection: Connection, *, watch: bool, words: str)
 async def test_a_server_that_accepts_and_never_answers(watch: bool, step: str) -> None:
     async with serving(silence) as server, connected(server.url) as connection:
         words = await words_while_asking(connection, watch=watch, words=step)
-        pattern = rf"{server.url}/api/v1/pods: waiting for {step} since \d\.\d s"
+        pattern = rf"{server.url}/api/v1/pods: waiting for {step} for \d\.\d s"
         assert re.fullmatch(pattern, words)
         list_watch = ListWatch(connection, PODS)
-        assert list_watch.waits_for() == ""
+        assert list_watch.describe_pending() == ""
 
 
 async def test_a_handshake_that_stalls() -> None:
@@ -73,11 +73,11 @@ async def test_the_error_of_a_handshake_that_stalls_names_it() -> None:
 
 async def test_an_answered_request_waits_for_nothing() -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
-        assert connection.waits_for("/api/v1/pods") == ""
+        assert connection.describe_pending("/api/v1/pods") == ""
         async with connection.stream("/api/v1/pods", watch=True):
-            assert connection.waits_for("/api/v1/pods") == ""
+            assert connection.describe_pending("/api/v1/pods") == ""
 
 
 def test_a_wire_without_a_network_waits_for_nothing() -> None:
     with World() as world:
-        assert ListWatch(world.cluster.connection, PODS).waits_for() == ""
+        assert ListWatch(world.cluster.connection, PODS).describe_pending() == ""

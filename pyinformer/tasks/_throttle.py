@@ -1,4 +1,4 @@
-"""Turns at a steady rate, in the order in which they were asked for.
+"""Throttle at a steady rate, in the order in which they were asked for.
 
 What enters are callers who want to do something costly to others; they leave one after the other, a
 burst at once and then so many per second. Whoever is cancelled while waiting takes no turn.
@@ -15,7 +15,7 @@ from pyinformer.apimachinery import TokenBucket
 
 
 @final
-class Turns:
+class Throttle:
     """Lets callers through; whoever waits is counted.
 
     Args:
@@ -30,7 +30,7 @@ class Turns:
         self.waiting: int = 0
         """How many wait for their turn."""
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Wait for a turn and take it.
 
         Cancellation:

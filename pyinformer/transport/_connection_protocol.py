@@ -1,4 +1,7 @@
-"""What everything above asks of a connection to an API server, whatever it is made of."""
+"""What the other folders need of a connection to an API server.
+
+`Connection` goes over HTTP; the test kit's connections answer in memory.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._http import Query
 
 
-class Wire(Protocol):
-    """One API server: a Connection, or a double of it."""
+class ConnectionProtocol(Protocol):
+    """A connection to one API server."""
 
     @property
     def config(self) -> ClusterConfig:
@@ -41,7 +44,7 @@ class Wire(Protocol):
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
     ) -> bytes:
-        """Send a request and read its whole answer; see Connection.request.
+        """Send a request and return the body of its response; see Connection.request.
 
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
@@ -49,7 +52,7 @@ class Wire(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close all connections; streams that are open fail.
+        """Close all connections; open streams fail.
 
         Cancellation:
             Shielded, and bounded.
@@ -58,22 +61,17 @@ class Wire(Protocol):
 
 
 @runtime_checkable
-class ProbedWire(Protocol):
-    """A wire over a network, behind which there may be no server for a while."""
+class NetworkConnection(Protocol):
+    """A connection over a network: its server may be away for a while, and its requests wait."""
 
-    async def answers(self, timeout_seconds: float) -> bool:
-        """Tell whether the server, and no load balancer, answers; see Connection.answers.
+    async def probe(self, timeout_seconds: float) -> bool:
+        """Return whether the server itself, not a load balancer, answers; see Connection.probe.
 
         Cancellation:
             Safe; the connection is closed.
         """
         ...
 
-
-@runtime_checkable
-class WireThatWaits(Protocol):
-    """A wire over a network, which can say what its requests wait for."""
-
-    def waits_for(self, path: str) -> str:
-        """Return what the oldest request for a path waits for; see Connection.waits_for."""
+    def describe_pending(self, path: str) -> str:
+        """Return what the oldest request for a path waits for; see Connection.describe_pending."""
         ...
