@@ -18,7 +18,7 @@ from pyinformer.transport import Connection
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer import ClusterConfig
+    from pyinformer.config import ClusterConfig
     from pyinformer.transport import Body, Query
 
 

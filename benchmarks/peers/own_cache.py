@@ -86,7 +86,7 @@ def connected(workload: Workload) -> AbstractAsyncContextManager[pyinformer.Clus
     """Connect to the workload's server."""
     token = workload.token
     return pyinformer.connect(
-        config=pyinformer.ClusterConfig(
+        config=pyinformer.config.ClusterConfig(
             server=workload.url,
             ca_file=workload.ca_file or None,
             credentials=StaticCredentials.bearer(token) if token else NoCredentials(),

@@ -92,7 +92,7 @@ class QueueFollower(Follower):
             self.has_last_update.set()
 
 
-class WorkedQueue(pyinformer.Queue[str]):
+class WorkedQueue(pyinformer.workqueue.Queue[str]):
     """A work queue, and a worker that has nothing to do with the keys."""
 
     async def drain(self) -> None:
@@ -105,7 +105,7 @@ class WorkedQueue(pyinformer.Queue[str]):
             while True:
                 async with self.item():
                     pass
-        except pyinformer.QueueClosedError:
+        except pyinformer.errors.QueueClosedError:
             return
 
 

@@ -32,8 +32,8 @@ def time_lister(informer: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     nodes = lister.index_values("node")
     name = lister[keys[0]].metadata.labels["app.kubernetes.io/name"]
     selectors = {
-        "select_quarter": pyinformer.LabelSelector.parse("tier=backend"),
-        "select_few": pyinformer.LabelSelector.parse(f"app.kubernetes.io/name={name}"),
+        "select_quarter": pyinformer.cache.LabelSelector.parse("tier=backend"),
+        "select_few": pyinformer.cache.LabelSelector.parse(f"app.kubernetes.io/name={name}"),
     }
     figures = {
         "read_key_us": _each(lister.get, keys),

@@ -26,7 +26,7 @@ async def main(server: dict[str, str], namespace: str) -> None:
                 version = "-"
         print(name, version, flush=True)
 
-    config = pyinformer.ClusterConfig(
+    config = pyinformer.config.ClusterConfig(
         server=server["url"],
         ca_file=server["ca_file"],
         credentials=StaticCredentials.bearer(server["token"]),

@@ -58,7 +58,7 @@ async def victim(**options: object) -> AsyncIterator[Victim]:
     with APIServer(history_size=100, watch_cache_size=100) as server:
         meta = {"name": "other", "namespace": "default"}
         server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
-        settings = pyinformer.ReflectorOptions(**options)  # type: ignore[arg-type]
+        settings = pyinformer.cache.ReflectorOptions(**options)  # type: ignore[arg-type]
         async with (
             pyinformer.connect(server=server.url) as cluster,
             pyinformer.SharedInformerFactory(cluster, options=settings) as factory,

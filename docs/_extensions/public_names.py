@@ -1,8 +1,8 @@
-"""Which public names the reference shows, and on which page: one page for each station.
+"""Which public names the reference shows, and on which page: one page for each public namespace.
 
-What enters are the `__all__` of the package and of its stations, what leaves is the text of each
-page in reStructuredText. Every name that `pyinformer` exports is on exactly one page, since pages
-are made from `__all__` and not written by hand. Needs no Sphinx, so that the tests can ask too.
+A name is on the page of the first namespace that exports it, and errors are on one page. Pages are
+made from `__all__` and not written by hand, so no public name is left out. Needs no Sphinx, so that
+the tests can use it too.
 """
 
 from __future__ import annotations
@@ -15,86 +15,27 @@ import textwrap
 import typing
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-import pyinformer
-
-# In the order in which an object passes them; the first that exports a name has it.
-STATIONS = {
-    "apimachinery": "Objects, keys, selectors, events",
-    "transport": "Configuration and the wire",
-    "cluster": "Clusters: connect, discover, read and write",
-    "reflector": "The reflector: keeping in step with a server",
-    "deltas": "Queues of deltas",
-    "store": "Indexers and listers",
-    "audit": "Audits and the mutation detector",
-    "informer": "Informers, factories and handlers",
-    "workqueue": "Work queues and rate limiters",
-    "sources": "Sources of requests",
-    "controllerutil": "Conditions, finalizers, owners, Events",
-    "controller": "Controllers",
-    "operator": "Operators, custom resources, health",
-    "leaderelection": "Leader election",
-    "sharding": "Sharding",
-    "adapters": "Adapters to other packages",
-    "blocking": "The blocking face",
-    "testing": "The test kit",
-    "metrics": "Metrics",
+# The public namespaces and the titles of their pages; the first that exports a name shows it.
+NAMESPACES = {
+    "pyinformer": "pyinformer",
+    "pyinformer.errors": "pyinformer.errors",
+    "pyinformer.cache": "pyinformer.cache: reflectors, queues of deltas, indexers",
+    "pyinformer.workqueue": "pyinformer.workqueue: work queues and rate limiters",
+    "pyinformer.predicates": "pyinformer.predicates: which events become requests",
+    "pyinformer.sources": "pyinformer.sources: where requests come from",
+    "pyinformer.controllerutil": "pyinformer.controllerutil: finalizers, conditions, owners",
+    "pyinformer.crd": "pyinformer.crd: custom resources",
+    "pyinformer.health": "pyinformer.health: probes",
+    "pyinformer.status": "pyinformer.status: frozen records",
+    "pyinformer.config": "pyinformer.config: connections and their options",
+    "pyinformer.blocking": "pyinformer.blocking: the blocking face",
+    "pyinformer.metrics": "pyinformer.metrics",
+    "pyinformer.testing": "pyinformer.testing: the test kit",
 }
+ERRORS = "pyinformer.errors"
 
-# Other names of a station that signatures of public names mention: its users meet them, too.
-MENTIONED = {
-    "apimachinery": [
-        "Absent",
-        "JSONValue",
-        "Labels",
-        "OwnerReference",
-        "Transform",
-        "VersionOrder",
-    ],
-    "audit": [
-        "AuditRepair",
-        "AuditVerdict",
-        "Difference",
-        "Mismatches",
-        "MutatedPath",
-        "MutationMode",
-        "MutationStatistics",
-        "ValueSource",
-    ],
-    "cluster": ["Body", "Discovery", "Upserted", "WriteStatistics"],
-    "deltas": ["Delta", "DeltaType", "Deltas", "KnownObjects", "QueueStatistics"],
-    "informer": ["EventStream", "ExpectationState", "PendingExpectations", "WatchdogStatistics"],
-    "metrics": ["Metrics"],
-    "reflector": [
-        "Admission",
-        "AdmissionStatistics",
-        "GuardStatistics",
-        "Lineage",
-        "ReflectorStatus",
-        "Sink",
-        "WatchListMemory",
-    ],
-    "sources": [
-        "OwnedSource",
-        "OwnerKind",
-        "Source",
-        "SourceOptions",
-        "SourceStatus",
-        "TimerSource",
-        "WatchedSource",
-    ],
-    "store": [
-        "DecodedObject",
-        "DecodedObjects",
-        "IndexFunction",
-        "IndexStatistics",
-        "OverlayStatistics",
-    ],
-    "workqueue": ["Lease", "Ordering"],
-}
-
-# Stations hand these to each other; they stand in signatures that no user's program calls.
+# Folders hand these to each other; they stand in signatures that no user's program calls.
 INTERNAL = {
     "pyinformer.audit.SharedValue",
     "pyinformer.reflector.ListingSlot",
@@ -106,9 +47,6 @@ INTERNAL = {
     "pyinformer.transport.Body",
     "pyinformer.transport.ConnectionProtocol",
 }
-
-# Folders whose own face is public as a whole, and not through the names of the package alone.
-_WHOLE = ("adapters", "blocking", "testing")
 
 _OPTIONS = "   :members:\n   :member-order: bysource\n"
 
@@ -129,50 +67,40 @@ class Entry:
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its name, `index` among them."""
-    found = {station: entries(station) for station in stations()}
     made = {
-        station: _page(title, _words(station), [one for one in found[station] if not one.is_error])
-        for station, title in STATIONS.items()
-        if any(not one.is_error for one in found.get(station, ()))
+        _page_name(namespace): _page(title, _words(namespace), entries(namespace))
+        for namespace, title in NAMESPACES.items()
     }
-    errors = [one for station in stations() for one in found[station] if one.is_error]
-    tree = inspect.getdoc(importlib.import_module("pyinformer.apimachinery._errors")) or ""
-    made["errors"] = _page("Errors", _literal(tree), errors)
     return {"index": _index(list(made)), **made}
 
 
-def stations() -> list[str]:
-    """Return those of the stations that there are."""
-    folders = Path(pyinformer.__file__).parent
-    return [one for one in STATIONS if (folders / one / "__init__.py").exists()]
+def _page_name(namespace: str) -> str:
+    return namespace.rpartition(".")[2]
 
 
-def entries(station: str) -> list[Entry]:
-    """Return what the page of a station shows, in the order of the alphabet."""
-    folder = importlib.import_module(f"pyinformer.{station}")
-    own = [name for name in folder.__all__ if _home(name) == station]
-    paths = [f"pyinformer.{name}" for name in own]
-    known = {getattr(pyinformer, name) for name in own if _is_hashable(getattr(pyinformer, name))}
-    others = folder.__all__ if station in _WHOLE else MENTIONED.get(station, ())
-    for name in others:
-        found = getattr(folder, name)
-        if name not in own and not (_is_hashable(found) and found in known):
-            paths.append(f"pyinformer.{station}.{name}")
-    return [_entry(path) for path in sorted(paths, key=str.casefold)]
+@cache
+def entries(namespace: str) -> list[Entry]:
+    """Return what the page of a namespace shows, in the order of the alphabet."""
+    found = [_entry(path) for path in paths().values()]
+    homes = {one.path: ERRORS if one.is_error else one.path.rpartition(".")[0] for one in found}
+    shown = [one for one in found if homes[one.path] == namespace]
+    return sorted(shown, key=lambda one: one.path.casefold())
+
+
+@cache
+def paths() -> dict[str, str]:
+    """Return the path of each public name: that of the first namespace which exports it."""
+    found: dict[str, str] = {}
+    for namespace in NAMESPACES:
+        for name in importlib.import_module(namespace).__all__:
+            found.setdefault(name, f"{namespace}.{name}")
+    return found
 
 
 def find(path: str) -> object:
     """Return what stands at a dotted path."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
-
-
-def _home(name: str) -> str | None:
-    """Return the station whose page shows a name of the package, or None if it is not public."""
-    if name not in pyinformer.__all__:
-        return None
-    folders = {one: importlib.import_module(f"pyinformer.{one}") for one in stations()}
-    return next((one for one, folder in folders.items() if name in folder.__all__), None)
 
 
 def _entry(path: str) -> Entry:
@@ -184,13 +112,10 @@ def _entry(path: str) -> Entry:
     return Entry(path=path, is_error=False, directive=kind)
 
 
-def _is_hashable(found: object) -> bool:
-    return inspect.isclass(found) or inspect.isroutine(found)
-
-
-def _words(station: str) -> str:
-    """Return what the folder says of itself."""
-    return _literal(inspect.getdoc(importlib.import_module(f"pyinformer.{station}")) or "")
+def _words(namespace: str) -> str:
+    """Return the docstring of a namespace; for the errors, the drawing of their tree."""
+    module = "pyinformer.apimachinery._errors" if namespace == ERRORS else namespace
+    return _literal(inspect.getdoc(importlib.import_module(module)) or "")
 
 
 def _literal(text: str) -> str:
@@ -229,7 +154,7 @@ def _is_ours(found: type) -> bool:
 
 @cache
 def _shown_classes() -> frozenset[object]:
-    found = [find(one.path) for station in stations() for one in entries(station)]
+    found = [find(path) for path in paths().values()]
     return frozenset(one for one in found if inspect.isclass(one))
 
 
@@ -272,6 +197,6 @@ def _index(names: list[str]) -> str:
     listed = "".join(f"   {name}\n" for name in names)
     return (
         f"{title}\n{'=' * len(title)}\n\n"
-        "Made from the docstrings of the code, one page for each station that an object passes.\n\n"
+        "Made from the docstrings of the code, one page for each public namespace.\n\n"
         f".. toctree::\n   :maxdepth: 1\n\n{listed}"
     )

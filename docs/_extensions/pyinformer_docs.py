@@ -13,6 +13,7 @@ import builtins
 import importlib
 import inspect
 import os
+import pkgutil
 import re
 import sys
 from functools import cache
@@ -23,6 +24,8 @@ import public_names
 from docutils.nodes import Element, document
 from pygments.lexers.special import TextLexer
 from sphinx.addnodes import pending_xref, pending_xref_condition
+
+import pyinformer
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -158,20 +161,20 @@ def _find_type(
 @cache
 def _documented() -> dict[int, str]:
     """Return the paths of the reference's names by the identity of what they name."""
-    return {
-        id(public_names.find(one.path)): one.path
-        for station in public_names.stations()
-        for one in public_names.entries(station)
-    }
+    return {id(public_names.find(path)): path for path in public_names.paths().values()}
 
 
 @cache
 def _exported() -> frozenset[int]:
-    """Return the identities of what the stations export: what is among them is to be shown."""
-    stations = [importlib.import_module(f"pyinformer.{one}") for one in public_names.stations()]
+    """Return the identities of what the folders export: what is among them is to be shown."""
+    folders = [
+        importlib.import_module(f"pyinformer.{one.name}")
+        for one in pkgutil.iter_modules(pyinformer.__path__)
+        if one.ispkg and not one.name.startswith("_") and one.name != "cli"
+    ]
     found = [
         getattr(folder, name)
-        for folder in stations
+        for folder in folders
         for name in folder.__all__
         if f"{folder.__name__}.{name}" not in public_names.INTERNAL
     ]

@@ -25,7 +25,7 @@ class DatabaseStatus(msgspec.Struct, frozen=True):
     ready: int = 0
 
 
-@pyinformer.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
+@pyinformer.crd.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
 class Database(msgspec.Struct):
     spec: DatabaseSpec
     status: DatabaseStatus = DatabaseStatus()
@@ -39,7 +39,9 @@ async def reconcile(request: Request, database: Database | None, cluster: Cluste
     if database is None:
         return  # the cluster deletes what it owned
     owner = app.object_of(database)
-    child = pyinformer.set_controller_reference(owner, stateful_set(request, database.spec))
+    child = pyinformer.controllerutil.set_controller_reference(
+        owner, stateful_set(request, database.spec)
+    )
     applied = await cluster.apply(child, field_manager=app.name)
     ready = applied.at("status.readyReplicas", int, default=0)
     await cluster.status(owner, DatabaseStatus(ready=ready))

@@ -13,7 +13,8 @@ import asyncio
 from dataclasses import dataclass
 
 import pyinformer
-from pyinformer import KubeObject, LabelSelector, Request
+from pyinformer import KubeObject, Request
+from pyinformer.cache import LabelSelector
 
 MANAGER = "endpoints-controller.example.com"
 
@@ -102,7 +103,7 @@ class EndpointsController:
                 if has_ip(pod)
             ],
         }
-        pyinformer.set_controller_reference(service, desired)
+        pyinformer.controllerutil.set_controller_reference(service, desired)
         return desired
 
     def endpoint_of(self, pod: KubeObject[None]) -> pyinformer.JSONObject:

@@ -2,7 +2,8 @@
 
 from database_operator import app
 
-from pyinformer import ForbiddenError, ModelMismatchError, Request
+from pyinformer import ForbiddenError, Request
+from pyinformer.errors import ModelMismatchError
 from pyinformer.testing import World
 
 DATABASE = {

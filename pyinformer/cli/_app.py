@@ -307,7 +307,8 @@ def crd(
 ) -> None:
     """Print the CustomResourceDefinitions of models as YAML, for `kubectl apply -f -`.
 
-    A model is a class that `pyinformer.custom_resource` decorates, or that an Operator reconciles.
+    A model is a class that `pyinformer.crd.custom_resource` decorates, or that an Operator
+    reconciles.
     """
     from pyinformer.cli._crd import crd as print_definitions
 

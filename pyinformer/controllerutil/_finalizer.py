@@ -80,7 +80,7 @@ async def finalizer(
 ) -> AsyncIterator[FinalizerContext]:
     """Hold an object with a finalizer while it is reconciled, and let it go when it is deleted.
 
-        async with pyinformer.finalizer(cluster, database, "acme.io/backups") as held:
+        async with finalizer(cluster, database, "acme.io/backups") as held:
             match held.phase:
                 case "active":
                     await ensure_backups(database)

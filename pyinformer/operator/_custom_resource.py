@@ -59,7 +59,7 @@ def custom_resource(
 ) -> Callable[[type[M]], type[M]]:
     """Declare which custom resource a model is of: a decorator that leaves the class as it is.
 
-        @pyinformer.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
+        @custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
         class Database(msgspec.Struct):
             spec: DatabaseSpec
             status: DatabaseStatus = DatabaseStatus()

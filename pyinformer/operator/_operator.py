@@ -216,7 +216,7 @@ class Operator:
 
         Models do not know all of an object. What identifies or changes one starts from here:
 
-            pyinformer.set_controller_reference(app.object_of(database), child)
+            pyinformer.controllerutil.set_controller_reference(app.object_of(database), child)
             await cluster.status(app.object_of(database), DatabaseStatus(ready=3))
             await cluster.patch(app.object_of(database), database)  # after changing the model
 

@@ -356,7 +356,7 @@ async def test_a_private_informer_shares_no_decoded_objects(apiserver: APIServer
         pyinformer.SharedInformer(cluster, "v1", "pods") as pods,
     ):
         await pods.wait_for_cache_sync(timeout_seconds=10)
-        with pytest.raises(pyinformer.InvalidArgumentError, match="sharing='decoded'"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="sharing='decoded'"):
             _ = pods.lister.decoded
         await asyncio.sleep(0)
 

@@ -111,12 +111,12 @@ def test_errors_come_out_bare_with_their_type(
 ) -> None:
     with pytest.raises(pyinformer.NotFoundError, match="missing"):
         cluster.get("v1", "pods", "default/missing")
-    with pytest.raises(pyinformer.WaitTimeoutError):
+    with pytest.raises(pyinformer.errors.WaitTimeoutError):
         pods.wait_for("default/a", lambda one: one is not None, timeout_seconds=0.05)
     with pytest.raises(TypeError):
         cluster.get("v1", "pods")  # type: ignore[call-arg]  # as any function says it
     here = f"{__file__}:"
-    with pytest.raises(pyinformer.InformerConflictError) as conflict:
+    with pytest.raises(pyinformer.errors.InformerConflictError) as conflict:
         factory.informer("v1", "pods", memory="raw")
     assert str(conflict.value).count(here) == 2
 
@@ -221,7 +221,7 @@ def test_a_function_of_an_event_and_an_asynchronous_one_are_handlers_too(
 
 @pytest.mark.parametrize("handler", [None, 5, object(), Recorder])
 def test_what_is_no_handler_is_refused_as_ever(pods: BlockingInformer[None], handler: Any) -> None:
-    with pytest.raises(pyinformer.InvalidHandlerError):
+    with pytest.raises(pyinformer.errors.InvalidHandlerError):
         pods.add_event_handler(handler)
 
 
@@ -299,7 +299,7 @@ def test_events_coalesce_and_overflow_as_the_asynchronous_ones(
         with timeout(10.0):
             newest = next(merged)
             first = next(all_)
-            with pytest.raises(pyinformer.EventStreamOverflowError):
+            with pytest.raises(pyinformer.errors.EventStreamOverflowError):
                 next(all_)
 
     assert isinstance(newest, pyinformer.Added)
@@ -342,9 +342,9 @@ def test_a_call_from_the_loops_own_thread_is_refused(
         await anyio.lowlevel.checkpoint()
         cluster.get("v1", "pods", "default/a")
 
-    with pytest.raises(pyinformer.LifecycleError, match=r"own thread .*\.asynchronous"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match=r"own thread .*\.asynchronous"):
         runner.call(on_loop)
-    with pytest.raises(pyinformer.LifecycleError, match="own thread"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match="own thread"):
         runner.call(_close, runner)
 
 
@@ -365,16 +365,16 @@ def test_whatever_has_no_blocking_face_is_reached_by_call(
 
 def test_calls_after_the_end_and_before_the_start_are_refused(apiserver: APIServer) -> None:
     runner = pyinformer.run_in_thread()
-    with pytest.raises(pyinformer.LifecycleError, match="not started"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match="not started"):
         runner.call(anyio.sleep, 0)
     with runner, runner.connect(server=apiserver.url) as cluster:
         factory = cluster.informer_factory()
         pods = factory.informer("v1", "pods")
         factory.start()
         factory.wait_for_cache_sync()
-    with pytest.raises(pyinformer.LifecycleError, match="closed"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match="closed"):
         cluster.get("v1", "pods", "default/a")
-    with pytest.raises(pyinformer.LifecycleError, match="started once"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match="started once"):
         runner.start()
     runner.close()
     factory.close()
@@ -401,14 +401,14 @@ def test_closing_ends_the_calls_that_wait_in_other_threads(
         runner.close()
         with pytest.raises(StopIteration):
             ended.result(10)
-        with pytest.raises(pyinformer.LifecycleError, match="closed"):
+        with pytest.raises(pyinformer.errors.LifecycleError, match="closed"):
             pods.wait_for_cache_sync()
 
 
 def test_events_without_a_with_are_refused_in_the_words_of_this_face(
     pods: BlockingInformer[None],
 ) -> None:
-    with pytest.raises(pyinformer.LifecycleError, match=r": with informer\.events"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match=r": with informer\.events"):
         next(pods.events())
 
 

@@ -178,7 +178,7 @@ def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APISer
             ):
                 try:
                     attempt()
-                except pyinformer.LifecycleError as error:
+                except pyinformer.errors.LifecycleError as error:
                     print("refused:", "post_fork" in str(error), flush=True)
             sys.exit(7)  # leaves the blocks of the parent, and has nothing to close
         _, status = os.waitpid(child, 0)

@@ -51,7 +51,7 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
             "step_out": "is done by a handler's own task",
         },
     ),
-    (pyinformer.Registration, BlockingRegistration, {"is_of": "for the informer"}),
+    (pyinformer.cache.Registration, BlockingRegistration, {"is_of": "for the informer"}),
 ]
 
 _RENAMED = {"aclose": "close"}

@@ -21,7 +21,7 @@ class Spec(msgspec.Struct):
     sizes: list[int] = []
 
 
-@pyinformer.custom_resource("acme.io/v1", "databases", short_names=["db"])
+@pyinformer.crd.custom_resource("acme.io/v1", "databases", short_names=["db"])
 class Database(msgspec.Struct):
     """A database — of any kind."""
 
@@ -37,7 +37,7 @@ class Tree(msgspec.Struct):
     children: "list[Tree]" = []
 
 
-BadTree = pyinformer.custom_resource("acme.io/v1", "trees")(Tree)
+BadTree = pyinformer.crd.custom_resource("acme.io/v1", "trees")(Tree)
 app = pyinformer.Operator("db-operator")
 idle = pyinformer.Operator("idle")
 

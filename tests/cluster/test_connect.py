@@ -67,7 +67,7 @@ async def test_by_the_variable(
 
 
 async def test_by_a_configuration(apiserver: APIServer) -> None:
-    config = pyinformer.ClusterConfig(server=apiserver.url)
+    config = pyinformer.config.ClusterConfig(server=apiserver.url)
     async with pyinformer.connect(config=config) as cluster:
         assert cluster.config is config
         assert await keys_of(cluster) == []
@@ -134,13 +134,13 @@ async def test_a_url_that_is_none_is_refused(server: str) -> None:
 
 
 async def test_an_authority_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    config = pyinformer.ClusterConfig(server="https://a", ca_file=str(tmp_path / "ca.pem"))
+    config = pyinformer.config.ClusterConfig(server="https://a", ca_file=str(tmp_path / "ca.pem"))
     with pytest.raises(ConfigurationError, match=r"ca\.pem"):
         async with pyinformer.connect(config=config):
             raise AssertionError
 
 
-CONFIG = pyinformer.ClusterConfig(server="http://a")
+CONFIG = pyinformer.config.ClusterConfig(server="http://a")
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,9 @@ async def test_dicts_objects_and_models_are_written_alike(apiserver: APIServer) 
 async def test_a_model_is_no_original_to_patch(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         model = cast("JSONObject", Model({"name": "a"}, {}))
-        with pytest.raises(pyinformer.InvalidTypeError, match="may not know all fields"):
+        with pytest.raises(pyinformer.errors.InvalidTypeError, match="may not know all fields"):
             await cluster.patch(model, model)
-        with pytest.raises(pyinformer.InvalidTypeError, match="may not know all fields"):
+        with pytest.raises(pyinformer.errors.InvalidTypeError, match="may not know all fields"):
             await cluster.status(model, {})
 
 
@@ -103,13 +103,15 @@ async def test_an_object_that_does_not_say_what_and_where_it_is_is_refused(
     apiserver: APIServer, body: JSONObject, words: str
 ) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with pytest.raises(pyinformer.InvalidArgumentError, match=words):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match=words):
             await cluster.replace(body)
 
 
 async def test_a_namespace_is_named_once(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with pytest.raises(pyinformer.InvalidArgumentError, match="names another one: 'default'"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match="names another one: 'default'"
+        ):
             await cluster.create(config_map(), namespace="other")
 
 
@@ -136,7 +138,9 @@ async def test_a_group_is_asked_for_once_and_again_for_what_is_new(apiserver: AP
 @pytest.mark.parametrize("key", ["", "a/", "/a", "a/b/c"])
 async def test_a_key_that_is_none_is_refused(apiserver: APIServer, key: str) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with pytest.raises(pyinformer.InvalidArgumentError, match="'namespace/name' nor 'name'"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match="'namespace/name' nor 'name'"
+        ):
             await cluster.get("v1", "configmaps", key)
 
 
@@ -144,11 +148,11 @@ async def test_a_key_that_is_none_is_refused(apiserver: APIServer, key: str) -> 
 async def test_a_key_that_would_lead_elsewhere_is_refused(apiserver: APIServer, key: str) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for call in (cluster.get, cluster.delete):
-            with pytest.raises(pyinformer.InvalidArgumentError, match="key: "):
+            with pytest.raises(pyinformer.errors.InvalidArgumentError, match="key: "):
                 await call("v1", "configmaps", key)
         namespace, _, name = key.rpartition("/")
         body = {**config_map(), "metadata": {"name": name, "namespace": namespace or "default"}}
-        with pytest.raises(pyinformer.InvalidArgumentError):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError):
             await cluster.delete(body)
         assert {one.path for one in apiserver.requests} <= {"/api/v1"}
 
@@ -156,9 +160,11 @@ async def test_a_key_that_would_lead_elsewhere_is_refused(apiserver: APIServer, 
 async def test_a_text_that_is_no_unicode_is_refused(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for body in (config_map(a="\udcff"), config_map(**{"\udcff": "a"})):
-            with pytest.raises(pyinformer.InvalidArgumentError, match=r"obj: .*Unicode"):
+            with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"obj: .*Unicode"):
                 await cluster.create(body)
-        with pytest.raises(pyinformer.InvalidArgumentError, match=r"field_manager: .*Unicode"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"field_manager: .*Unicode"
+        ):
             await cluster.create(config_map(), field_manager="\udcff")
         assert apiserver.list("v1", "configmaps") == []
 
@@ -168,26 +174,30 @@ async def test_a_deletion_of_what_cannot_be_there_is_no_success(apiserver: APISe
         for version, plural in (("v1", "configmapz"), ("ghost.example.com/v1", "ghosts")):
             with pytest.raises(pyinformer.NotFoundError, match=plural):
                 await cluster.delete(version, plural, "default/a")
-        with pytest.raises(pyinformer.InvalidArgumentError, match="key: 'a' needs a namespace"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match="key: 'a' needs a namespace"
+        ):
             await cluster.delete("v1", "configmaps", "a")
-        with pytest.raises(pyinformer.InvalidArgumentError, match=r"key: .* cluster-scoped"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"key: .* cluster-scoped"):
             await cluster.delete("v1", "nodes", "default/a")
         assert await cluster.delete("v1", "configmaps", "default/a") is None
 
 
 async def test_an_apply_needs_a_manager_and_the_object_itself(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with pytest.raises(pyinformer.InvalidArgumentError, match="field_manager"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="field_manager"):
             await cluster.apply(config_map(), field_manager="")
         other = await cluster.create(config_map("b"))
-        with pytest.raises(pyinformer.InvalidArgumentError, match=r"current: .*is not 'default/a'"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"current: .*is not 'default/a'"
+        ):
             await cluster.apply_if_changed(config_map("a"), other, field_manager="me")
 
 
 async def test_a_version_can_only_be_checked_where_there_is_one(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         await cluster.create(config_map())
-        with pytest.raises(pyinformer.InvalidArgumentError, match="check_version"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="check_version"):
             await cluster.patch(config_map(), config_map(a="1"), check_version=True)
 
 
@@ -239,9 +249,9 @@ async def test_writes_made_elsewhere_can_be_recorded(apiserver: APIServer) -> No
         cluster.record_write("v1", "configmaps", msgspec.json.encode(held), deleting=True)
         cluster.record_write("v1", "configmaps", gone, deleting=True)
         cluster.record_delete("v1", "configmaps", "default/gone", uid=uid, resource_version="9")
-        with pytest.raises(pyinformer.InvalidArgumentError, match="uid"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="uid"):
             cluster.record_delete("v1", "configmaps", "default/gone", uid="")
-        with pytest.raises(pyinformer.InvalidObjectError):
+        with pytest.raises(pyinformer.errors.InvalidObjectError):
             cluster.record_write("v1", "configmaps", b"{}")
 
     assert heard.events == [
@@ -271,7 +281,7 @@ async def test_a_conflict_on_every_write_ends(apiserver: APIServer) -> None:
         pytest.param(
             pyinformer.ConflictError(status=409, reason="AlreadyExists"), id="already-exists"
         ),
-        pytest.param(pyinformer.ApplyConflictError(conflicts=[]), id="apply"),
+        pytest.param(pyinformer.errors.ApplyConflictError(conflicts=[]), id="apply"),
         pytest.param(pyinformer.NotFoundError(status=404), id="not-found"),
     ],
 )
@@ -316,13 +326,13 @@ async def test_no_attempts_at_all_are_refused(options: dict[str, Any]) -> None:
     async def attempt() -> None:
         """Do nothing."""
 
-    with pytest.raises(pyinformer.InvalidArgumentError, match=next(iter(options))):
+    with pytest.raises(pyinformer.errors.InvalidArgumentError, match=next(iter(options))):
         await retry_on_conflict(attempt, **options)
 
 
 async def test_an_attempt_that_cannot_be_awaited_is_refused() -> None:
     wrong: Any = lambda: 3  # noqa: E731 - a user's slip
-    with pytest.raises(pyinformer.InvalidTypeError, match=r"attempt: .*int"):
+    with pytest.raises(pyinformer.errors.InvalidTypeError, match=r"attempt: .*int"):
         await retry_on_conflict(wrong)
 
 
@@ -366,7 +376,7 @@ async def test_a_mutate_function_that_returns_another_object_is_refused(
 ) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         wrong: Any = lambda body: {**body, "data": {"a": "2"}}  # noqa: E731 - a user's slip
-        with pytest.raises(pyinformer.InvalidTypeError, match=r"mutate: .* in place"):
+        with pytest.raises(pyinformer.errors.InvalidTypeError, match=r"mutate: .* in place"):
             await create_or_update(cluster, config_map(), wrong)
         same: Any = lambda body: body.update(data={"a": "3"}) or body  # noqa: E731
         found = await create_or_update(cluster, config_map(), same)
@@ -381,12 +391,12 @@ async def test_a_mutate_function_that_cannot_work_is_refused(apiserver: APIServe
         body["metadata"]["name"] = "b"
 
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with pytest.raises(pyinformer.InvalidTypeError, match="mutate: is asynchronous"):
+        with pytest.raises(pyinformer.errors.InvalidTypeError, match="mutate: is asynchronous"):
             await create_or_update(cluster, config_map(), later)  # type: ignore[arg-type] # wrong
-        with pytest.raises(pyinformer.InvalidArgumentError, match="another object"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="another object"):
             await create_or_update(cluster, config_map(), rename)
         await create_or_update(cluster, config_map())
-        with pytest.raises(pyinformer.InvalidArgumentError, match="cannot be changed"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="cannot be changed"):
             await create_or_update(cluster, config_map(), rename)
         assert (await keys(cluster)) == ["default/a"]
 
@@ -403,7 +413,7 @@ async def test_a_status_subresource_that_came_later_is_used(apiserver: APIServer
     apiserver.register(version, "Widget", "widgets", schema={"properties": {"spec": {}}})
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create({"apiVersion": version, "kind": "Widget", "metadata": metadata})
-        with pytest.raises(pyinformer.InvalidArgumentError, match="no status subresource"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="no status subresource"):
             await cluster.status(made, {"ready": True})
         apiserver.register(version, "Widget", "widgets", has_status=True)
         stored = await cluster.status(made, {"ready": True})

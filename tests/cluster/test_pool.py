@@ -16,13 +16,10 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer import (
-    CacheSyncTimeoutError,
-    ClusterPool,
-    ClusterPoolOptions,
-    ClusterUnavailableError,
-)
+from pyinformer import CacheSyncTimeoutError, ClusterPool
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, LifecycleError
+from pyinformer.config import ClusterPoolOptions
+from pyinformer.errors import ClusterUnavailableError
 from tests.virtual_time import elapse
 from tests.waiting import now, settle
 
@@ -395,7 +392,7 @@ async def test_without_ready_what_is_opened_can_be_used() -> None:
 
 async def test_a_connect_that_fails_is_a_cause_like_any_other() -> None:
     def nowhere(name: str) -> Any:
-        raise pyinformer.ConfigurationError("the inventory", f"no cluster {name}")
+        raise pyinformer.errors.ConfigurationError("the inventory", f"no cluster {name}")
 
     async with ClusterPool(Openings(), connect=nowhere) as pool:
         error = await refused(pool.get("a"))
@@ -408,7 +405,7 @@ async def test_names_are_contexts_of_the_kubeconfig_by_default(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     async with ClusterPool(Openings()) as pool:
         error = await refused(pool.get("prod"))
-    assert isinstance(error.__cause__, pyinformer.ConfigurationNotFoundError)
+    assert isinstance(error.__cause__, pyinformer.errors.ConfigurationNotFoundError)
 
 
 async def test_old_failures_are_forgotten() -> None:

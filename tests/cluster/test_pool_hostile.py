@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from pyinformer import ClusterPool, ClusterPoolOptions, ClusterUnavailableError
+from pyinformer import ClusterPool
 from pyinformer.apimachinery import InvalidTypeError, LifecycleError
+from pyinformer.config import ClusterPoolOptions
+from pyinformer.errors import ClusterUnavailableError
 from tests.cluster.test_pool import Openings, connect, pool_of, refused
 from tests.virtual_time import elapse
 from tests.waiting import now, settle

@@ -15,7 +15,9 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer import ClusterPool, ClusterPoolOptions, ClusterUnavailableError
+from pyinformer import ClusterPool
+from pyinformer.config import ClusterPoolOptions
+from pyinformer.errors import ClusterUnavailableError
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ async def test_what_is_no_answer_is_not_recorded(
     heard = Heard()
     async with pyinformer.connect(server=apiserver.url) as cluster:
         cluster.observe_writes(CONFIG_MAPS, heard)
-        with pytest.raises(pyinformer.InvalidObjectError):
+        with pytest.raises(pyinformer.errors.InvalidObjectError):
             cluster.record_write("v1", "configmaps", obj, deleting=deleting)
-        with pytest.raises(pyinformer.InvalidArgumentError, match="key"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="key"):
             cluster.record_delete("v1", "configmaps", "a/b/c", uid="u")
         assert heard.events == []
 
@@ -49,7 +49,7 @@ async def test_a_write_recorded_under_the_wrong_resource_harms_no_other(
         cluster.record_write("v1", "secrets", made)
         secret = config_map() | {"kind": "Secret"}
         assert (await cluster.create(secret)).gvk.kind == "Secret"
-        with pytest.raises(pyinformer.InvalidObjectError, match="ConfigMap"):
+        with pytest.raises(pyinformer.errors.InvalidObjectError, match="ConfigMap"):
             cluster.record_write("v1", "secrets", made)
 
 

@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer import GroupVersionResource, WriteOptions
+from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
+from pyinformer.config import WriteOptions
 from pyinformer.transport import ConnectionOptions
 from tests.cluster.observing import Heard
 from tests.transport.serving import response, serving
@@ -196,7 +197,7 @@ async def test_those_who_wait_for_a_discovery_that_fails_share_its_failure() -> 
         fail.set()
         errors = [await raised(one) for one in asking]
 
-        assert [type(error) for error in errors] == [pyinformer.ServerError] * 3
+        assert [type(error) for error in errors] == [pyinformer.errors.ServerError] * 3
         assert len(set(map(id, errors))) == 3
         assert len(server.requests) == 1
 
@@ -248,7 +249,7 @@ async def test_a_write_without_an_answer_in_time_says_that_its_outcome_is_unknow
         pyinformer.connect(server=server.url, options=options) as cluster,
     ):
         words = r"within 0\.2 s; whether the server carried out the PUT is not known"
-        with pytest.raises(pyinformer.RequestTimeoutError, match=words) as found:
+        with pytest.raises(pyinformer.errors.RequestTimeoutError, match=words) as found:
             await cluster.replace(BODY)
         assert found.value.waited_seconds == 0.2
 
@@ -303,7 +304,7 @@ async def test_patience_with_a_busy_server_is_bounded(
     options: dict[str, Any], answer: bytes, sent: int
 ) -> None:
     async with scripted(Script([answer] * 20), **options) as (server, cluster, heard):
-        with pytest.raises(pyinformer.TooManyRequestsError):
+        with pytest.raises(pyinformer.errors.TooManyRequestsError):
             await cluster.replace(BODY)
 
         assert len(asked(server)) == sent
@@ -337,7 +338,7 @@ async def test_an_apply_whose_outcome_is_unknown_is_made_again() -> None:
         assert await cluster.apply_if_changed(BODY, first, field_manager="me") == first
         assert asked(server) == ["PATCH"]
         script.answers.append(response(b"{}", status=500))
-        with pytest.raises(pyinformer.ServerError):
+        with pytest.raises(pyinformer.errors.ServerError):
             await cluster.apply(EDITED, field_manager="me")
 
         await cluster.apply_if_changed(BODY, first, field_manager="me")
@@ -414,7 +415,9 @@ async def test_a_patch_holds_the_edits_and_the_checks_that_were_asked_for() -> N
 async def test_an_answer_that_is_no_object_is_a_typed_error(answer: bytes) -> None:
     for call in (CALLS["replace"], CALLS["delete"], CALLS["get"]):
         async with scripted(Script([response(answer)])) as (_, cluster, heard):
-            with pytest.raises((pyinformer.InvalidObjectError, pyinformer.ProtocolError)):
+            with pytest.raises(
+                (pyinformer.errors.InvalidObjectError, pyinformer.errors.ProtocolError)
+            ):
                 await call(cluster)
             assert heard.events == []
 
@@ -424,7 +427,7 @@ async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
         writer.write(response(b'{"resources":3}'))
 
     async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
-        with pytest.raises(pyinformer.ProtocolError, match="no list of resources"):
+        with pytest.raises(pyinformer.errors.ProtocolError, match="no list of resources"):
             await cluster.create(BODY)
 
 
@@ -442,15 +445,21 @@ async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: b
     """The caller must not send it again, and its error says so."""
     done = "the server carried out the write, but its answer cannot be read"
     async with scripted(Script([response(answer)] * 5)) as (server, cluster, heard):
-        with pytest.raises(pyinformer.WriteAnswerError, match=f"POST configmaps.v1: {done}"):
+        with pytest.raises(pyinformer.errors.WriteAnswerError, match=f"POST configmaps.v1: {done}"):
             await cluster.create(BODY)
-        with pytest.raises(pyinformer.WriteAnswerError, match=f"PUT configmaps.v1: {done}"):
+        with pytest.raises(pyinformer.errors.WriteAnswerError, match=f"PUT configmaps.v1: {done}"):
             await cluster.replace(BODY)
-        with pytest.raises(pyinformer.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"):
+        with pytest.raises(
+            pyinformer.errors.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"
+        ):
             await cluster.patch(BODY, EDITED)
-        with pytest.raises(pyinformer.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"):
+        with pytest.raises(
+            pyinformer.errors.WriteAnswerError, match=f"PATCH configmaps.v1: {done}"
+        ):
             await cluster.apply(BODY, field_manager="me")
-        with pytest.raises(pyinformer.WriteAnswerError, match=f"DELETE configmaps.v1: {done}"):
+        with pytest.raises(
+            pyinformer.errors.WriteAnswerError, match=f"DELETE configmaps.v1: {done}"
+        ):
             await cluster.delete(BODY)
         assert heard.events == []
         assert len(server.requests) == 6  # discovery, and each write once

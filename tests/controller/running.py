@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from pyinformer import Controller, ControllerOptions, Reason, Request
+from pyinformer import Controller, ControllerOptions, Request
+from pyinformer.sources import Reason
 from pyinformer.sources._source import SourceStatus
 
 if TYPE_CHECKING:

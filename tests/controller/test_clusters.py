@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer import Controller, InvalidArgumentError, SharedInformer
+from pyinformer import Controller, SharedInformer
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.sources._mapped import PrimarySource
 
 if TYPE_CHECKING:

@@ -12,17 +12,12 @@ from itertools import pairwise
 
 import pytest
 
-from pyinformer import (
-    ConflictError,
-    Controller,
+from pyinformer import ConflictError, Controller, Request, Result, RetryAfter, TerminalError
+from pyinformer.errors import (
     InvalidArgumentError,
     InvalidHandlerError,
     InvalidTypeError,
     LifecycleError,
-    Request,
-    Result,
-    RetryAfter,
-    TerminalError,
 )
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse

@@ -8,14 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from pyinformer import (
-    CacheSyncTimeoutError,
-    Controller,
-    ControllerGroup,
-    InternalError,
-    LifecycleError,
-    Request,
-)
+from pyinformer import CacheSyncTimeoutError, Controller, ControllerGroup, Request
+from pyinformer.errors import InternalError, LifecycleError
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse
 

@@ -15,14 +15,13 @@ from pyinformer import (
     ControllerGroup,
     ControllerOptions,
     ForbiddenError,
-    InternalError,
-    InvalidArgumentError,
     KubeObject,
     Request,
     SharedInformer,
     SharedInformerFactory,
     View,
 )
+from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.waiting import until

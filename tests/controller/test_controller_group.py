@@ -6,14 +6,8 @@ import asyncio
 
 import pytest
 
-from pyinformer import (
-    CacheSyncTimeoutError,
-    Controller,
-    ControllerGroup,
-    InvalidArgumentError,
-    LifecycleError,
-    Request,
-)
+from pyinformer import CacheSyncTimeoutError, Controller, ControllerGroup, Request
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from tests.controller.running import Calls, Said, options
 from tests.virtual_time import elapse
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer import Reason, Request
+from pyinformer import Request
 from pyinformer.controller._hot_loop import HotLoops
 from pyinformer.controller._key_limit import KeyLimit
+from pyinformer.sources import Reason
 
 _KEY = Request("default/a")
 

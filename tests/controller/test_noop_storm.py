@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer import (
-    LOW_PRIORITY,
-    Controller,
-    InvalidArgumentError,
-    Reason,
-    Request,
-    Result,
-)
+from pyinformer import Controller, Request, Result
 from pyinformer.cluster._writer import CURRENT_WRITER
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.sources import Reason
+from pyinformer.workqueue import LOW_PRIORITY
 from tests.controller.running import Said, options, running
 from tests.virtual_time import elapse
 

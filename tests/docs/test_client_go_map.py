@@ -102,7 +102,7 @@ def test_what_has_no_counterpart_says_why(package: str) -> None:
 
 def test_a_name_that_is_not_ours_is_found() -> None:
     assert exists("SharedInformer.add_index")
-    assert exists("pyinformer.store.IndexFunction")
+    assert exists("cache.IndexFunction")
     assert not exists("SharedInformer.add_indexers")
     assert pyinformer.__all__
 

@@ -93,7 +93,7 @@ async def test_the_refusal_that_the_page_on_rights_shows_is_the_one_that_is_rais
     strict.ensure_namespace("shop")
     token = strict.token_for_service_account("follower", "shop")
     credentials = pyinformer.transport.StaticCredentials.bearer(token)
-    config = pyinformer.ClusterConfig(server=strict.url, credentials=credentials)
+    config = pyinformer.config.ClusterConfig(server=strict.url, credentials=credentials)
     async with (
         pyinformer.connect(config=config) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,

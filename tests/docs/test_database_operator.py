@@ -93,7 +93,7 @@ def test_a_database_becomes_a_stateful_set_and_hears_of_its_state(
 def _is_created(api: APIServer | KubeAPIServer, body: JSONObject) -> bool:
     try:
         api.create(body)
-    except (pyinformer.NotFoundError, pyinformer.InvalidArgumentError):
+    except (pyinformer.NotFoundError, pyinformer.errors.InvalidArgumentError):
         return False  # a real server serves a new resource a moment later
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import re
 from operator import attrgetter
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import pyinformer
-import pyinformer.transport
 from tests.docs.named_tests import ROOT, malformed_names, missing_tests, named_tests
+from tests.gates.test_exports import PUBLIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,9 @@ def guarantees() -> Iterator[str]:
 def default_of(setting: str) -> object:
     """Look up the default of an option, or of an argument of a class or a method."""
     owner, _, name = setting.rpartition(".")
-    found: Any = attrgetter(owner)(pyinformer)
+    first = owner.partition(".")[0]
+    namespaces = map(importlib.import_module, PUBLIC)
+    found: Any = attrgetter(owner)(next(one for one in namespaces if hasattr(one, first)))
     if dataclasses.is_dataclass(found):
         field = {each.name: each for each in dataclasses.fields(found)}[name]
         made = field.default_factory

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-import pyinformer
+from tests.gates.test_exports import PUBLIC
 
 _EXTENSIONS = Path(__file__).parents[2] / "docs/_extensions"
 _DIRECTIVE = re.compile(r"^\.\. (?:autoclass|autofunction|py:data):: (\S+)$", re.MULTILINE)
@@ -30,26 +30,25 @@ def shown(public_names: ModuleType) -> list[str]:
     return [path for text in public_names.pages().values() for path in _DIRECTIVE.findall(text)]
 
 
-def test_every_public_name_is_shown_once(public_names: ModuleType) -> None:
-    paths = shown(public_names)
-
-    assert {f"pyinformer.{name}" for name in pyinformer.__all__} <= set(paths)
-    assert sorted(paths) == sorted(set(paths))
-
-
-@pytest.mark.parametrize("face", ["testing", "blocking"])
-def test_every_name_of_a_face_of_its_own_is_shown(public_names: ModuleType, face: str) -> None:
-    folder = importlib.import_module(f"pyinformer.{face}")
+@pytest.mark.parametrize("namespace", PUBLIC)
+def test_every_name_of_a_namespace_is_shown(public_names: ModuleType, namespace: str) -> None:
+    module = importlib.import_module(namespace)
     found = {id(public_names.find(path)) for path in shown(public_names)}
 
-    assert [name for name in folder.__all__ if id(getattr(folder, name)) not in found] == []
+    assert [name for name in module.__all__ if id(getattr(module, name)) not in found] == []
+
+
+def test_every_name_is_shown_once(public_names: ModuleType) -> None:
+    paths = shown(public_names)
+
+    assert sorted(paths) == sorted(set(paths))
 
 
 def test_every_public_name_says_what_it_is(public_names: ModuleType) -> None:
     silent = [
         one.path
-        for station in public_names.stations()
-        for one in public_names.entries(station)
+        for namespace in PUBLIC
+        for one in public_names.entries(namespace)
         if not (
             public_names.words_of_data(one.path)
             if one.directive == "py:data"
@@ -60,21 +59,11 @@ def test_every_public_name_says_what_it_is(public_names: ModuleType) -> None:
     assert silent == []
 
 
-def test_every_station_with_public_names_has_a_page(public_names: ModuleType) -> None:
-    homes = {
-        getattr(getattr(pyinformer, name), "__module__", "pyinformer.apimachinery").split(".")[1]
-        for name in pyinformer.__all__
-        if inspect.isclass(getattr(pyinformer, name))
-    }
-
-    assert homes <= set(public_names.STATIONS)
-
-
 def test_what_a_class_inherits_from_a_private_base_is_shown(public_names: ModuleType) -> None:
     pages = public_names.pages()
     (informer,) = re.findall(
         r"^\.\. autoclass:: pyinformer\.SharedInformer\n((?: .*\n)+)",
-        pages["informer"],
+        pages["pyinformer"],
         re.MULTILINE,
     )
     (error,) = re.findall(

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 import pyinformer
-from pyinformer import ReflectorOptions
+from pyinformer.cache import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import cluster_of, pod
 from tests.reflector.running import until_held

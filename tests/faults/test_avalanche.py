@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer import AdmissionOptions, ReflectorOptions, SharedInformer, SharedInformerFactory
+from pyinformer import SharedInformer, SharedInformerFactory
+from pyinformer.cache import ReflectorOptions
+from pyinformer.config import AdmissionOptions
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import cluster_of
 from tests.integration.asked import Asked

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer import ClusterPool, ClusterUnavailableError, SharedInformerFactory
+from pyinformer import ClusterPool, SharedInformerFactory
 from pyinformer.apimachinery import CacheSyncTimeoutError
+from pyinformer.errors import ClusterUnavailableError
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig
 from tests.informer.clusters import HURRIED, pod

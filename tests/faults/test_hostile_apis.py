@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer import ConnectionOptions, ReflectorOptions, SharedInformerFactory
+from pyinformer import SharedInformerFactory
+from pyinformer.cache import ReflectorOptions
+from pyinformer.config import ConnectionOptions
 from tests.transport.serving import CHUNKED, chunk, response, serving
 from tests.waiting import until
 

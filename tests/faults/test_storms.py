@@ -41,7 +41,7 @@ FAULTS = (
 @pytest.mark.parametrize(("seed", "queue"), [(1, "direct"), (3, "real_fifo"), (5, "delta_fifo")])
 async def test_lives_stay_valid_whatever_the_server_does(seed: int, queue: QueueKind) -> None:
     rng = random.Random(seed)
-    options = pyinformer.ReflectorOptions(
+    options = pyinformer.cache.ReflectorOptions(
         use_watch_list=bool(seed % 2), page_size=15, rng=random.Random(seed)
     )
     with APIServer(

@@ -138,7 +138,7 @@ def misfit_of_a_view() -> str:
     )
     raw = json.dumps(body()).encode()
     obj = codec.decode(raw, 0, len(raw))
-    with pytest.raises(pyinformer.InvalidObjectError) as raised:
+    with pytest.raises(pyinformer.errors.InvalidObjectError) as raised:
         _ = obj.view
     assert "$.data.key" in obj.problem
     return obj.problem + _traceback(raised.value)
@@ -146,9 +146,9 @@ def misfit_of_a_view() -> str:
 
 def misfit_of_a_read() -> str:
     """Read a value of a Secret, and all of it, as what it is not."""
-    with pytest.raises(pyinformer.InvalidObjectError) as at:
+    with pytest.raises(pyinformer.errors.InvalidObjectError) as at:
         cached().at("data.key", _Choice)
-    with pytest.raises(pyinformer.InvalidObjectError) as as_type:
+    with pytest.raises(pyinformer.errors.InvalidObjectError) as as_type:
         cached().as_type(_ChoiceView)
     return _traceback(at.value) + _traceback(as_type.value)
 
@@ -170,7 +170,7 @@ def shown() -> str:
 def credentials() -> str:
     """Print whatever holds a token or a key, and let a plug-in fail that prints one."""
     token = StaticCredentials.bearer(OTHER)
-    config = pyinformer.ClusterConfig(
+    config = pyinformer.config.ClusterConfig(
         server="https://host", proxy_url=f"http://u:{OTHER}@proxy", credentials=token
     )
     login = Login({"Authorization": OTHER}, certificate=ClientCertificate("c", OTHER))
@@ -182,9 +182,9 @@ def credentials() -> str:
         args=("-c", f"echo token={OTHER} >&2; echo {OTHER}; exit 1"),
         env={"TOKEN": OTHER},
     )
-    with pytest.raises(pyinformer.ConfigurationError) as failed:
+    with pytest.raises(pyinformer.errors.ConfigurationError) as failed:
         asyncio.run(run_exec_plugin(plugin))
-    with pytest.raises(pyinformer.ConfigurationError) as unread:
+    with pytest.raises(pyinformer.errors.ConfigurationError) as unread:
         plugin.login(OTHER.encode())
     shown = repr([token, config, login, login.certificate, LoginCredentials(_never, first=login)])
     return shown + _traceback(failed.value) + _traceback(unread.value)

@@ -80,7 +80,7 @@ async def following(
 ) -> AsyncIterator[Followed]:
     """Run an informer on a connection that can lose events, synced."""
     counts = Counts()
-    config = pyinformer.ClusterConfig(server=server.url)
+    config = pyinformer.config.ClusterConfig(server=server.url)
     async with lossy_cluster(config) as (cluster, wire):
         informer: SharedInformer[None] = pyinformer.SharedInformer(
             cluster, "v1", plural, options=options, metrics=counts, **arguments
@@ -464,14 +464,14 @@ async def test_informers_take_the_period_of_their_factory(apiserver: APIServer) 
             factory.informer("v1", "nodes", audit_period_seconds=0).settings.audit_period_seconds,
         ]
         assert periods == [60.0, 0.0]
-        with pytest.raises(pyinformer.InformerConflictError, match="audit_period_seconds"):
+        with pytest.raises(pyinformer.errors.InformerConflictError, match="audit_period_seconds"):
             factory.informer("v1", "nodes", audit_period_seconds=30.0)
 
 
 async def test_only_a_running_informer_can_be_audited(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         informer = pyinformer.SharedInformer(cluster, "v1", "pods")
-        with pytest.raises(pyinformer.LifecycleError):
+        with pytest.raises(pyinformer.errors.LifecycleError):
             await informer.audit()
         async with informer:
             with pytest.raises(InvalidArgumentError, match="timeout_seconds"):

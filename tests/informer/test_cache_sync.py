@@ -121,7 +121,7 @@ async def test_what_the_credentials_lack_is_said(tmp_path: Path, token: str, wor
 
 async def test_a_wrong_authority_is_said(tmp_path: Path) -> None:
     with APIServer(tls=True) as server, APIServer(tls=True) as other:
-        config = pyinformer.ClusterConfig(server=server.url, ca_file=str(other.ca_file))
+        config = pyinformer.config.ClusterConfig(server=server.url, ca_file=str(other.ca_file))
         async with (
             pyinformer.connect(config=config) as cluster,
             SharedInformer(cluster, "v1", "pods") as informer,

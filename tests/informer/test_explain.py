@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer import (
-    Event,
-    InvalidArgumentError,
-    InvalidTypeError,
-    SharedInformer,
-    SharedInformerFactory,
-    View,
-)
+from pyinformer import Event, SharedInformer, SharedInformerFactory, View
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.informer._provenance import provenance_of
 from pyinformer.reflector import LoadRecord
 from pyinformer.testing import APIServer, Fault
@@ -32,8 +26,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pyinformer import Explanation
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.status import Explanation
 
 HIDDEN = "aHVudGVyMg=="
 

@@ -231,7 +231,7 @@ async def test_an_object_that_cannot_be_decoded_hides_no_other(apiserver: APISer
 
         assert [one["metadata"]["name"] for one in pods.lister.decoded.list()] == ["a"]
         assert pods.lister["default/deep"].problem
-        with pytest.raises(pyinformer.InvalidObjectError, match="nested too deeply"):
+        with pytest.raises(pyinformer.errors.InvalidObjectError, match="nested too deeply"):
             pods.lister.decoded.get("default/deep")
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer import Controller, LifecycleError, SharedInformer, SharedInformerFactory
+from pyinformer import Controller, SharedInformer, SharedInformerFactory
+from pyinformer.errors import LifecycleError
 from tests.informer.clusters import Notes, cluster_of, informer_of, pod
 from tests.waiting import until
 
@@ -138,14 +139,14 @@ async def test_the_first_request_from_another_loop_ruins_nothing(apiserver: APIS
 async def test_a_cluster_without_a_block_belongs_to_the_loop_of_its_first_request(
     apiserver: APIServer,
 ) -> None:
-    cluster = pyinformer.Cluster(pyinformer.ClusterConfig(server=apiserver.url))
+    cluster = pyinformer.Cluster(pyinformer.config.ClusterConfig(server=apiserver.url))
     await cluster.find_resource("pods")
     await refused_in_another_loop(lambda: cluster.get("v1", "pods", "default/a"))
     await cluster.aclose()
 
 
 def test_a_cluster_of_a_loop_that_is_closed_says_so(apiserver: APIServer) -> None:
-    cluster = pyinformer.Cluster(pyinformer.ClusterConfig(server=apiserver.url))
+    cluster = pyinformer.Cluster(pyinformer.config.ClusterConfig(server=apiserver.url))
 
     async def ask() -> None:
         with pytest.raises(pyinformer.NotFoundError):

@@ -490,5 +490,5 @@ async def test_a_wait_for_nothing_is_refused(
     apiserver: APIServer, version: str | None, arguments: dict[str, Any]
 ) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
-        with pytest.raises(pyinformer.InvalidArgumentError):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError):
             await pods.wait_until(version, **arguments)

@@ -1120,6 +1120,6 @@ async def test_a_view_that_does_not_fit_loses_no_object(apiserver: APIServer) ->
     ):
         await informer.wait_for_cache_sync(timeout_seconds=10)
         found = informer.lister["default/a"]
-        with pytest.raises(pyinformer.InvalidObjectError, match="default/a"):
+        with pytest.raises(pyinformer.errors.InvalidObjectError, match="default/a"):
             _ = found.view
         assert found.at("spec.nodeName") == "n0"

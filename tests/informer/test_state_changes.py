@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer import InvalidHandlerError, SharedInformer
+from pyinformer import SharedInformer
+from pyinformer.errors import InvalidHandlerError
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, informer_of, pod

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer import Health, SharedInformer, SharedInformerFactory
+from pyinformer import SharedInformer, SharedInformerFactory
+from pyinformer.health import Health
 from pyinformer.informer._state_changes import StateReporter
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector._state import Proved, Verdict, WatchEnded

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer import Event, LifecycleError, SharedInformerFactory
+from pyinformer import Event, SharedInformerFactory
+from pyinformer.errors import LifecycleError
 from pyinformer.informer import WatchdogStatistics
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod

@@ -14,8 +14,9 @@ from tests.integration.history import History, check_same, content, contents, po
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer import Registration, SharedInformer, SharedInformerFactory
+    from pyinformer import SharedInformer, SharedInformerFactory
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.cache import Registration
     from tests.integration.history import Versions
     from tests.integration.servers import Server
 

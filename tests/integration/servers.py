@@ -38,7 +38,7 @@ class Server(ABC):
     name: str
     api: APIServer | KubeAPIServer
     token: str
-    options = pyinformer.ConnectionOptions()
+    options = pyinformer.config.ConnectionOptions()
     """Of every connection to it."""
 
     def namespace(self) -> str:
@@ -61,9 +61,9 @@ class Server(ABC):
 
     def config(
         self, *, token: str | None = None, url: str | None = None
-    ) -> pyinformer.ClusterConfig:
+    ) -> pyinformer.config.ClusterConfig:
         """Describe the way to it, perhaps as another user, perhaps through a proxy."""
-        return pyinformer.ClusterConfig(
+        return pyinformer.config.ClusterConfig(
             server=url or self.api.url,
             ca_file=str(self.api.ca_file),
             credentials=StaticCredentials.bearer(token or self.token),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.integration.objects import Kind
     from tests.integration.servers import Server
 
-PAGED = pyinformer.ReflectorOptions(page_size=7)
+PAGED = pyinformer.cache.ReflectorOptions(page_size=7)
 OBJECTS = 20
 
 

@@ -68,7 +68,7 @@ class _Status(msgspec.Struct, rename="camel", frozen=True):
 def struct_model(group: str) -> type[Any]:
     """Return a model with every shape that a definition can say."""
 
-    @pyinformer.custom_resource(
+    @pyinformer.crd.custom_resource(
         f"{group}/v1", "databases", short_names=["db"], columns={"Ready": "status.readyReplicas"}
     )
     class Database(msgspec.Struct):
@@ -88,7 +88,7 @@ def pydantic_model(group: str) -> type[Any]:
         ratio: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.5
         free: dict[str, Any] = {}
 
-    @pyinformer.custom_resource(f"{group}/v1", "databases")
+    @pyinformer.crd.custom_resource(f"{group}/v1", "databases")
     class Database(pydantic.BaseModel):
         spec: Spec
 
@@ -104,7 +104,7 @@ def dataclass_model(group: str) -> type[Any]:
         sizes: dict[str, int] = dataclasses.field(default_factory=dict)
         mode: Literal["a", "b"] | None = None
 
-    @pyinformer.custom_resource(f"{group}/v1", "databases")
+    @pyinformer.crd.custom_resource(f"{group}/v1", "databases")
     @dataclasses.dataclass
     class Database:
         spec: Spec
@@ -120,7 +120,7 @@ async def test_an_object_of_the_model_makes_the_round_trip(
     group = f"{secrets.token_hex(4)}.acme.io"
     model = make(group)
     namespace = server.namespace()
-    server.api.create(pyinformer.custom_resource_definition(model))
+    server.api.create(pyinformer.crd.custom_resource_definition(model))
     body = {
         "apiVersion": f"{group}/v1",
         "kind": "Database",
@@ -146,7 +146,7 @@ async def test_an_object_of_the_model_makes_the_round_trip(
 def _is_created(server: Server, body: JSONObject) -> bool:
     try:
         server.api.create(body)
-    except (pyinformer.NotFoundError, pyinformer.InvalidArgumentError):
+    except (pyinformer.NotFoundError, pyinformer.errors.InvalidArgumentError):
         # A real server serves, and lists, it a moment later.
         return False
     return True

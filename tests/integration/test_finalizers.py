@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 import pyinformer
-from pyinformer import Cluster, KubeObject, ModelMismatchError, NotFoundError, Operator, Request
+from pyinformer import Cluster, KubeObject, NotFoundError, Operator, Request
+from pyinformer.errors import ModelMismatchError
 from tests.integration.objects import CONFIG_MAPS, unique
 from tests.waiting import until
 
@@ -58,7 +59,9 @@ async def test_a_label_that_goes_leaves_a_finalizer_that_is_warned_of_and_can_be
                 obj = await cluster.get("v1", "configmaps", request.key)
             except NotFoundError:
                 return
-        async with pyinformer.finalizer(cluster, obj, FINALIZER, add=is_ours) as held:
+        async with pyinformer.controllerutil.finalizer(
+            cluster, obj, FINALIZER, add=is_ours
+        ) as held:
             if not is_ours and held.phase != "gone":
                 cleaned.append(request.name)
                 held.release()
@@ -96,7 +99,7 @@ async def test_an_object_that_does_not_fit_its_model_any_more_can_be_cleaned_up(
     async def clean_up(
         request: Request, obj: KubeObject, cluster: Cluster, error: ModelMismatchError
     ) -> None:
-        async with pyinformer.finalizer(cluster, obj, FINALIZER, add=False) as held:
+        async with pyinformer.controllerutil.finalizer(cluster, obj, FINALIZER, add=False) as held:
             if held.phase == "deleting":
                 cleaned.append(f"{request.name} {error.path}")
                 return
@@ -107,7 +110,9 @@ async def test_an_object_that_does_not_fit_its_model_any_more_can_be_cleaned_up(
     )
     async def reconcile(request: Request, fitting: Fitting | None, cluster: Cluster) -> None:
         if fitting is not None:
-            async with pyinformer.finalizer(cluster, app.object_of(fitting), FINALIZER):
+            async with pyinformer.controllerutil.finalizer(
+                cluster, app.object_of(fitting), FINALIZER
+            ):
                 pass
 
     async with server.connect() as cluster, app.running(cluster, namespaces=namespace) as run:

@@ -31,7 +31,7 @@ async def test_events_and_their_series_are_taken(server: Server) -> None:
     namespace = server.namespace()
     async with (
         server.connect() as cluster,
-        pyinformer.EventRecorder(cluster, "suite.example.com/recorder") as recorder,
+        pyinformer.controllerutil.EventRecorder(cluster, "suite.example.com/recorder") as recorder,
     ):
         pod = await cluster.create(PODS.make("a"), namespace=namespace)
         other = await cluster.create(CONFIG_MAPS.make("b"), namespace=namespace)
@@ -56,7 +56,7 @@ async def test_a_second_event_is_a_patch_of_the_first(server: Server) -> None:
     namespace = server.namespace()
     async with (
         server.connect() as cluster,
-        pyinformer.EventRecorder(cluster, "recorder") as recorder,
+        pyinformer.controllerutil.EventRecorder(cluster, "recorder") as recorder,
     ):
         pod = await cluster.create(PODS.make("a"), namespace=namespace)
         recorder.event(pod, "Suite")
@@ -78,7 +78,7 @@ async def test_events_with_long_texts_about_odd_names_are_taken(server: Server) 
     }
     async with (
         server.connect() as cluster,
-        pyinformer.EventRecorder(cluster, "recorder", instance=text) as recorder,
+        pyinformer.controllerutil.EventRecorder(cluster, "recorder", instance=text) as recorder,
     ):
         recorder.event(role, f"R{text}", f"x{text}\udcff", action=text)
         await until(lambda: recorder.statistics().written == 1, what=recorder.statistics)
@@ -91,7 +91,7 @@ async def test_events_with_long_texts_about_odd_names_are_taken(server: Server) 
 async def test_events_about_what_lives_in_no_namespace_are_taken(server: Server) -> None:
     async with (
         server.connect() as cluster,
-        pyinformer.EventRecorder(cluster, "recorder") as recorder,
+        pyinformer.controllerutil.EventRecorder(cluster, "recorder") as recorder,
     ):
         node = await cluster.create(NODES.make(unique("node")))
         recorder.event(node, "Suite")
@@ -110,18 +110,18 @@ async def test_a_finalizer_is_added_and_removed_beside_another_one(server: Serve
         key = str(stale.key)
         await cluster.patch(stale, {**stale.to_dict(), "data": {"x": "y"}})
 
-        async with pyinformer.finalizer(cluster, stale, OURS) as held:
+        async with pyinformer.controllerutil.finalizer(cluster, stale, OURS) as held:
             assert held.phase == "active"
         await cluster.delete(stale)
         deleted = await cluster.get("v1", "configmaps", key)
         assert deleted.metadata.finalizers == (THEIRS, OURS)
 
-        async with pyinformer.finalizer(cluster, deleted, OURS) as held:
+        async with pyinformer.controllerutil.finalizer(cluster, deleted, OURS) as held:
             assert held.phase == "deleting"
         left = await cluster.get("v1", "configmaps", key)
         assert left.metadata.finalizers == (THEIRS,)
 
-        async with pyinformer.finalizer(cluster, left, THEIRS) as held:
+        async with pyinformer.controllerutil.finalizer(cluster, left, THEIRS) as held:
             assert held.phase == "deleting"
         with pytest.raises(NotFoundError):
             await cluster.get("v1", "configmaps", key)
@@ -135,11 +135,11 @@ async def test_a_finalizer_is_not_added_to_what_is_being_deleted(server: Server)
         stale = await cluster.create(made, namespace=namespace)
         await cluster.delete(stale)
 
-        async with pyinformer.finalizer(cluster, stale, OURS) as held:
+        async with pyinformer.controllerutil.finalizer(cluster, stale, OURS) as held:
             assert held.phase == "gone"
 
         left = await cluster.get("v1", "configmaps", str(stale.key))
-        async with pyinformer.finalizer(cluster, left, THEIRS):
+        async with pyinformer.controllerutil.finalizer(cluster, left, THEIRS):
             pass
 
 
@@ -150,7 +150,7 @@ async def test_many_who_hold_one_object_lose_no_finalizer(server: Server) -> Non
         obj = await cluster.create(CONFIG_MAPS.make("a"), namespace=namespace)
 
         async def hold(name: str) -> None:
-            async with pyinformer.finalizer(cluster, obj, name) as held:
+            async with pyinformer.controllerutil.finalizer(cluster, obj, name) as held:
                 assert held.phase == "active"
 
         async with asyncio.TaskGroup() as group:
@@ -163,7 +163,7 @@ async def test_many_who_hold_one_object_lose_no_finalizer(server: Server) -> Non
         deleted = await cluster.get("v1", "configmaps", str(obj.key))
 
         async def release(name: str) -> None:
-            async with pyinformer.finalizer(cluster, deleted, name) as held:
+            async with pyinformer.controllerutil.finalizer(cluster, deleted, name) as held:
                 assert held.phase == "deleting"
 
         async with asyncio.TaskGroup() as group:
@@ -179,8 +179,8 @@ async def test_owner_references_are_taken_as_they_are_set(server: Server) -> Non
         owner = await cluster.create(CONFIG_MAPS.make("owner"), namespace=namespace)
         second = await cluster.create(CONFIG_MAPS.make("second"), namespace=namespace)
         wanted = CONFIG_MAPS.make("owned", namespace)
-        pyinformer.set_controller_reference(owner, wanted)
-        pyinformer.set_owner_reference(second, wanted)
+        pyinformer.controllerutil.set_controller_reference(owner, wanted)
+        pyinformer.controllerutil.set_owner_reference(second, wanted)
 
         owned = await cluster.create(wanted)
 
@@ -196,7 +196,7 @@ async def test_conditions_are_taken_and_written_once(server: Server) -> None:
 
         async def set_ready() -> str:
             current = await cluster.get("v1", "pods", str(pod.key))
-            conditions = pyinformer.set_condition(
+            conditions = pyinformer.controllerutil.set_condition(
                 current.at("status.conditions", default=None),
                 "suite.example.com/Ready",
                 status=True,
@@ -210,6 +210,6 @@ async def test_conditions_are_taken_and_written_once(server: Server) -> None:
 
         assert await set_ready() == first
         stored = await cluster.get("v1", "pods", str(pod.key))
-        assert pyinformer.is_condition_true(
+        assert pyinformer.controllerutil.is_condition_true(
             stored.at("status.conditions"), "suite.example.com/Ready"
         )

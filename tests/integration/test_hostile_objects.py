@@ -11,7 +11,7 @@ import pytest
 from msgspec import json
 
 import pyinformer
-from pyinformer import InvalidObjectError
+from pyinformer.errors import InvalidObjectError
 from pyinformer.transport import Connection
 from tests.integration.following import Followed, follow
 from tests.integration.objects import CONFIG_MAPS
@@ -89,7 +89,7 @@ def check(followed: Followed, key: str) -> None:
     for read in (obj.to_dict, lambda: obj.at("spec.x"), lambda: pyinformer.diff(obj, obj)):
         try:
             read()
-        except (InvalidObjectError, pyinformer.FieldNotFoundError):
+        except (InvalidObjectError, pyinformer.errors.FieldNotFoundError):
             continue
     assert obj.same_content(obj)
     assert followed.loads == 1
@@ -168,7 +168,7 @@ async def test_metadata_far_over_the_limit_is_one_key_and_costs_no_other_an_even
     server: Server,
 ) -> None:
     namespace = server.namespace()
-    options = pyinformer.ReflectorOptions(max_object_bytes=LIMIT)
+    options = pyinformer.cache.ReflectorOptions(max_object_bytes=LIMIT)
     for name in ("good", "gone"):
         server.api.create(CONFIG_MAPS.make(name, namespace))
     server.api.create(endless("early", namespace, 0))
@@ -218,12 +218,12 @@ async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
         nested = Nested(connection, group, namespace)
         await nested.create("deep", 2_000)
         deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=20)
-        async with pyinformer.finalizer(cluster, deep, "acme.io/cleanup") as held:
+        async with pyinformer.controllerutil.finalizer(cluster, deep, "acme.io/cleanup") as held:
             assert held.phase == "active"
         await nested.delete("deep")
         ends = await made.wait_for(
             f"{namespace}/deep", lambda obj: obj and obj.metadata.deletion_timestamp
         )
-        async with pyinformer.finalizer(cluster, ends, "acme.io/cleanup") as held:
+        async with pyinformer.controllerutil.finalizer(cluster, ends, "acme.io/cleanup") as held:
             assert held.phase == "deleting"
         assert await made.wait_for(f"{namespace}/deep", lambda obj: obj is None) is None

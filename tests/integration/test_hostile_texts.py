@@ -9,7 +9,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pyinformer
-from pyinformer import Controller, Health, KubeObject, Request, SharedInformerFactory
+from pyinformer import Controller, KubeObject, Request, SharedInformerFactory
+from pyinformer.health import Health
 from tests.hostile import FORGED, STORABLE, assert_shown_safely
 from tests.waiting import until
 

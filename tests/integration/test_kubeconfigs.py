@@ -67,7 +67,9 @@ async def test_a_kubeconfig_carries_its_users_rights_and_no_more(
 
 async def test_a_kubeconfig_that_does_not_exist_is_named(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "nothing-here"
-    with pytest.raises(pyinformer.ConfigurationNotFoundError, match="nothing-here") as raised:
+    with pytest.raises(
+        pyinformer.errors.ConfigurationNotFoundError, match="nothing-here"
+    ) as raised:
         async with pyinformer.connect(path):
             pytest.fail("there is no such file")
     assert isinstance(raised.value, FileNotFoundError)
@@ -75,6 +77,6 @@ async def test_a_kubeconfig_that_does_not_exist_is_named(server: Server, tmp_pat
 
 async def test_a_context_that_does_not_exist_is_named(server: Server, tmp_path: Path) -> None:
     path = server.api.write_kubeconfig(tmp_path / "kubeconfig")
-    with pytest.raises(pyinformer.ConfigurationError, match="somewhere-else"):
+    with pytest.raises(pyinformer.errors.ConfigurationError, match="somewhere-else"):
         async with pyinformer.connect(path, context="somewhere-else"):
             pytest.fail("there is no such context")

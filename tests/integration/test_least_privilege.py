@@ -278,7 +278,7 @@ async def test_the_rule_of_the_page_is_enough_for_an_event_recorder(strict: Serv
             factory.informer("v1", "configmaps", namespaces=namespace)
             role, binding = documents(factory, namespace)
         await apply(strict, {**role, "rules": [rule]}, binding)
-        async with pyinformer.EventRecorder(cluster, "suite") as recorder:
+        async with pyinformer.controllerutil.EventRecorder(cluster, "suite") as recorder:
             for _ in range(2):
                 recorder.event(about, "Counted", "twice")
                 recorder.event(about, "Named", "once for each")

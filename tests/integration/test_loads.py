@@ -37,7 +37,7 @@ async def test_custom_resources_of_both_scopes(server: Server, use_watch_list: b
     """Their lists have sorted keys: the items stand before the list's resource version."""
     server.serve_widgets()
     namespace, suite = server.namespace(), unique("label")
-    options = pyinformer.ReflectorOptions(use_watch_list=use_watch_list, page_size=3)
+    options = pyinformer.cache.ReflectorOptions(use_watch_list=use_watch_list, page_size=3)
     widgets = [
         server.api.create(WIDGET.make(f"w{n}", namespace, labels={"suite": suite}))
         for n in range(8)
@@ -66,7 +66,7 @@ async def test_both_list_shapes_give_the_same_objects_as_watches(
     """What came in a list, in a watch-list, or as an event cannot be told apart."""
     server.serve_widgets()
     namespace = server.namespace()
-    options = pyinformer.ReflectorOptions(use_watch_list=use_watch_list)
+    options = pyinformer.cache.ReflectorOptions(use_watch_list=use_watch_list)
     kinds = (CONFIG_MAPS, SECRETS, PODS, WIDGET)
     for kind in kinds:
         server.api.create(kind.make("listed", namespace))
@@ -95,7 +95,7 @@ async def test_pages_together_are_the_whole(server: Server, page_size: int) -> N
     versions = Versions()
     writer = Writer(server, CONFIG_MAPS, namespace, versions)
     await asyncio.to_thread(writer.fill, 60)
-    options = pyinformer.ReflectorOptions(use_watch_list=False, page_size=page_size)
+    options = pyinformer.cache.ReflectorOptions(use_watch_list=False, page_size=page_size)
     async with (
         server.connect() as cluster,
         pyinformer.SharedInformerFactory(cluster, options=options) as factory,
@@ -167,7 +167,7 @@ async def test_watches_that_end_every_second_are_continued(server: Server) -> No
     namespace = server.namespace()
     versions = Versions()
     writer = Writer(server, CONFIG_MAPS, namespace, versions)
-    options = pyinformer.ReflectorOptions(watch_timeout_seconds=(1.0, 1.0))
+    options = pyinformer.cache.ReflectorOptions(watch_timeout_seconds=(1.0, 1.0))
     async with (
         server.connect() as cluster,
         pyinformer.SharedInformerFactory(cluster, options=options) as factory,

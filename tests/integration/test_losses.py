@@ -92,7 +92,7 @@ def is_created(server: Server, body: JSONObject) -> bool:
     """Create an object; a real server serves a new definition a moment after it took it."""
     try:
         server.api.create(body)
-    except (pyinformer.NotFoundError, pyinformer.InvalidArgumentError):
+    except (pyinformer.NotFoundError, pyinformer.errors.InvalidArgumentError):
         return False
     return True
 
@@ -183,7 +183,7 @@ async def test_a_definition_with_a_second_version_keeps_the_first_ones_informer_
 
 async def test_an_object_over_the_limit_is_one_bad_key_that_heals(server: Server) -> None:
     namespace = server.namespace()
-    options = pyinformer.ReflectorOptions(max_object_bytes=LIMIT)
+    options = pyinformer.cache.ReflectorOptions(max_object_bytes=LIMIT)
 
     def sized(size: int) -> JSONObject:
         body = CONFIG_MAPS.make("grows", namespace)

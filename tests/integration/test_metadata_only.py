@@ -133,9 +133,9 @@ async def test_no_write_takes_metadata_for_the_whole(server: Server) -> None:
         for body in (found, found.to_dict()):
             applied = partial(cluster.apply, field_manager="suite")
             for write in (cluster.replace, cluster.create, applied):
-                with pytest.raises(pyinformer.InvalidArgumentError, match="metadata alone"):
+                with pytest.raises(pyinformer.errors.InvalidArgumentError, match="metadata alone"):
                     await write(body)
-        with pytest.raises(pyinformer.InvalidArgumentError, match="metadata alone"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="metadata alone"):
             await cluster.status(found, {"phase": "x"})
         whole = await cluster.get("v1", "secrets", found.key)
         assert whole.at("data.password") == _ENCODED

@@ -99,4 +99,4 @@ async def test_the_real_server_answers_other_reviews_and_bindings(real: RealServ
 
 
 def test_a_nameless_answer_is_exported() -> None:
-    assert issubclass(pyinformer.WriteAnswerError, pyinformer.InvalidObjectError)
+    assert issubclass(pyinformer.errors.WriteAnswerError, pyinformer.errors.InvalidObjectError)

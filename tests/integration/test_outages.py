@@ -183,7 +183,7 @@ async def test_loads_that_break_off_are_never_half_a_cache(
     writer = Writer(server, CONFIG_MAPS, namespace, Versions())
     await asyncio.to_thread(writer.fill, 200)
     lives = iter((6_000, 20_000, 50_000))
-    options = pyinformer.ReflectorOptions(use_watch_list=use_watch_list, page_size=60)
+    options = pyinformer.cache.ReflectorOptions(use_watch_list=use_watch_list, page_size=60)
 
     async with (
         proxying(server.port, cut_after=lambda: next(lives, 1 << 40)) as proxy,

@@ -68,7 +68,7 @@ async def test_views_indexes_and_listers_read_what_is_there(server: Server) -> N
         web = lister.namespace(namespace).list(label_selector="app=web")
         assert sorted(pod.metadata.name for pod in web) == ["p1", "p3", "p5"]
         assert lister.get(f"{namespace}/none") is None
-        with pytest.raises(pyinformer.ObjectNotFoundError):
+        with pytest.raises(pyinformer.errors.ObjectNotFoundError):
             lister[f"{namespace}/none"]
 
         server.api.delete("v1", "pods", "p1", namespace)

@@ -167,7 +167,7 @@ async def test_a_server_with_an_unknown_authority_is_not_spoken_to(
 ) -> None:
     wrong = tmp_path / "wrong.pem"
     trustme.CA().cert_pem.write_to_path(wrong)
-    config = pyinformer.ClusterConfig(
+    config = pyinformer.config.ClusterConfig(
         server=server.api.url, ca_file=str(wrong), credentials=server.config().credentials
     )
     async with pyinformer.connect(config=config) as cluster:
@@ -224,11 +224,11 @@ async def test_times_that_are_none_are_refused_at_the_call(server: Server, secon
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer = factory.informer("v1", "configmaps", namespaces=server.namespace())
         await factory.start()
-        with pytest.raises(pyinformer.InvalidArgumentError, match="timeout_seconds"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="timeout_seconds"):
             await factory.wait_for_cache_sync(timeout_seconds=seconds)
-        with pytest.raises(pyinformer.InvalidArgumentError, match="resync_period_seconds"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="resync_period_seconds"):
             informer.add_event_handler(print, resync_period_seconds=seconds)
-        with pytest.raises(pyinformer.InvalidArgumentError, match="grace_seconds"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="grace_seconds"):
             pyinformer.SharedInformerFactory(cluster, grace_seconds=seconds)
 
 

@@ -42,7 +42,7 @@ LOADS = {"load", "watch-list", "page"}
 @pytest.fixture(params=["direct", "aiohttp"])
 def options(request: pytest.FixtureRequest) -> ConnectionOptions:
     """Both ways of reading watches."""
-    return pyinformer.ConnectionOptions(http_client=request.param)
+    return pyinformer.config.ConnectionOptions(http_client=request.param)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_tokens_that_end_every_two_seconds_cost_no_event_and_no_list(
     writer = Writer(server, CONFIG_MAPS, namespace, versions)
     writer.fill(20)
     issuer = Issuer(server.api, tmp_path)
-    config = pyinformer.ClusterConfig(
+    config = pyinformer.config.ClusterConfig(
         server=server.api.url,
         ca_file=str(server.api.ca_file),
         credentials=TokenFileCredentials(issuer.token_file),
@@ -215,7 +215,7 @@ async def test_many_requests_that_are_refused_together_have_one_login(
                 group.create_task(cluster.connection.request("GET", api_path.format(namespace)))
         assert runs.read_text().count("run") == 2
         server.api.expire_token("exec-9")
-        with pytest.raises(pyinformer.UnauthorizedError) as refused:
+        with pytest.raises(pyinformer.errors.UnauthorizedError) as refused:
             await cluster.connection.request("GET", api_path.format(namespaces[0]))
         assert runs.read_text().count("run") == 3
         assert "exec-9" not in str(refused.value)

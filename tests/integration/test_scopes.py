@@ -31,7 +31,7 @@ async def test_another_namespace_is_not_seen(server: Server) -> None:
         await one.settle(server)
         assert one.names() == ["after", "before"]
         assert {event.key.partition("/")[0] for event in one.history.events} == {ours}
-        with pytest.raises(pyinformer.NotCachedError):
+        with pytest.raises(pyinformer.errors.NotCachedError):
             one.informer.lister.namespace(theirs).list()
 
 

@@ -58,7 +58,7 @@ async def test_a_status_without_its_subresource_is_refused_if_nothing_is_stored(
     async with server.connect() as cluster:
         made = await served(server, cluster, schema(spec=_SPEC), has_status=False)
 
-        with pytest.raises(pyinformer.InvalidArgumentError) as caught:
+        with pytest.raises(pyinformer.errors.InvalidArgumentError) as caught:
             await cluster.status(made, status)
 
         words = str(caught.value)
@@ -74,9 +74,11 @@ async def test_a_status_without_its_subresource_is_refused_if_nothing_is_stored(
 async def test_a_kind_that_has_no_status_at_all_is_refused(server: Server) -> None:
     async with server.connect() as cluster:
         made = await cluster.create(CONFIG_MAPS.make("a", server.namespace()))
-        with pytest.raises(pyinformer.InvalidArgumentError, match=r"configmaps\.v1 has no status"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"configmaps\.v1 has no status"
+        ):
             await cluster.status(made, {"ready": True})
-        with pytest.raises(pyinformer.InvalidArgumentError, match="no status"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="no status"):
             await cluster.status(made, {"ready": True}, dry_run=True)
 
 
@@ -95,14 +97,16 @@ async def test_fields_that_the_schema_lacks_are_named_once_none_is_stored(server
 
         partly = await cluster.status(made, {"ready": True, "typo": "x"})
         assert partly.to_dict()["status"] == {"ready": True}
-        with pytest.raises(pyinformer.InvalidArgumentError, match=r"none of status\.typo: "):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"none of status\.typo: "):
             await cluster.status(partly, {"ready": True, "typo": "x"})
 
 
 async def test_a_subresource_without_a_schema_for_the_status_is_named(server: Server) -> None:
     async with server.connect() as cluster:
         made = await served(server, cluster, schema(spec=_SPEC), has_status=True)
-        with pytest.raises(pyinformer.InvalidArgumentError, match=r"status\.ready: the schema of"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"status\.ready: the schema of"
+        ):
             await cluster.status(made, {"ready": True})
 
 

@@ -163,7 +163,7 @@ async def test_a_status_is_written_by_itself_and_only_its_differences(server: Se
         assert same == written
         edited = written.to_dict()
         edited["status"]["message"] = "through patch"
-        with pytest.raises(pyinformer.InvalidArgumentError, match="status"):
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="status"):
             await cluster.patch(written, edited)
         assert heard.events == [wrote(pod), wrote(written)]
 
@@ -314,10 +314,10 @@ async def test_an_apply_of_what_others_own_is_a_typed_conflict(server: Server) -
         await cluster.apply(desired, field_manager="first")
         desired["data"] = {"mine": "2"}
 
-        with pytest.raises(pyinformer.ApplyConflictError) as raised:
+        with pytest.raises(pyinformer.errors.ApplyConflictError) as raised:
             await cluster.apply(desired, field_manager="second")
 
-        assert raised.value.conflicts == (pyinformer.FieldConflict(".data.mine", "first"),)
+        assert raised.value.conflicts == (pyinformer.errors.FieldConflict(".data.mine", "first"),)
         forced = await cluster.apply(desired, field_manager="second", force=True)
         assert forced.at("data.mine", str) == "2"
 

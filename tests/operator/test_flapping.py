@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyinformer
-from pyinformer import Health, SharedInformer
+from pyinformer import SharedInformer
+from pyinformer.health import Health
 from pyinformer.reflector import Lineage, ReflectorState
 from tests.operator.test_health import Told
 
 
 async def test_who_follows_two_clusters_by_turns_is_alive_and_not_ready() -> None:
-    config = pyinformer.ClusterConfig(server="http://127.0.0.1:1")
+    config = pyinformer.config.ClusterConfig(server="http://127.0.0.1:1")
     fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
     informer = replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)
     lineage = Lineage()

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer import (
-    Controller,
-    ControllerGroup,
-    Health,
-    HealthOptions,
-    InvalidArgumentError,
-    InvalidTypeError,
-    Request,
-    SharedInformer,
-    SharedInformerFactory,
-)
+from pyinformer import Controller, ControllerGroup, Request, SharedInformer, SharedInformerFactory
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.health import Health, HealthOptions
 from pyinformer.informer import FactoryStatus
 from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.reflector import ReflectorState
@@ -63,7 +55,7 @@ class Clock:
 @pytest.fixture
 def informer() -> InformerStatus:
     """The status of an informer that watches."""
-    config = pyinformer.ClusterConfig(server="http://127.0.0.1:1")
+    config = pyinformer.config.ClusterConfig(server="http://127.0.0.1:1")
     fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
     return replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)
 
@@ -71,7 +63,7 @@ def informer() -> InformerStatus:
 def test_a_program_that_watches_is_alive_and_ready(informer: InformerStatus) -> None:
     health = Health(Told(informer))
     assert health.live().is_ok
-    assert health.ready() == pyinformer.HealthVerdict(is_ok=True, reasons=(), notes=())
+    assert health.ready() == pyinformer.health.HealthVerdict(is_ok=True, reasons=(), notes=())
 
 
 def test_it_is_not_ready_until_every_cache_has_synced_and_ready_at_once_then(
@@ -362,7 +354,10 @@ def _factory(*informers: InformerStatus, watchdog: WatchdogStatistics = _FINE) -
 @pytest.mark.parametrize("is_ok", [True, False])
 def test_a_verdict_is_true_if_the_answer_is_yes(is_ok: bool) -> None:
     reasons = () if is_ok else ("pods.v1: not synced",)
-    assert bool(pyinformer.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",))) is is_ok
+    assert (
+        bool(pyinformer.health.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",)))
+        is is_ok
+    )
 
 
 async def test_the_verdicts_of_a_program_that_does_not_work_are_false() -> None:

@@ -345,7 +345,7 @@ async def test_a_start_that_takes_long_says_what_it_waits_for(
         app = Operator("test")
         app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
         credentials = pyinformer.transport.StaticCredentials.bearer("t")
-        config = pyinformer.ClusterConfig(server=api.url, credentials=credentials)
+        config = pyinformer.config.ClusterConfig(server=api.url, credentials=credentials)
         with pytest.raises(CacheSyncTimeoutError):
             async with pyinformer.connect(config=config) as cluster, app.running(cluster):
                 pass
@@ -437,7 +437,7 @@ def test_what_a_user_may_not_read_ends_the_program_with_the_reason() -> None:
         api.register("acme.io/v1", "Database", "databases")
         app = Operator("db-operator")
         app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
-        config = pyinformer.ClusterConfig(
+        config = pyinformer.config.ClusterConfig(
             server=api.url, credentials=pyinformer.transport.StaticCredentials.bearer("t")
         )
 

@@ -13,8 +13,10 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer import Health, HealthServer, InvalidArgumentError, Operator, SharedInformerFactory
+from pyinformer import Operator, SharedInformerFactory
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.health import Health, HealthServer
 from pyinformer.operator._same_host import Asked, is_loopback, why_foreign
 from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue

@@ -7,16 +7,9 @@ import pickle
 
 import pytest
 
-from pyinformer import (
-    ControllerOptions,
-    InvalidArgumentError,
-    InvalidTypeError,
-    ObjectKey,
-    Reason,
-    Request,
-    Result,
-    RetryAfter,
-)
+from pyinformer import ControllerOptions, ObjectKey, Request, Result, RetryAfter
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.sources import Reason
 from pyinformer.sources._request import request_for
 from tests.hostile import HOSTILE, assert_shown_safely
 

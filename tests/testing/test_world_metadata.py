@@ -31,7 +31,7 @@ def keeper(
         if secrets.lister.get(request.key) is None:
             meta = {"name": request.name, "namespace": request.namespace}
             body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"a": "Yg=="}}
-            await cluster.create(pyinformer.set_controller_reference(found, body))
+            await cluster.create(pyinformer.controllerutil.set_controller_reference(found, body))
         seen.append(secrets.lister[request.key])
 
     controller = Controller("keeper", reconcile, maps)

@@ -1,0 +1,92 @@
+"""What a cache is built of: reflectors, queues of deltas, indexers, selectors and their options.
+
+Most programs need none of it: `pyinformer.SharedInformerFactory` puts the parts together.
+"""
+
+from pyinformer.apimachinery import (
+    ABSENT,
+    Absent,
+    BytesTransform,
+    Change,
+    FieldSelector,
+    JSONValue,
+    Labels,
+    LabelSelector,
+    OwnerReference,
+    Transform,
+    VersionOrder,
+)
+from pyinformer.deltas import (
+    DeletedFinalStateUnknown,
+    Delta,
+    DeltaFIFO,
+    Deltas,
+    DeltaType,
+    KnownObjects,
+    RealFIFO,
+)
+from pyinformer.informer import (
+    EventStream,
+    Expectations,
+    ExpectationState,
+    PendingExpectations,
+    Registration,
+)
+from pyinformer.reflector import (
+    Lineage,
+    MassDeletePolicy,
+    Reflector,
+    ReflectorOptions,
+    Sink,
+    StaleObject,
+    WatchListMemory,
+)
+from pyinformer.store import (
+    DecodedLister,
+    DecodedObject,
+    DecodedObjects,
+    Indexer,
+    IndexFunction,
+    SharedObject,
+)
+from pyinformer.transport import ListWatch
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "BytesTransform",
+    "Change",
+    "DecodedLister",
+    "DecodedObject",
+    "DecodedObjects",
+    "DeletedFinalStateUnknown",
+    "Delta",
+    "DeltaFIFO",
+    "DeltaType",
+    "Deltas",
+    "EventStream",
+    "ExpectationState",
+    "Expectations",
+    "FieldSelector",
+    "IndexFunction",
+    "Indexer",
+    "JSONValue",
+    "KnownObjects",
+    "LabelSelector",
+    "Labels",
+    "Lineage",
+    "ListWatch",
+    "MassDeletePolicy",
+    "OwnerReference",
+    "PendingExpectations",
+    "RealFIFO",
+    "Reflector",
+    "ReflectorOptions",
+    "Registration",
+    "SharedObject",
+    "Sink",
+    "StaleObject",
+    "Transform",
+    "VersionOrder",
+    "WatchListMemory",
+]
