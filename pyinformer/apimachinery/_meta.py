@@ -126,6 +126,7 @@ else:
 
         __contains__ = Mapping.__contains__
         __eq__ = Mapping.__eq__
+        __ne__ = object.__ne__  # a Struct has one of its own, which does not ask __eq__
         keys = Mapping.keys
 
     # The views of Mapping search for each key anew.

@@ -30,11 +30,12 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     KubeObject,
     Labels,
+    ObjectCodec,
     ObjectKey,
     Updated,
     View,
 )
-from tests.apimachinery.samples import POD, meta, pod
+from tests.apimachinery.samples import POD, PODS, decode, meta, pod
 
 STRIPPED = {
     **POD,
@@ -287,6 +288,20 @@ def test_objects_are_equal_by_kind_uid_and_resource_version() -> None:
     assert hash(one) == hash(same)
     assert len({one, same, newer, other}) == 3
     assert one != "default/web"
+
+
+@pytest.mark.parametrize("options", [{}, {"compact": True}, {"metadata_only": True}])
+def test_equal_objects_and_equal_labels_are_not_unequal(options: dict[str, Any]) -> None:
+    body = {**POD, **meta(labels={"app": "web"})}
+    one, same = (decode(ObjectCodec(PODS, **options), body) for _ in range(2))
+    labels = one.metadata.labels
+
+    assert one is not same
+    assert not one != same  # noqa: SIM202 - `==` is another method
+    assert not labels != same.metadata.labels  # noqa: SIM202 - as above
+    assert not labels != {"app": "web"}  # noqa: SIM202 - as above
+    assert labels != {"app": "db"}
+    assert one != pod(meta(resourceVersion="999999"))
 
 
 def test_objects_without_a_uid_are_told_apart_by_their_key() -> None:
