@@ -46,7 +46,8 @@ them survive pickling and copying, attributes included.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, final
+from copy import copy
+from typing import TYPE_CHECKING, NamedTuple, Self, final
 
 from pyinformer._known_tokens import without_tokens
 from pyinformer._printable import Lines, printable
@@ -461,6 +462,13 @@ class APIStatusError(InformerError):
         if message.startswith(f"{label} "):  # Go's own handler says "404 page not found"
             label = ""
         super().__init__(": ".join(part for part in (request, label, message) if part))
+
+    def with_hint(self, hint: str) -> Self:
+        """Return a copy of this error whose message ends with advice for the caller."""
+        found = copy(self)
+        found.message = f"{self.message}; {hint}"
+        found.args = (f"{self}; {printable(hint)}",)
+        return found
 
 
 @final

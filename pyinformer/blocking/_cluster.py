@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, final, overload
 from pyinformer.apimachinery import JSONObject, KubeObject, View
 from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._twins import Face, direct, twin
-from pyinformer.cluster import APIResource, Body, Cluster, WriteStatistics
-from pyinformer.cluster._object_client import Propagation
+from pyinformer.cluster import APIResource, Body, Cluster, Propagation, WriteStatistics
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS
@@ -87,7 +86,7 @@ class BlockingCluster(Face[Cluster]):
 
     @twin(Cluster.get)
     def get(self, api_version: str, plural: str, key: str) -> KubeObject:
-        """Ask the server for one object; caches are faster: `informer.lister.get(key)`."""
+        """Read one object from the server; caches are faster: `informer.lister.get(key)`."""
 
     @twin(Cluster.create)
     def create(
@@ -198,7 +197,7 @@ class BlockingCluster(Face[Cluster]):
     def record_write(
         self, api_version: str, plural: str, obj: Body | bytes, *, deleting: bool = False
     ) -> None:
-        """Let this process's reads know of a write that was made by other means."""
+        """Make a write that the program made by other means visible to this process's reads."""
 
     @twin(Cluster.record_delete)
     def record_delete(
@@ -210,11 +209,11 @@ class BlockingCluster(Face[Cluster]):
         uid: str,
         resource_version: str | None = None,
     ) -> None:
-        """Let this process's reads know that an object is gone; call it on the event loop."""
+        """Make a deletion visible to this process's reads; call it on the event loop."""
 
     @direct(Cluster.write_statistics)
     def write_statistics(self) -> WriteStatistics:
-        """Return what came of the writes so far."""
+        """Return the counters of the writes so far."""
 
     def __repr__(self) -> str:
         return f"<BlockingCluster {self.config.server} from {self.config.source}>"

@@ -1,19 +1,21 @@
-"""One API server as a program sees it: how it is found, read and written, and what is shared."""
+"""One API server as a program uses it: finding it, reading and writing objects, discovery."""
 
 from pyinformer.cluster._bodies import Body
 from pyinformer.cluster._catalogue import APIResource
-from pyinformer.cluster._cluster import Cluster
+from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_of
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._pool import ClusterPool
 from pyinformer.cluster._pool_options import ClusterPoolOptions
 from pyinformer.cluster._pooled import PooledClusterStatus
-from pyinformer.cluster._sender import WriteStatistics
+from pyinformer.cluster._throttled_requests import WriteStatistics
 from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
+from pyinformer.cluster._write_context import CURRENT_WRITER
 from pyinformer.cluster._write_observer import WriteObserver
 
 __all__ = [
+    "CURRENT_WRITER",
     "APIResource",
     "Body",
     "Cluster",
@@ -21,11 +23,14 @@ __all__ = [
     "ClusterPoolOptions",
     "Discovery",
     "PooledClusterStatus",
+    "Propagation",
     "Upserted",
     "WriteObserver",
     "WriteOptions",
     "WriteStatistics",
+    "claim_loop",
     "connect",
     "create_or_update",
     "retry_on_conflict",
+    "state_of",
 ]

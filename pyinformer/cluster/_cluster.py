@@ -1,39 +1,92 @@
-"""A cluster: one connection, and what is known about the server behind it.
+"""A cluster: one API server as a program uses it, to follow, read and write objects.
 
-Everything that talks to one API server is made from here, so that limits and what was learned (that
-it refuses watch-lists, say) are shared. Nothing is opened before the first request.
+Everything that talks to one server shares one connection, its limits, and what was learned about
+the server (that it refuses watch-lists, for example). Nothing is opened before the first request.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, final
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overload
 
+from pyinformer.apimachinery import (
+    ConflictError,
+    ForbiddenError,
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidError,
+    InvalidTypeError,
+    JSONObject,
+    KubeObject,
+    NotFoundError,
+    View,
+)
+from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
+from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._catalogue import APIResource
-from pyinformer.cluster._object_client import ObjectClient
+from pyinformer.cluster._discovery import Discovery
+from pyinformer.cluster._edits import patch_of, status_patch_of, unstored_fields
 from pyinformer.cluster._options import WriteOptions
+from pyinformer.cluster._targets import (
+    Target,
+    identified,
+    is_metadata_alone,
+    object_path,
+    refuse_metadata_alone,
+    target_of,
+)
+from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
+from pyinformer.cluster._write_observer import WriteObserver
+from pyinformer.cluster._write_path import WritePath, Written, query_of
 from pyinformer.reflector import Admission, AdmissionOptions, Lineage, WatchListMemory
 from pyinformer.transport import Connection, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import FieldSelector, GroupVersionResource, LabelSelector
-    from pyinformer.transport import ClusterConfig, ConnectionOptions
+    from pyinformer.apimachinery import FieldSelector, LabelSelector
+    from pyinformer.transport import ClusterConfig, ConnectionOptions, Query
+
+Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
+"""What happens to the objects that a deleted one owns."""
+
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
+_SHOWN_FIELDS: Final = 5
+_MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
 
 @final
-class Cluster(ObjectClient):
-    """An API server: informers are pointed at it, objects read and written; made by `connect()`.
+@dataclass(slots=True)
+class ClusterState:
+    """What the parts of this library share through a Cluster; `state_of` returns it."""
+
+    watch_list_memory: WatchListMemory = field(default_factory=WatchListMemory)
+    """Whether the server supports watch-lists."""
+
+    finalizers: frozenset[str] = frozenset()
+    """The finalizers that this process puts on objects, and therefore has to remove."""
+
+    def add_finalizer(self, name: str) -> None:
+        """Record that this process puts a finalizer on objects; only the first 64 are kept."""
+        if len(self.finalizers) < _MOST_FINALIZERS:
+            self.finalizers |= {name}
+
+
+@final
+class Cluster:
+    """An API server: informers follow it, objects are read and written; made by `connect()`.
 
     It opens nothing before the first request, belongs to the event loop of its `async with` or of
     that request, and is released by `aclose()` or by leaving its `async with`.
 
     Args:
         config: how the server is reached.
-        name: what to call it beside others, in requests, logs and errors; it is not checked.
+        name: what to call it beside other clusters, in requests, logs and errors; not checked.
         options: the bounds of the connection.
-        write_options: how fast writes may leave, and how patient they are.
+        write_options: the rate of writes, and how long a busy server is retried.
         admission_options: how much its informers together may ask of the server at a time.
-        wire: what stands for the connection, in tests for example; it is closed with the rest.
+        wire: replaces the connection, in tests for example; it is closed with the cluster.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
@@ -49,15 +102,18 @@ class Cluster(ObjectClient):
         admission_options: AdmissionOptions | None = None,
         wire: ConnectionProtocol | None = None,
     ) -> None:
-        super().__init__(wire or Connection(config, options=options), options=write_options)
         self.name: str = name
-        self.own_finalizers: frozenset[str] = frozenset()
-        """The finalizers that this process has held objects with: what it has to remove."""
-        self.watch_list_memory: WatchListMemory = WatchListMemory()
+        self.connection: ConnectionProtocol = wire or Connection(config, options=options)
+        self._requests = ThrottledRequests(self.connection, write_options or WriteOptions())
+        self.discovery: Discovery = Discovery(self._requests.read)
+        """What the server serves."""
         self.admission: Admission = Admission(admission_options)
         """How much its informers ask of the server at a time."""
         self.lineage: Lineage = Lineage(attempt=self.admission.attempt)
         """Whether the server's history is still the one that was followed."""
+        self._writes = WritePath(self._requests, self.discovery)
+        self._applied = ApplyCache()
+        self._state = ClusterState()
 
     @property
     def config(self) -> ClusterConfig:
@@ -70,17 +126,17 @@ class Cluster(ObjectClient):
         Args:
             name: a plural, singular, kind or short name in any case (`deploy`), alone or with its
                 group (`deployments.apps`, `deployments.v1.apps`); or in full with its version, as
-                `v1/pods` or `apps/v1/deployments`, for which nothing else is asked.
+                `v1/pods` or `apps/v1/deployments`, for which no other group is read.
 
         Returns:
-            What the server says of it, in its group's preferred version. Where several groups have
-            the name, the likeliest, the core group's first; `discovery.find` returns all of them.
+            The server's description of it, in its group's preferred version. Where several groups
+            have the name, the likeliest, the core group's first; `discovery.find` returns all.
 
         Raises:
-            UnknownResourceError: nothing that is served has this name; it says what comes near.
+            UnknownResourceError: nothing that is served has this name; lists similar names.
             InvalidArgumentError: it cannot be a name.
-            ForbiddenError: the server does not say what it serves; factories need no such right.
-            TransportError: it was not reached.
+            ForbiddenError: discovery is forbidden; factories do not need it.
+            TransportError: the server was not reached.
 
         Cancellation:
             Safe.
@@ -106,20 +162,477 @@ class Cluster(ObjectClient):
             metadata_only=metadata_only,
         )
 
-    def note_finalizer(self, name: str) -> None:
-        """Record that this process holds objects with a finalizer; of many, the first 64."""
-        if name not in self.own_finalizers and len(self.own_finalizers) < _MOST_FINALIZERS:
-            self.own_finalizers |= {name}
+    async def get(self, api_version: str, plural: str, key: str) -> KubeObject:
+        """Read one object from the server; caches are faster: `informer.lister.get(key)`.
 
-    def claim_loop(self) -> None:
-        """Belong to the running event loop from now on, as from the first request on.
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            key: `namespace/name`, or `name` if it is cluster-scoped.
 
         Raises:
-            LifecycleError: it belongs to another one, or none runs here.
+            NotFoundError: the object does not exist.
+            InvalidArgumentError: an argument is malformed.
+            APIStatusError: the server refused.
+            TransportError: the server was not reached, or its response did not arrive.
+
+        Cancellation:
+            Safe.
         """
-        self._sender.loop.claim()
-        if isinstance(self.connection, Connection):
-            self.connection.claim_loop()
+        resource = GroupVersionResource.of(api_version, plural)
+        try:
+            raw = await self._requests.read(object_path(resource, key))
+        except (NotFoundError, ForbiddenError) as error:
+            known = self.discovery.known(resource)
+            if "/" in key or (known is not None and not known.namespaced):
+                raise
+            hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
+            raise error.with_hint(hint) from error
+        return self._writes.responses.read(resource, raw)
+
+    async def create(
+        self,
+        obj: Body,
+        *,
+        namespace: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Create an object.
+
+        Args:
+            obj: with apiVersion, kind, and a name or generateName.
+            namespace: where to create it, if the object has no namespace in its metadata.
+            field_manager: the owner of its fields; None for this program's name.
+            dry_run: the server checks the write and stores nothing.
+
+        Returns:
+            The object as the server stored it. What is answered and not stored, a
+            SelfSubjectAccessReview for example, has no name: its key is empty, and its `status` is
+            the answer. A Binding is answered by a Status.
+
+        Raises:
+            WriteAnswerError: it was created, and the response cannot be read.
+            ConflictError: it exists already; its reason is `AlreadyExists`.
+            InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been created or not.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been created or not.
+        """
+        body = body_of(obj)
+        target = await target_of(self.discovery, body, namespace=namespace, named=False)
+        if target.namespace:
+            body["metadata"] = {**(body.get("metadata") or {}), "namespace": target.namespace}
+        query = query_of(field_manager, dry_run=dry_run)
+        path = target.collection_path
+        return (await self._writes.write("POST", path, target, body, query=query)).object
+
+    async def replace(
+        self, obj: Body, *, field_manager: str | None = None, dry_run: bool = False
+    ) -> KubeObject:
+        """Replace an object by another version of it.
+
+        A model drops the fields it does not know: start from `to_dict()`, or use `patch`.
+
+        Args:
+            obj: the whole object, so not one that an informer's transform has cut. With a
+                resourceVersion in it, only that version is replaced.
+            field_manager: the owner of its fields; None for this program's name.
+            dry_run: the server checks the write and stores nothing.
+
+        Returns:
+            The object as the server stored it: under its old resource version if nothing changed.
+
+        Raises:
+            ConflictError: it has changed since it was read.
+            NotFoundError: it does not exist.
+            InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been replaced or not.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been replaced or not.
+        """
+        body = body_of(obj)
+        target = await target_of(self.discovery, body)
+        query = query_of(field_manager, dry_run=dry_run)
+        version = body["metadata"].get("resourceVersion")
+        written = await self._writes.write(
+            "PUT", target.path, target, body, query=query, version=version
+        )
+        return written.object
+
+    async def patch(
+        self,
+        obj: KubeObject[View | None] | JSONObject,
+        edited: Body,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Send what was edited in an object, and nothing else.
+
+        Fields that a model does not know are kept, also in elements of lists: elements are matched
+        by their name, type, port or the like, others by their place; one with another name is
+        another element. A list is sent as a whole: use `check_version` to keep what other clients
+        wrote to it in the meantime.
+
+        Args:
+            obj: the object as it was; metadata alone, of an informer with `memory="metadata"`, is
+                enough to edit metadata, and nothing else is touched. If an informer's transform
+                has cut its lists, do not edit them: they would be written as short as they are;
+                `get()` has all of them.
+            edited: the whole object with the edits: `obj.to_dict()` or `obj.as_type(Model)`,
+                changed. What is missing in it is removed. Resource version and uid do not count.
+            check_uid: fail if the name belongs to another object by now.
+            check_version: fail if the object has changed since `obj`.
+            field_manager: the owner of the fields; None for this program's name.
+            dry_run: the server checks the write and stores nothing.
+
+        Returns:
+            The object as the server stored it; `obj` if nothing was edited, and nothing is sent.
+
+        Raises:
+            ConflictError: it is another object by now, or with `check_version` another version.
+            NotFoundError: it does not exist.
+            InvalidArgumentError: `edited` is another object, its status was edited where `status()`
+                has to be used, or elements of a list cannot be distinguished.
+            InvalidTypeError: `obj` is a model: it may not know all fields.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been patched or not.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been patched or not.
+        """
+        target, before = await self._original(obj)
+        patch = patch_of(before, edited)
+        if "status" in patch and target.api.has_status:
+            reason = f"the status of {target.resource} is written by status(), not by patch()"
+            raise InvalidArgumentError("edited", reason)
+        query = query_of(field_manager, dry_run=dry_run)
+        return await self._patch(
+            target.path,
+            target,
+            before,
+            patch,
+            query=query,
+            check_uid=check_uid,
+            check_version=check_version,
+        )
+
+    async def status(
+        self,
+        obj: KubeObject[View | None] | JSONObject,
+        status: Body,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Send what is new in an object's status, and nothing else.
+
+        Args:
+            obj: the object as it was.
+            status: the whole new status. What a dict leaves out is removed; what a model does
+                not know is kept.
+            check_uid: fail if the name belongs to another object by now.
+            check_version: fail if the object has changed since `obj`.
+            field_manager: the owner of the fields; None for this program's name.
+            dry_run: the server checks the write and stores nothing.
+
+        Returns:
+            The object as the server stored it; `obj` if nothing is new, and nothing is sent.
+
+        Raises:
+            ConflictError: it is another object by now, or with `check_version` another version.
+            NotFoundError: it does not exist.
+            InvalidArgumentError: `status` is a whole object, or elements of a list cannot be
+                distinguished; or the server stored none of the fields that were sent, since the
+                resource has no status subresource, or its schema does not have these fields.
+            InvalidTypeError: `obj` is a model: it may not know all fields.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been written or not.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been written or not.
+        """
+        target, before = await self._original(obj)
+        refuse_metadata_alone(before.to_dict())
+        patch = status_patch_of(before, status)
+        query = query_of(field_manager, dry_run=dry_run)
+
+        async def send(target: Target) -> tuple[KubeObject, tuple[str, ...]]:
+            """Write the status; return what is stored, and the fields that are not."""
+            found = await self._patch(
+                target.status_path,
+                target,
+                before,
+                patch,
+                query=query,
+                check_uid=check_uid,
+                check_version=check_version,
+            )
+            has_status = target.api.has_status
+            return found, (patch and unstored_fields(patch, found, has_status=has_status)) or ()
+
+        found, missing = await send(target)
+        if missing and not target.api.has_status:
+            target = replace(target, api=await self.discovery.again(target.resource))
+            if target.api.has_status:  # it has one by now: nothing was stored without it
+                found, missing = await send(target)
+        if missing:
+            raise _not_stored(target, missing)
+        return found
+
+    async def apply(
+        self,
+        desired: Body,
+        *,
+        field_manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> KubeObject:
+        """Make an object have these fields, by server-side apply; create it if need be.
+
+        Args:
+            desired: the fields that this manager wants and no others. Fields that it applied
+                before and are missing now are removed.
+            field_manager: the owner of these fields.
+            force: take over fields that other managers own.
+            dry_run: the server checks the write and stores nothing.
+
+        Returns:
+            The object as the server stored it: under its old resource version if nothing changed.
+
+        Raises:
+            ApplyConflictError: other managers own some of the fields with other values.
+            InvalidArgumentError: `desired` lacks apiVersion, kind, a name or a namespace, or
+                `field_manager` is empty.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been applied or not.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been applied or not.
+
+        Source:
+            KEP-555.
+        """
+        body, target = await self._desired(desired, field_manager)
+        return await self._apply(body, target, field_manager, force=force, dry_run=dry_run)
+
+    async def apply_if_changed(
+        self,
+        desired: Body,
+        current: KubeObject[View | None] | None,
+        *,
+        field_manager: str,
+        force: bool = False,
+    ) -> KubeObject:
+        """Apply an object unless it still is as this process has applied it.
+
+        Only the paths in `desired` count, and those that were applied last: the server's defaults
+        and other managers' fields make no difference, and null, {} and [] are equal. A list that
+        the server tracks as one field, as most of custom resources are, is owned as a whole. What
+        this process has not applied since it started is applied once.
+
+        Args:
+            desired: as for `apply`.
+            current: the object as it is known now, from a cache for example; None if there is none.
+            field_manager: the owner of these fields.
+            force: take over fields that other managers own.
+
+        Returns:
+            The object as the server stored it; `current` if nothing was sent.
+
+        Raises:
+            ApplyConflictError: other managers own some of the fields with other values.
+            InvalidArgumentError: as for `apply`, or `current` is another object.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been applied or not.
+
+        Cancellation:
+            As for `apply`; the next call then applies the object again.
+        """
+        body, target = await self._desired(desired, field_manager)
+        if current is None:
+            return await self._apply(body, target, field_manager, force=force)
+        if current.key != target.key or current.gvk != target.api.gvk:
+            raise InvalidArgumentError("current", f"{current!r} is not {target.key!r}")
+        applied, identity = self._applied, ApplyKey(target.resource, target.key, field_manager)
+        if applied.is_applied(identity, _owned(body, target), current):
+            self._writes.skipped += 1
+            return self._writes.responses.read(target.resource, current.raw)
+        return await self._apply(
+            body,
+            target,
+            field_manager,
+            force=force,
+            version=current.metadata.resource_version,
+            is_due=applied.has_room_for(identity),
+        )
+
+    @overload
+    async def delete(
+        self,
+        obj: Body,
+        /,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None: ...
+    @overload
+    async def delete(
+        self,
+        api_version: str,
+        plural: str,
+        key: str,
+        /,
+        *,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None: ...
+    async def delete(
+        self,
+        obj: Body | str,
+        plural: str = "",
+        key: str = "",
+        /,
+        *,
+        check_uid: bool = True,
+        check_version: bool = False,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> KubeObject | None:
+        """Delete an object: `delete(pod)`, or `delete("v1", "pods", "default/a")`.
+
+        Args:
+            obj: the object, or the resource's api version.
+            plural: the resource's plural name, if no object is given.
+            key: `namespace/name` or `name`, if no object is given.
+            check_uid: do not delete a successor that has the same name.
+            check_version: do not delete an object that has changed since `obj`.
+            propagation: what happens to the objects it owns; None is the resource's default.
+            grace_period_seconds: how long it may take to end; None is the object's own.
+            dry_run: the server checks the deletion and deletes nothing.
+
+        Returns:
+            None if the object is gone, or did not exist; the object if finalizers or its grace
+            period hold it.
+
+        Raises:
+            ConflictError: it is another object by now, or another version.
+            NotFoundError: the server has no such resource, which says nothing of the object.
+            InvalidArgumentError: the object lacks apiVersion, kind, a name or a namespace; the key
+                lacks a namespace, or has one where the resource has none.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; it may have been deleted or not.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been deleted or not.
+        """
+        metadata: JSONObject = {}
+        if isinstance(obj, str):
+            resource = GroupVersionResource.of(obj, plural)
+        else:
+            body = body_of(obj)
+            named = identified(obj, body) if isinstance(obj, KubeObject) else body
+            target = await target_of(self.discovery, named)
+            resource, key, metadata = target.resource, target.key, body["metadata"]
+        uid = str(metadata.get("uid") or "")
+        version = metadata.get("resourceVersion")
+        wanted = {"uid": check_uid and uid, "resourceVersion": check_version and version}
+        options: JSONObject = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {name: value for name, value in wanted.items() if value} or None,
+            "propagationPolicy": propagation,
+            "gracePeriodSeconds": grace_period_seconds,
+            "dryRun": ["All"] if dry_run else None,
+        }
+        version = str(version) if version else None
+        return await self._writes.delete(
+            resource, key, options, uid=uid, version=version, dry_run=dry_run
+        )
+
+    def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
+        """Call an observer after every write to a resource; a second time changes nothing.
+
+        Args:
+            resource: the resource, in exactly the version that is written.
+            observer: called on the event loop, in the step in which a response arrives.
+        """
+        self._writes.observers.add(resource, observer)
+
+    def forget_observer(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
+        """Remove an observer of writes, if it is one."""
+        self._writes.observers.remove(resource, observer)
+
+    def record_write(
+        self, api_version: str, plural: str, obj: Body | bytes, *, deleting: bool = False
+    ) -> None:
+        """Make a write that the program made by other means visible to this process's reads.
+
+        Call it on the event loop, with the server's whole response.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            obj: what the server answered.
+            deleting: the write was a deletion, so that the object is gone unless finalizers or a
+                grace period hold it.
+
+        Raises:
+            InvalidObjectError: it is not an object of this resource as a server returns it. A
+                Status does not name the namespace of its object: use `record_delete`.
+            InvalidTypeError: it is not an object.
+        """
+        resource = GroupVersionResource.of(api_version, plural)
+        raw = obj if isinstance(obj, bytes) else encode_body(body_of(obj))
+        self._writes.record(resource, raw, deleting=deleting)
+
+    def record_delete(
+        self,
+        api_version: str,
+        plural: str,
+        key: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+    ) -> None:
+        """Make a deletion visible to this process's reads; call it on the event loop.
+
+        Record only what the server has confirmed: an object that finalizers hold still exists.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            key: `namespace/name`, or `name`.
+            uid: which object of that name.
+            resource_version: the newest known one: of the deletion, or an earlier one.
+
+        Raises:
+            InvalidArgumentError: the uid is empty, or the key is malformed.
+        """
+        if not uid:
+            reason = "must not be empty: reads would not show a successor of that name either"
+            raise InvalidArgumentError("uid", reason)
+        resource = GroupVersionResource.of(api_version, plural)
+        object_path(resource, key)  # refuses a malformed key
+        self._writes.observers.deleted(resource, key, uid, resource_version)
+
+    def write_statistics(self) -> WriteStatistics:
+        """Return the counters of the writes so far."""
+        return self._writes.statistics()
 
     async def aclose(self) -> None:
         """Close every connection; a second call does nothing.
@@ -130,11 +643,11 @@ class Cluster(ObjectClient):
         Cancellation:
             Safe; what is left is closed by a second call.
         """
-        self._sender.loop.check(may_be_closed=True)
+        self._requests.loop.check(may_be_closed=True)
         await self.connection.aclose()
 
     async def __aenter__(self) -> Self:
-        self.claim_loop()
+        claim_loop(self)
         return self
 
     async def __aexit__(
@@ -149,5 +662,144 @@ class Cluster(ObjectClient):
         name = f"{self.name}: " if self.name else ""
         return f"<Cluster {name}{self.config.server} from {self.config.source}>"
 
+    async def _original(
+        self, obj: KubeObject[View | None] | JSONObject
+    ) -> tuple[Target, KubeObject[View | None]]:
+        """Return where an object lives, and its record."""
+        if is_model(obj):
+            reason = f"a {type(obj).__name__} may not know all fields; pass the object itself"
+            raise InvalidTypeError("obj", reason)
+        body = body_of(obj)
+        if isinstance(obj, KubeObject):
+            return await target_of(self.discovery, identified(obj, body)), obj
+        target = await target_of(self.discovery, body)
+        return target, self._writes.responses.read(target.resource, encode_body(body))
 
-_MOST_FINALIZERS = 64  # a program has a few; names made on the fly must not add up
+    async def _patch(
+        self,
+        path: str,
+        target: Target,
+        before: KubeObject[View | None],
+        patch: JSONObject,
+        *,
+        query: Query,
+        check_uid: bool,
+        check_version: bool,
+    ) -> KubeObject:
+        """Send a merge patch with preconditions, unless it is empty."""
+        metadata = before.metadata
+        if not patch:
+            self._writes.skipped += 1
+            if is_metadata_alone(before.to_dict()):
+                return KubeObject(before.key, metadata, None, before.raw, before.gvk)
+            return self._writes.responses.read(target.resource, before.raw)
+        if check_version and not metadata.resource_version:
+            raise InvalidArgumentError("check_version", f"{target.key!r} has no resourceVersion")
+        wanted = {
+            "uid": check_uid and metadata.uid,
+            "resourceVersion": check_version and metadata.resource_version,
+        }
+        checks = {name: value for name, value in wanted.items() if value}
+        body = patch
+        if checks:
+            body = {**patch, "metadata": {**(patch.get("metadata") or {}), **checks}}
+        try:
+            written = await self._writes.write(
+                "PATCH",
+                path,
+                target,
+                body,
+                query=query,
+                content_type=_MERGE_PATCH,
+                version=metadata.resource_version,
+            )
+        except InvalidError as error:
+            if "uid" in checks and "metadata.uid" in error.message:
+                raise _is_another(target, error) from error
+            raise
+        return written.object
+
+    async def _desired(self, desired: Body, field_manager: str) -> tuple[JSONObject, Target]:
+        if not field_manager:
+            raise InvalidArgumentError("field_manager", "must not be empty: it owns these fields")
+        body = body_of(desired, "desired")
+        target = await target_of(self.discovery, body)
+        body["metadata"].pop("managedFields", None)  # servers refuse it in an apply
+        return body, target
+
+    async def _apply(
+        self,
+        body: JSONObject,
+        target: Target,
+        field_manager: str,
+        *,
+        force: bool,
+        dry_run: bool = False,
+        version: str | None = None,
+        is_due: bool = False,
+    ) -> KubeObject:
+        """Send an apply, and remember what the server made of it."""
+        query = query_of(field_manager, dry_run=dry_run, force=force)
+
+        async def send() -> Written:
+            """Send the apply."""
+            return await self._writes.write(
+                "PATCH",
+                target.path,
+                target,
+                body,
+                query=query,
+                content_type=_APPLY_PATCH,
+                version=version,
+                is_due=is_due,
+            )
+
+        if dry_run:
+            return (await send()).object
+        identity = ApplyKey(target.resource, target.key, field_manager)
+        with self._applied.applying(identity):
+            found, raw = await send()
+            self._applied.remember(identity, _owned(body, target), found, raw)
+        return found
+
+
+def state_of(cluster: Cluster) -> ClusterState:
+    """Return what the parts of this library share through a cluster; users do not need it."""
+    return cluster._state  # noqa: SLF001 - kept off the public face of Cluster
+
+
+def claim_loop(cluster: Cluster) -> None:
+    """Bind a cluster to the running event loop, as its first request does.
+
+    Raises:
+        LifecycleError: it belongs to another loop, or none runs here.
+    """
+    cluster._requests.loop.claim()  # noqa: SLF001 - as above
+    if isinstance(cluster.connection, Connection):
+        cluster.connection.claim_loop()
+
+
+def _owned(body: JSONObject, target: Target) -> JSONObject:
+    """Return what an apply can own: the server ignores a status that is a subresource."""
+    ignored = "status" if target.api.has_status else ""
+    return {name: value for name, value in body.items() if name != ignored}
+
+
+def _is_another(target: Target, error: InvalidError) -> ConflictError:
+    # To a server the uid in a patch is not a precondition but a change to an immutable field.
+    message = f"{target.resource} {target.key!r} is another object of that name by now"
+    return ConflictError(status=409, reason="Conflict", message=message, request=error.request)
+
+
+def _not_stored(target: Target, fields: Sequence[str]) -> InvalidArgumentError:
+    shown = ", ".join(fields[:_SHOWN_FIELDS])
+    if len(fields) > _SHOWN_FIELDS:
+        shown += f" and {len(fields) - _SHOWN_FIELDS} more"
+    reason = f"the server stored none of {shown}: the schema of {target.resource} must define them"
+    if not target.api.has_status:
+        reason = (
+            f"the server stored none of {shown}: {target.resource} has no status subresource. For a"
+            " custom resource, add `subresources: {status: {}}` and the schema of the status to its"
+            " CustomResourceDefinition"
+        )
+    return InvalidArgumentError("status", reason)

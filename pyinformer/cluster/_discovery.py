@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _NOT_FOUND: Final = 404
-_FORBIDDEN: Final = 403
 _AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 )
@@ -161,10 +160,7 @@ class Discovery:
         try:
             found = read_root(await self._read(path, _AGGREGATED))
         except ForbiddenError as error:
-            message = f"{error.message}; {_IN_FULL}"
-            raise ForbiddenError(
-                status=_FORBIDDEN, reason=error.reason, message=message, request=error.request
-            ) from error
+            raise error.with_hint(_IN_FULL) from error
         except msgspec.DecodeError as error:
             raise ProtocolError(f"GET {path}", f"no document of discovery: {error}") from error
         return found if isinstance(found, Catalogue) else await self._one_by_one(found)

@@ -1,7 +1,6 @@
-"""Read, change, write, and begin again if somebody was faster.
+"""Read, change and write an object, and start over after a conflict.
 
-What enters is a function of the user's that changes an object, or one that makes a whole attempt;
-what leaves is what came of it. Only a conflict is worth another attempt, and there are few of them.
+Only a conflict is worth another attempt, and the number of attempts is bounded.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pyinformer.cluster._bodies import Body, body_of
 from pyinformer.cluster._targets import target_of
 
 if TYPE_CHECKING:
-    from pyinformer.cluster._object_client import ObjectClient
+    from pyinformer.cluster._cluster import Cluster
 
 _T = TypeVar("_T")
 
@@ -54,20 +53,20 @@ async def retry_on_conflict(
     attempts: int = _ATTEMPTS,
     backoff_seconds: float = _BACKOFF_SECONDS,
 ) -> _T:
-    """Make an attempt, and another one when somebody else has changed the object in between.
+    """Call a function, and call it again when the object has changed since it was read.
 
     Args:
-        attempt: reads, changes and writes; called anew each time.
-        attempts: how many there are in all.
-        backoff_seconds: the pause between two of them, with a little chance in it.
+        attempt: reads, changes and writes the object; called anew each time.
+        attempts: the number of calls in all.
+        backoff_seconds: the pause between two calls, with up to 10 % added at random.
 
     Returns:
         What the attempt returned.
 
     Raises:
-        ConflictError: the last attempt met one too; or it is one that no attempt would cure: the
-            object exists already, or another field manager owns a field.
-        InvalidArgumentError: no attempts, or no duration.
+        ConflictError: the last attempt raised it; or no further attempt would help: the object
+            exists already, or another field manager owns a field.
+        InvalidArgumentError: `attempts` is below 1, or `backoff_seconds` is negative.
         InvalidTypeError: what the attempt returns cannot be awaited.
 
     Cancellation:
@@ -77,7 +76,7 @@ async def retry_on_conflict(
         client-go util/retry/util.go.
     """
     if attempts < 1:
-        raise InvalidArgumentError("attempts", f"{attempts} is below 1")
+        raise InvalidArgumentError("attempts", f"must be at least 1, got {attempts}")
     check_seconds("backoff_seconds", backoff_seconds)
     left = attempts
     while True:
@@ -85,7 +84,7 @@ async def retry_on_conflict(
         try:
             made = attempt()
             if not isinstance(made, Awaitable):
-                reason = f"returned {type(made).__name__}; give an async function"
+                reason = f"must be an async function; it returned {type(made).__name__}"
                 raise InvalidTypeError("attempt", reason)
             return await made
         except ConflictError as error:
@@ -95,31 +94,31 @@ async def retry_on_conflict(
 
 
 async def create_or_update(
-    cluster: ObjectClient,
+    cluster: Cluster,
     desired: Body,
     mutate: Callable[[JSONObject], None] | None = None,
     *,
     field_manager: str | None = None,
 ) -> Upserted:
-    """Create an object, or change the one that is there.
+    """Create an object, or change the one that exists.
 
     Args:
         cluster: where.
-        desired: the object to create; of one that exists only its name and kind matter.
+        desired: the object to create; if it exists, only its name and kind are used.
         mutate: changes an object's dict in place into what it should be: the new one, or a fresh
             copy of the one that exists. It may be called several times. None changes nothing.
-        field_manager: who owns the fields; None for this program's name.
+        field_manager: the owner of the fields; None for this program's name.
 
     Returns:
-        The object and what was done. One that is as it should be is not written.
+        The object and what was done. One that `mutate` does not change is not written.
 
     Raises:
-        ConflictError: others wrote to it again and again.
-        InvalidArgumentError: the object does not say what it is or where, or `mutate` made
-            another one of it.
-        InvalidTypeError: `mutate` is a coroutine function, or makes a dict of its own.
+        ConflictError: other clients changed it before each attempt.
+        InvalidArgumentError: the object lacks apiVersion, kind, a name or a namespace, or `mutate`
+            changed its name or kind.
+        InvalidTypeError: `mutate` is a coroutine function, or returns a dict of its own.
         APIStatusError: the server refused.
-        TransportError: no answer came; it may have been written or not.
+        TransportError: no response arrived; it may have been written or not.
 
     Cancellation:
         It may have been written or not.
@@ -132,13 +131,13 @@ async def create_or_update(
     resource = target.resource
 
     async def attempt() -> Upserted:
-        """Create it, or change what is there."""
+        """Create it, or change the one that exists."""
         try:
             found = await cluster.get(resource.api_version, resource.resource, target.key)
         except NotFoundError:
             body = _mutated(deepcopy(skeleton), mutate)
             if (await target_of(cluster.discovery, body)).key != target.key:
-                reason = f"made another object of {target.key!r}"
+                reason = f"must not change the name, namespace or kind of {target.key!r}"
                 raise InvalidArgumentError("mutate", reason) from None
             created = await cluster.create(body, field_manager=field_manager)
             return Upserted(created, "created")
@@ -150,7 +149,7 @@ async def create_or_update(
         return Upserted(written, "unchanged" if is_same else "updated")
 
     async def attempt_again_if_created() -> Upserted:
-        """Change what somebody else has created in between."""
+        """Change it if it was created after the read."""
         try:
             return await attempt()
         except ConflictError as error:
@@ -167,9 +166,9 @@ def _mutated(body: JSONObject, mutate: Callable[[JSONObject], None] | None) -> J
         close = getattr(found, "close", None)
         if close is not None:
             close()
-        raise InvalidTypeError("mutate", "is asynchronous; prepare what it needs beforehand")
+        raise InvalidTypeError("mutate", "must not be asynchronous; await what it needs beforehand")
     if isinstance(found, Mapping) and found is not body and "metadata" in found:
-        raise InvalidTypeError("mutate", "returns another dict; it has to change its own in place")
+        raise InvalidTypeError("mutate", "must change its dict in place, not return another one")
     return body
 
 

@@ -1,8 +1,8 @@
-"""Who hears of a write's answer: the way by which writes reach this process's reads.
+"""Observers of writes: they make a process's own writes visible to its reads.
 
-What enters are the answers of writes, made by the Cluster or recorded by hand; they leave in the
-same step of the event loop, to the observers of exactly that resource. A write has been carried out
-by then, so an observer that fails is named and counted, and never makes the write look failed.
+Observers of a resource are called in the step of the event loop in which a response arrives. The
+server has carried out the write by then, so an observer that fails is logged and counted, and never
+makes the write look failed.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Protocol, final
 from pyinformer._logging import get_logger
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.apimachinery import GroupVersionResource, KubeObject
 
 _LOGGER = get_logger("pyinformer.cluster")
 
 
 class WriteObserver(Protocol):
-    """Told on the event loop of what the server answered to writes; must neither block nor raise.
+    """Is called on the event loop with the server's responses to writes; must not block or raise.
 
-    Both may come in any order relative to the events of a watch, and more than once.
+    Calls may come in any order relative to the events of a watch, and more than once.
     """
 
-    def wrote(self, raw: bytes) -> None:
-        """Take note of an object as the server has it now.
+    def wrote(self, obj: KubeObject, raw: bytes) -> None:
+        """Record an object as the server has it now.
 
         Args:
-            raw: its JSON, with apiVersion, kind, uid and resourceVersion; a write that changed
-                nothing has the resource version of before.
+            obj: the object; a write that changed nothing has the resource version from before.
+            raw: the response's JSON text, which may have the managedFields that `obj` lacks.
         """
         ...
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
-        """Take note that the server no longer has an object.
+        """Record that the server no longer has an object.
 
         Args:
             key: `namespace/name`, or `name` if it is cluster-scoped.
             uid: which object of that name; never empty.
-            resource_version: the newest that is known of it, its deletion's or an earlier one.
+            resource_version: the newest known one: of the deletion, or an earlier one.
         """
         ...
 
@@ -49,32 +49,28 @@ class WriteObservers:
 
     def __init__(self) -> None:
         self._observers: dict[GroupVersionResource, tuple[WriteObserver, ...]] = {}
-        self._failures = 0
-
-    @property
-    def failures(self) -> int:
+        self.failures: int = 0
         """How often an observer raised."""
-        return self._failures
 
     def add(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
-        """Let an observer hear of a resource's writes; a second time changes nothing."""
+        """Add an observer of a resource's writes; a second time changes nothing."""
         known = self._observers.get(resource, ())
         if not any(one is observer for one in known):
             self._observers[resource] = (*known, observer)
 
     def remove(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
-        """Forget an observer; one that is not known is no error."""
+        """Remove an observer, if it is one."""
         left = tuple(one for one in self._observers.get(resource, ()) if one is not observer)
         if left:
             self._observers[resource] = left
         else:
             self._observers.pop(resource, None)
 
-    def wrote(self, resource: GroupVersionResource, raw: bytes) -> None:
-        """Tell of a write."""
+    def wrote(self, resource: GroupVersionResource, obj: KubeObject, raw: bytes) -> None:
+        """Report a write."""
         for observer in self._observers.get(resource, ()):
             try:
-                observer.wrote(raw)
+                observer.wrote(obj, raw)
             except Exception as error:  # noqa: BLE001 - the write is done, whatever they make of it
                 self._failed(resource, error)
 
@@ -85,7 +81,7 @@ class WriteObservers:
         uid: str,
         resource_version: str | None = None,
     ) -> None:
-        """Tell of a deletion; one of an object that nobody can tell from its successor is not."""
+        """Report a deletion, unless the uid is empty: a successor could not be distinguished."""
         for observer in self._observers.get(resource, ()) if uid else ():
             try:
                 observer.deleted(key, uid, resource_version)
@@ -93,7 +89,7 @@ class WriteObservers:
                 self._failed(resource, error)
 
     def _failed(self, resource: GroupVersionResource, error: Exception) -> None:
-        self._failures += 1
+        self.failures += 1
         # Neither its text nor its traceback's values: they may quote the object.
         _LOGGER.error(
             "write observer failed",

@@ -22,6 +22,7 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
+from pyinformer.cluster import state_of
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
 from pyinformer.controller._lifecycle import Lifecycle
@@ -379,7 +380,7 @@ class Controller(Startable, Generic[V]):
         source = PrimarySource(
             informer,
             cluster=informer.cluster.name,
-            own_finalizers=lambda: informer.cluster.own_finalizers,
+            own_finalizers=lambda: state_of(informer.cluster).finalizers,
             predicate=predicate,
             options=self._source_options(self._options.resync_period_seconds),
             metrics=self._metrics,

@@ -25,7 +25,7 @@ from pyinformer.apimachinery import (
     ReconcileTimeoutError,
     V,
 )
-from pyinformer.cluster._writer import CURRENT_WRITER
+from pyinformer.cluster import CURRENT_WRITER
 from pyinformer.controller._invoke import Invoker
 from pyinformer.controller._key_limit import KeyLimit
 from pyinformer.controller._log_text import is_meant, level_of, outlook_of, words_of

@@ -23,7 +23,7 @@ from pyinformer.apimachinery import (
     ObjectMeta,
     View,
 )
-from pyinformer.cluster import Cluster
+from pyinformer.cluster import Cluster, state_of
 
 FinalizerPhase: TypeAlias = Literal["active", "deleting", "gone"]
 """`active`: it lives and has the finalizer. `deleting`: it waits for us to clean up. `gone`: there
@@ -126,7 +126,7 @@ async def finalizer(
         others = [each for each in meta.finalizers if each != name]
         return None if len(others) == len(meta.finalizers) else others
 
-    cluster.note_finalizer(name)
+    state_of(cluster).add_finalizer(name)
     held = FinalizerContext(await _change(cluster, obj, added), name)
     phase = held.phase
     yield held

@@ -27,6 +27,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.cluster import claim_loop
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._call_site import call_site
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
@@ -304,7 +305,7 @@ class SharedInformerFactory(Closable):
             What was started is stopped when the factory is closed.
         """
         self._refuse_if_closed()
-        self._cluster.claim_loop()
+        claim_loop(self._cluster)
         self._loop.claim()
         if self._is_started:
             await self._host.wait_ready()  # another task may be in the middle of starting it

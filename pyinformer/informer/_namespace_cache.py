@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, cast, final
 import anyio
 
 from pyinformer.apimachinery import Journal, V
+from pyinformer.cluster import state_of
 from pyinformer.informer._auditor import Auditor
 from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._queued_sink import sink_of
@@ -134,7 +135,7 @@ class NamespaceCache(Generic[V]):
             transform=settings.transform,
             options=options,
             absent=settings.absent,
-            watch_list_memory=cluster.watch_list_memory,
+            watch_list_memory=state_of(cluster).watch_list_memory,
             lineage=cluster.lineage,
             admission=cluster.admission,
             journal=journal,

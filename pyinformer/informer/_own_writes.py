@@ -8,7 +8,7 @@ takes an object out of the scope hides it. Nothing that arrives here ever fails 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, final
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, cast, final
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
@@ -84,8 +84,10 @@ class OwnWrites(Generic[V]):
         self._on_shown = on_shown
         self._scope = scope
         self._overlay_of = overlay_of
-        # As the server sees it, for selectors; as the cache keeps it, for readers.
-        self._plain: ObjectCodec[None] = ObjectCodec(scope.resource)
+        # The cluster has decoded the response already; the cache may keep the object otherwise.
+        self._is_kept_as_decoded = (
+            view is None and strip_managed_fields and transform is None and not metadata_only
+        )
         self._codec: ObjectCodec[V] = ObjectCodec(
             scope.resource,
             view=view,
@@ -97,15 +99,14 @@ class OwnWrites(Generic[V]):
         self.unreadable = 0
         """Responses that were no objects of this resource."""
 
-    def wrote(self, raw: bytes) -> None:
-        """Take the object that a write's response holds."""
+    def wrote(self, obj: KubeObject, raw: bytes) -> None:
+        """Show readers the object of a write's response, as the cache would keep it."""
         try:
-            plain = self._plain.decode(raw, 0, len(raw))
-            self._take(plain, raw)
+            self._take(obj, raw)
         except (InformerError, _UnknownField) as error:
             self._count(error)
 
-    def _take(self, plain: KubeObject[None], raw: bytes) -> None:
+    def _take(self, plain: KubeObject, raw: bytes) -> None:
         meta, key = plain.metadata, plain._key
         known = self._written.get(meta.resource_version)
         is_sole = known is None or (known.is_sole and known.key == key)
@@ -116,7 +117,9 @@ class OwnWrites(Generic[V]):
         if overlay is None:
             return
         if self._selects(plain):
-            overlay.put(self._codec.decode(raw, 0, len(raw)))
+            as_decoded = cast("KubeObject[V]", plain)  # without a view
+            kept = self._is_kept_as_decoded
+            overlay.put(as_decoded if kept else self._codec.decode(raw, 0, len(raw)))
         else:
             overlay.put_outside(key, meta.uid, meta.resource_version)
         self._on_shown(key)

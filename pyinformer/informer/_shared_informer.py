@@ -22,6 +22,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.cluster import claim_loop
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._event_stream import EventStream
 from pyinformer.informer._following import Following
@@ -324,12 +325,12 @@ class SharedInformer(Startable, Following[V]):
             What was started is stopped, and the informer is closed.
         """
         self._lifetime.check_usable()
-        self.cluster.claim_loop()
+        claim_loop(self.cluster)
         await self._lifetime.start()
 
     def start_nowait(self, group: TaskGroup) -> None:
         """Begin in a task of this group; from now on it counts as started. For the factory."""
-        self.cluster.claim_loop()
+        claim_loop(self.cluster)
         self._lifetime.start_nowait(group)
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:

@@ -28,8 +28,6 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
         BlockingCluster,
         {
             "aclose": "the with of runner.connect() closes it",
-            "claim_loop": _LOOP_ONLY,
-            "note_finalizer": "for finalizer()",
             "list_watch": _LOOP_ONLY,
             "observe_writes": _LOOP_ONLY,
             "forget_observer": _LOOP_ONLY,

@@ -12,12 +12,12 @@ import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
 from pyinformer.testing import APIServer
-from tests.cluster.observing import Heard
+from tests.cluster.observing import RecordedWrites
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pyinformer import Cluster
+    from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
 
 CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
@@ -41,9 +41,9 @@ class Model:
 class Broken:
     """An observer that always raises, with the object in its error."""
 
-    def wrote(self, raw: bytes) -> None:
+    def wrote(self, obj: KubeObject, raw: bytes) -> None:
         """Raise."""
-        raise ValueError(raw)
+        raise ValueError(obj, raw)
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
         """Raise."""
@@ -204,7 +204,7 @@ async def test_a_version_can_only_be_checked_where_there_is_one(apiserver: APISe
 async def test_observers_hear_only_of_their_resource_and_while_they_want(
     apiserver: APIServer,
 ) -> None:
-    heard, others = Heard(), Heard()
+    heard, others = RecordedWrites(), RecordedWrites()
     async with pyinformer.connect(server=apiserver.url) as cluster:
         cluster.observe_writes(CONFIG_MAPS, heard)
         cluster.observe_writes(CONFIG_MAPS, heard)
@@ -223,7 +223,7 @@ async def test_observers_hear_only_of_their_resource_and_while_they_want(
 async def test_an_observer_that_fails_fails_no_write_and_shows_no_content(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard = Heard()
+    heard = RecordedWrites()
     async with pyinformer.connect(server=apiserver.url) as cluster:
         cluster.observe_writes(CONFIG_MAPS, Broken())
         cluster.observe_writes(CONFIG_MAPS, heard)
@@ -237,7 +237,7 @@ async def test_an_observer_that_fails_fails_no_write_and_shows_no_content(
 
 
 async def test_writes_made_elsewhere_can_be_recorded(apiserver: APIServer) -> None:
-    heard = Heard()
+    heard = RecordedWrites()
     held = apiserver.create(config_map("held") | {"data": {"a": "1"}})
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     held["metadata"]["finalizers"] = ["example.com/a"]
@@ -391,9 +391,11 @@ async def test_a_mutate_function_that_cannot_work_is_refused(apiserver: APIServe
         body["metadata"]["name"] = "b"
 
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with pytest.raises(pyinformer.errors.InvalidTypeError, match="mutate: is asynchronous"):
+        with pytest.raises(pyinformer.errors.InvalidTypeError, match="mutate: must not be async"):
             await create_or_update(cluster, config_map(), later)  # type: ignore[arg-type] # wrong
-        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="another object"):
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match="must not change the name"
+        ):
             await create_or_update(cluster, config_map(), rename)
         await create_or_update(cluster, config_map())
         with pytest.raises(pyinformer.errors.InvalidArgumentError, match="cannot be changed"):

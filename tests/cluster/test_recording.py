@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
+from pyinformer.apimachinery import ObjectCodec
 from pyinformer.testing import Fault
-from tests.cluster.observing import Heard
+from tests.cluster.observing import RecordedWrites
 from tests.cluster.test_objects import CONFIG_MAPS, config_map
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import FrameType
 
     from pyinformer import KubeObject
     from pyinformer.testing import APIServer
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 async def test_what_is_no_answer_is_not_recorded(
     apiserver: APIServer, obj: Any, deleting: bool
 ) -> None:
-    heard = Heard()
+    heard = RecordedWrites()
     async with pyinformer.connect(server=apiserver.url) as cluster:
         cluster.observe_writes(CONFIG_MAPS, heard)
         with pytest.raises(pyinformer.errors.InvalidObjectError):
@@ -56,7 +59,7 @@ async def test_a_write_recorded_under_the_wrong_resource_harms_no_other(
 async def test_a_deletion_names_a_version_of_its_object(apiserver: APIServer) -> None:
     versions: dict[str, str | None] = {}
 
-    class Versions(Heard):
+    class Versions(RecordedWrites):
         """An observer that keeps the versions."""
 
         def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
@@ -74,7 +77,7 @@ async def test_a_deletion_names_a_version_of_its_object(apiserver: APIServer) ->
 
 
 async def test_an_api_that_is_not_served_says_nothing_of_its_objects(apiserver: APIServer) -> None:
-    heard = Heard()
+    heard = RecordedWrites()
     things = GroupVersionResource.of("example.com/v1", "things")
     async with pyinformer.connect(server=apiserver.url) as cluster:
         cluster.observe_writes(things, heard)
@@ -85,7 +88,7 @@ async def test_an_api_that_is_not_served_says_nothing_of_its_objects(apiserver: 
 
 
 async def test_no_dry_run_is_told_of(apiserver: APIServer) -> None:
-    heard = Heard()
+    heard = RecordedWrites()
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(config_map())
         cluster.observe_writes(CONFIG_MAPS, heard)
@@ -113,7 +116,7 @@ async def test_no_dry_run_is_told_of(apiserver: APIServer) -> None:
 async def test_an_ending_object_is_gone_when_nothing_holds_it(
     apiserver: APIServer, metadata: dict[str, Any], what: str, deleting: bool
 ) -> None:
-    heard = Heard()
+    heard = RecordedWrites()
     ending = apiserver.create(config_map())
     ending["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", **metadata}
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -141,3 +144,39 @@ async def test_an_answer_that_is_nested_deeply_is_an_answer(
         found = await calls[call]()
         assert found is not None
         assert (found.key, found.metadata.finalizers) == ("default/a", ("f",))
+
+
+async def test_a_response_is_decoded_once(apiserver: APIServer) -> None:
+    """Counted by the interpreter: one call of the codec for each write, observers included."""
+    decoded = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        """Count a call of `ObjectCodec.decode`."""
+        nonlocal decoded
+        decoded += event == "call" and frame.f_code is ObjectCodec.decode.__code__
+
+    recorded = RecordedWrites()
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, recorded)
+        made = await cluster.create(config_map())
+        sys.setprofile(count)
+        try:
+            replaced = await cluster.replace(made.to_dict() | {"data": {"a": "1"}})
+            applied = await cluster.apply(config_map(a="2"), field_manager="me", force=True)
+        finally:
+            sys.setprofile(None)
+    assert decoded == 2
+    assert [id(obj) for obj in recorded.objects] == [id(obj) for obj in (made, replaced, applied)]
+
+
+async def test_a_key_without_a_namespace_is_named_as_the_cause(apiserver: APIServer) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.NotFoundError, match="write 'namespace/name' if pods"):
+            await cluster.get("v1", "pods", "a")
+        with pytest.raises(pyinformer.NotFoundError) as caught:
+            await cluster.get("v1", "pods", "default/a")
+        assert "namespace/name" not in str(caught.value)
+        await cluster.discovery.resource(GroupVersionResource.of("v1", "namespaces"))
+        with pytest.raises(pyinformer.NotFoundError) as caught:
+            await cluster.get("v1", "namespaces", "a")
+        assert "namespace/name" not in str(caught.value)

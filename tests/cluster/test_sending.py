@@ -19,7 +19,7 @@ from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
 from pyinformer.config import WriteOptions
 from pyinformer.transport import ConnectionOptions
-from tests.cluster.observing import Heard
+from tests.cluster.observing import RecordedWrites
 from tests.transport.serving import response, serving
 from tests.waiting import until
 
@@ -75,8 +75,10 @@ class Script:
 
 
 @asynccontextmanager
-async def scripted(script: Script, **options: Any) -> AsyncIterator[tuple[Server, Cluster, Heard]]:
-    heard = Heard()
+async def scripted(
+    script: Script, **options: Any
+) -> AsyncIterator[tuple[Server, Cluster, RecordedWrites]]:
+    heard = RecordedWrites()
     async with (
         serving(script.answer) as server,
         pyinformer.connect(server=server.url, write_options=WriteOptions(**options)) as cluster,

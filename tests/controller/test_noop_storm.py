@@ -1,7 +1,7 @@
 """A storm of writes in vain in a running controller, on virtual time: scene 1.5 in small.
 
 The writes are told by the context's writer, as the Cluster does it, so no server is needed; what a
-Cluster tells is tested in tests/cluster/test_writer.py.
+Cluster tells is tested in tests/cluster/test_write_context.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer import Controller, Request, Result
-from pyinformer.cluster._writer import CURRENT_WRITER
+from pyinformer.cluster import CURRENT_WRITER
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.sources import Reason
 from pyinformer.workqueue import LOW_PRIORITY

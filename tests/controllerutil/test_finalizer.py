@@ -18,7 +18,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     NotFoundError,
 )
-from pyinformer.cluster import connect
+from pyinformer.cluster import connect, state_of
 from pyinformer.controllerutil import finalizer
 from pyinformer.testing import APIServer, Fault
 from tests.objects import make
@@ -290,5 +290,5 @@ async def test_the_cluster_knows_the_finalizers_of_this_process() -> None:
         for number in range(100):
             async with finalizer(cluster, None, f"{OURS}-{number}"):
                 pass
-        assert f"{OURS}-0" in cluster.own_finalizers
-        assert len(cluster.own_finalizers) == 64
+        assert f"{OURS}-0" in state_of(cluster).finalizers
+        assert len(state_of(cluster).finalizers) == 64

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from pyinformer.apimachinery import GroupVersionResource, ObjectCodec
 from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.informer._settings import Scope
 from pyinformer.store import Overlay
+
+_PODS = GroupVersionResource.of("v1", "pods")
 
 
 def _observer(
@@ -20,6 +23,12 @@ def _observer(
     return OwnWrites(
         scope, lambda key: overlay if scope.covers(key.partition("/")[0]) else None
     ), overlay
+
+
+def _write(observer: OwnWrites[Any], raw: bytes, resource: GroupVersionResource = _PODS) -> None:
+    """Report a response to an observer as the cluster does."""
+    obj = ObjectCodec[None](resource).decode(raw, 0, len(raw))
+    observer.wrote(obj, raw)
 
 
 def _answer(version: int = 7, name: str = "a", **body: Any) -> bytes:
@@ -48,7 +57,7 @@ def test_field_selectors_are_read_as_a_server_reads_them(
     fields: str, body: dict[str, Any], enters: bool
 ) -> None:
     observer, overlay = _observer(fields=fields)
-    observer.wrote(_answer(**body))
+    _write(observer, _answer(**body))
     assert bool(overlay.entries) is enters
     assert observer.unreadable == 0
 
@@ -62,21 +71,21 @@ def test_the_successes_of_a_job_are_selected_under_another_name(
     observer: OwnWrites[None] = OwnWrites(scope, lambda _: overlay)
     status = {} if succeeded is None else {"succeeded": succeeded}
     raw = _answer(status=status).replace(b'"v1"', b'"batch/v1"').replace(b"Pod", b"Job")
-    observer.wrote(raw)
+    _write(observer, raw, scope.resource)
     assert bool(overlay.entries) is enters
 
 
 @pytest.mark.parametrize("fields", ["source=kubelet", "spec=x"])
 def test_a_field_that_only_the_server_knows_leaves_the_write_to_the_watch(fields: str) -> None:
     observer, overlay = _observer(fields=fields)
-    observer.wrote(_answer(spec={"nodeName": "n1"}))
+    _write(observer, _answer(spec={"nodeName": "n1"}))
     assert not overlay.entries
     assert observer.unreadable == 1
 
 
 def test_another_namespace_is_nothing_to_it() -> None:
     observer, overlay = _observer(namespace="other")
-    observer.wrote(_answer())
+    _write(observer, _answer())
     observer.deleted("default/a", "u", None)
     assert not overlay.entries
     written = observer.written_at("7")
@@ -95,7 +104,7 @@ def test_a_deletion_without_a_uid_hides_nothing() -> None:
 def test_the_keys_of_the_newest_writes_are_remembered() -> None:
     observer, _ = _observer()
     for number in range(1, 1_030):
-        observer.wrote(_answer(number, f"p{number}"))
+        _write(observer, _answer(number, f"p{number}"))
     assert observer.written_at("1") is None
     newest = observer.written_at("1029")
     assert newest is not None
@@ -105,15 +114,28 @@ def test_the_keys_of_the_newest_writes_are_remembered() -> None:
 def test_a_version_that_two_objects_have_names_neither_alone() -> None:
     observer, _ = _observer()
     for name in ("a", "a", "b"):
-        observer.wrote(_answer(7, name))
+        _write(observer, _answer(7, name))
         written = observer.written_at("7")
         assert written is not None
         assert (written.key, written.is_sole) == (f"default/{name}", name == "a")
 
 
-def test_an_object_of_another_kind_is_no_answer() -> None:
-    observer, overlay = _observer()
-    observer.wrote(_answer())
-    observer.wrote(_answer(8).replace(b'"v1"', b'"autoscaling/v1"').replace(b"Pod", b"Scale"))
+def test_a_response_that_cannot_be_kept_is_counted() -> None:
+    overlay: Overlay[None] = Overlay(lambda _: None, lambda: "1")
+    scope = Scope.of("v1", "pods", None, None, None)
+    observer: OwnWrites[None] = OwnWrites(scope, lambda _: overlay, strip_managed_fields=False)
+    raw = _answer()
+    obj = ObjectCodec[None](_PODS).decode(raw, 0, len(raw))
+    observer.wrote(obj, raw)
+    observer.wrote(obj, _answer(8).replace(b'"v1"', b'"autoscaling/v1"').replace(b"Pod", b"Scale"))
     assert observer.unreadable == 1
     assert len(overlay.entries) == 1
+
+
+def test_the_object_that_the_cluster_has_decoded_is_what_readers_see() -> None:
+    observer, overlay = _observer()
+    raw = _answer()
+    obj = ObjectCodec[None](_PODS).decode(raw, 0, len(raw))
+    observer.wrote(obj, raw)
+    entry = overlay.entries["default/a"]
+    assert entry.over(None) is obj

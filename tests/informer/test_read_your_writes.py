@@ -251,12 +251,16 @@ async def test_nothing_is_heard_of_writes_after_the_end(apiserver: APIServer) ->
         assert pods.lister.list() == []
 
 
-async def test_an_answer_that_is_no_object_fails_no_write(
+async def test_a_response_that_the_informer_cannot_keep_fails_no_write(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
-        pods._own_writes.wrote(b'{"kind": "Status"}')
-        pods._own_writes.wrote(b"")
+    async with (
+        cluster_of(apiserver) as cluster,
+        stalled(apiserver, cluster, transform=lambda body: body) as pods,
+    ):
+        created = await cluster.create(pod("a"))
+        pods._own_writes.wrote(created, b'{"kind": "Status"}')
+        pods._own_writes.wrote(created, b"")
         assert len([r for r in caplog.records if "response" in r.message]) == 1
         assert pods._own_writes.unreadable == 2
 

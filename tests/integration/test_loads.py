@@ -10,6 +10,7 @@ import pytest
 
 import pyinformer
 from pyinformer import Added, Deleted, Updated
+from pyinformer.cluster import state_of
 from tests.integration.following import follow
 from tests.integration.history import History, Versions, check_same
 from tests.integration.objects import (
@@ -115,11 +116,11 @@ async def test_a_server_without_watch_lists_is_listed_and_not_asked_again(
     writer = Writer(server, SECRETS, namespace, versions)
     await asyncio.to_thread(writer.fill, 30)
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
-        assert cluster.watch_list_memory.may_try(asyncio.get_running_loop().time())
+        assert state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=10)
-        assert not cluster.watch_list_memory.may_try(asyncio.get_running_loop().time())
+        assert not state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         await asyncio.to_thread(writer.churn, creates=20, others=20)
         await one.settle(server, versions=versions)
         assert one.informer.status().reflector.last_error is None
@@ -131,7 +132,7 @@ async def test_a_server_with_watch_lists_is_asked_for_one(server: Server) -> Non
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=10)
-        assert cluster.watch_list_memory.may_try(asyncio.get_running_loop().time())
+        assert state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         assert one.loads == 1
         assert one.names() == []
 

@@ -8,7 +8,7 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
-from tests.cluster.observing import Heard
+from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import NODES, PODS, unique
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def review(kind: str, group: str, spec: JSONObject, **metadata: str) -> JSONObje
 
 async def test_a_review_is_answered(server: Server) -> None:
     async with server.connect() as cluster:
-        heard = Heard()
+        heard = RecordedWrites()
         resource = GroupVersionResource.of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
         cluster.observe_writes(resource, heard)
 

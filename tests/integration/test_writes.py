@@ -15,7 +15,7 @@ import pytest
 import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
-from tests.cluster.observing import Heard
+from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import CONFIG_MAPS, NODES, PODS, SECRETS, pod_on, unique
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def labelless(name: str, namespace: str, **data: str) -> JSONObject:
     return {**made, "data": data}
 
 
-def observed(cluster: Cluster, plural: str) -> Heard:
-    heard = Heard()
+def observed(cluster: Cluster, plural: str) -> RecordedWrites:
+    heard = RecordedWrites()
     cluster.observe_writes(GroupVersionResource.of("v1", plural), heard)
     return heard
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pyinformer.cluster import WriteOptions
-from pyinformer.cluster._sender import Sender
+from pyinformer.cluster._throttled_requests import ThrottledRequests
 from tests.waiting import now, settle
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ class Heard:
 async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_says() -> None:
     """Turns that were given back must not come due together with those that were not."""
     heard = Heard()
-    sender = Sender(cast("ConnectionProtocol", heard), WriteOptions(writes_per_second=1.0, burst=1))
+    requests = ThrottledRequests(
+        cast("ConnectionProtocol", heard), WriteOptions(writes_per_second=1.0, burst=1)
+    )
 
     async def write(number: int) -> bytes:
-        return await sender.send("PUT", f"{number:03}", query=(), body=b"", content_type="")
+        return await requests.write("PUT", f"{number:03}", query=(), body=b"", content_type="")
 
     kept: list[asyncio.Task[bytes]] = []
     for round_ in range(5):
@@ -52,4 +54,4 @@ async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_
     paths = [path for _, path in heard.left]
     assert paths == sorted(paths)
     assert all(task.done() for task in kept)
-    assert sender.waiting == 0
+    assert requests.waiting == 0

@@ -9,7 +9,7 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
-from pyinformer.cluster._writer import CURRENT_WRITER, WriteTally
+from pyinformer.cluster._write_context import CURRENT_WRITER, WriteOutcomes
 from tests.cluster.test_objects import CONFIG_MAPS, config_map
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ async def test_writes_of_nobody_count_under_the_empty_name(apiserver: APIServer)
 
 
 def test_objects_of_one_key_in_different_resources_are_different() -> None:
-    tally = WriteTally()
+    tally = WriteOutcomes()
     with writing() as heard:
         tally.wrote(CONFIG_MAPS, "default/a", before=None, after="7")
         tally.wrote(_PODS, "default/a", before=None, after="7")
@@ -163,9 +163,9 @@ def test_objects_of_one_key_in_different_resources_are_different() -> None:
 
 
 def test_what_is_remembered_of_answers_is_bounded_and_the_oldest_goes_first() -> None:
-    tally = WriteTally(limit=2)
+    tally = WriteOutcomes(limit=2)
     with writing() as heard:
         for name in ("a", "b", "c", "a", "c"):
             tally.wrote(CONFIG_MAPS, f"default/{name}", before=None, after="7")
     assert heard.take() == [False]  # only c was known still
-    assert len(tally._answers) == 2
+    assert len(tally._versions) == 2

@@ -1,8 +1,7 @@
-"""Who makes a write: whoever wants to know what came of its own writes sets a variable around them.
+"""Which reconcile makes a write, and whether the write changed anything.
 
-What enters is the answer of a write, as seen by the Cluster; what leaves is a word to the writer of
-the current context: did the write change anything? The context follows a reconcile into tasks,
-worker threads and back, so no argument has to be passed through the user's code.
+A controller sets a context variable around each reconcile. The variable follows the reconcile into
+tasks, worker threads and back, so user code does not have to pass anything along.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import GroupVersionResource
 
-_MAX_REMEMBERED: Final = 65_536  # about 10 MB; the oldest goes first
+_MAX_REMEMBERED: Final = 65_536  # about 10 MB; the oldest are dropped first
 
-NOBODY: Final = ""
-"""The name under which writes outside of any reconcile count."""
+OUTSIDE: Final = ""
+"""The name under which writes outside of any reconcile are counted."""
 
 
 class Writer(Protocol):
-    """Is told of its own writes, on the event loop; must neither block nor raise."""
+    """Is called with the outcome of its own writes, on the event loop; must not block or raise."""
 
     @property
     def name(self) -> str:
-        """Names it in statistics; few writers have different names."""
+        """Its name in statistics; few writers have different names."""
         ...
 
     def wrote(self, *, changed: bool) -> None:
-        """Take note of a write that the server has carried out.
+        """Record a write that the server has carried out.
 
         Args:
             changed: the object has another resource version than before.
@@ -43,18 +42,18 @@ CURRENT_WRITER: Final = ContextVar[Writer | None]("pyinformer writer", default=N
 
 
 @final
-class WriteTally:
-    """Counts the writes of one cluster that changed nothing, and tells their writers.
+class WriteOutcomes:
+    """Counts the writes of one cluster that changed nothing, and reports outcomes to writers.
 
     Args:
-        limit: of how many objects the last answer is remembered.
+        limit: how many objects' last resource versions are kept.
     """
 
-    __slots__ = ("_answers", "_limit", "_unchanged")
+    __slots__ = ("_limit", "_unchanged", "_versions")
 
     def __init__(self, *, limit: int = _MAX_REMEMBERED) -> None:
         self._limit = limit
-        self._answers: dict[int, int] = {}  # hashes: a false equality is a miscount, no more
+        self._versions: dict[int, int] = {}  # hashes: a collision is a miscount, nothing worse
         self._unchanged: Counter[str] = Counter()
 
     @property
@@ -63,20 +62,20 @@ class WriteTally:
         return dict(self._unchanged)
 
     def created(self, resource: GroupVersionResource, key: str, after: str) -> None:
-        """Count a creation, which changes something whatever it is told.
+        """Record a creation, which always is a change.
 
         Args:
             resource: the resource.
             key: which object.
-            after: the resource version that the server answered.
+            after: the resource version in the response.
         """
         self._remember(hash((resource, key)), hash(after))
-        _tell(changed=True)
+        _report(changed=True)
 
     def deleted(self, resource: GroupVersionResource, key: str) -> None:
-        """Count a write that an object has ended with, which is a change whatever it is told."""
-        self._answers.pop(hash((resource, key)), None)
-        _tell(changed=True)
+        """Record a write that removed an object, which always is a change."""
+        self._versions.pop(hash((resource, key)), None)
+        _report(changed=True)
 
     def wrote(
         self,
@@ -87,16 +86,16 @@ class WriteTally:
         after: str,
         is_due: bool = False,
     ) -> None:
-        """Count a write to an object that may have existed.
+        """Record a write to an object that may have existed.
 
-        It has changed nothing if its answer has the version that the writer knew, or one that an
-        earlier answer had. Where neither is known, nothing is said about it.
+        It changed nothing if the response has the version that the writer knew, or that of an
+        earlier response. Where neither is known, nothing is reported.
 
         Args:
             resource: the resource.
             key: which object.
             before: the resource version that the writer knew; empty or None if it knew none.
-            after: the one that the server answered.
+            after: the one in the response.
             is_due: the writer cannot know whether it changes anything, and has to write once.
         """
         version = hash(after)
@@ -106,19 +105,19 @@ class WriteTally:
         changed = after != before and version != earlier
         if not changed:
             writer = CURRENT_WRITER.get()
-            self._unchanged[NOBODY if writer is None else writer.name] += 1
+            self._unchanged[OUTSIDE if writer is None else writer.name] += 1
         if changed or not is_due:
-            _tell(changed=changed)
+            _report(changed=changed)
 
     def _remember(self, identity: int, version: int) -> int | None:
-        earlier = self._answers.pop(identity, None)
-        self._answers[identity] = version
-        if len(self._answers) > self._limit:
-            del self._answers[next(iter(self._answers))]
+        earlier = self._versions.pop(identity, None)
+        self._versions[identity] = version
+        if len(self._versions) > self._limit:
+            del self._versions[next(iter(self._versions))]
         return earlier
 
 
-def _tell(*, changed: bool) -> None:
+def _report(*, changed: bool) -> None:
     writer = CURRENT_WRITER.get()
     if writer is not None:
         writer.wrote(changed=changed)

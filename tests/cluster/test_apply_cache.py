@@ -1,19 +1,20 @@
-"""What was applied is not applied again: only owned paths count, and only what is remembered."""
+"""What was applied is not applied again; only owned paths are compared."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, ObjectMeta
-from pyinformer.cluster._applied import AppliedMemory, Identity
+from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, KubeObject, ObjectMeta
+from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
-IDENTITY = Identity(GroupVersionResource.of("apps/v1", "deployments"), "default/a", "me")
+IDENTITY = ApplyKey(GroupVersionResource.of("apps/v1", "deployments"), "default/a", "me")
 DESIRED: JSONObject = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -41,15 +42,32 @@ ANSWER: JSONObject = {
 }
 
 
-def meta(resource_version: str = "11", uid: str = "u") -> ObjectMeta:
-    return ObjectMeta("default", "a", uid, resource_version)
+def now(body: JSONObject, resource_version: str = "11", uid: str = "u") -> KubeObject:
+    """Return an object as it is now."""
+    meta = ObjectMeta("default", "a", uid, resource_version)
+    gvk = GroupVersionKind.of("apps/v1", "Deployment")
+    return KubeObject("default/a", meta, None, msgspec.json.encode(body), gvk)
+
+
+def remember(
+    cache: ApplyCache,
+    desired: JSONObject = DESIRED,
+    answer: JSONObject = ANSWER,
+    *,
+    identity: ApplyKey = IDENTITY,
+    managed: list[JSONObject] | None = None,
+) -> None:
+    """Record an apply with the server's response to it."""
+    response = now(answer, "10")
+    raw = {**answer, "metadata": {**answer.get("metadata", {}), "managedFields": managed}}
+    cache.remember(identity, desired, response, msgspec.json.encode(raw))
 
 
 @pytest.fixture
-def memory() -> AppliedMemory:
-    memory = AppliedMemory()
-    memory.remember(IDENTITY, DESIRED, ANSWER, meta("10"))
-    return memory
+def cache() -> ApplyCache:
+    cache = ApplyCache()
+    remember(cache)
+    return cache
 
 
 def changed(where: str, value: Any, of: JSONObject = ANSWER) -> JSONObject:
@@ -82,8 +100,8 @@ def changed(where: str, value: Any, of: JSONObject = ANSWER) -> JSONObject:
         pytest.param(changed("spec.volumes", None), id="null"),
     ],
 )
-def test_what_others_change_does_not_matter(memory: AppliedMemory, current: JSONObject) -> None:
-    assert memory.is_applied(IDENTITY, DESIRED, current, meta())
+def test_what_others_change_does_not_matter(cache: ApplyCache, current: JSONObject) -> None:
+    assert cache.is_applied(IDENTITY, DESIRED, now(current))
 
 
 @pytest.mark.parametrize(
@@ -100,10 +118,10 @@ def test_what_others_change_does_not_matter(memory: AppliedMemory, current: JSON
     ],
 )
 def test_what_is_changed_at_an_owned_path_is_applied_again(
-    memory: AppliedMemory, current: JSONObject
+    cache: ApplyCache, current: JSONObject
 ) -> None:
-    assert not memory.is_applied(IDENTITY, DESIRED, current, meta())
-    assert memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
+    assert not cache.is_applied(IDENTITY, DESIRED, now(current))
+    assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +132,8 @@ def test_what_is_changed_at_an_owned_path_is_applied_again(
         pytest.param({**DESIRED, "spec": {"replicas": 2}}, id="given-up"),
     ],
 )
-def test_what_is_wanted_otherwise_is_applied(memory: AppliedMemory, desired: JSONObject) -> None:
-    assert not memory.is_applied(IDENTITY, desired, ANSWER, meta())
+def test_what_is_wanted_otherwise_is_applied(cache: ApplyCache, desired: JSONObject) -> None:
+    assert not cache.is_applied(IDENTITY, desired, now(ANSWER))
 
 
 @pytest.mark.parametrize(
@@ -126,25 +144,25 @@ def test_what_is_wanted_otherwise_is_applied(memory: AppliedMemory, desired: JSO
         pytest.param(changed("metadata.resourceVersion", "9", DESIRED), id="another-version"),
     ],
 )
-def test_what_says_the_same_is_the_same(memory: AppliedMemory, desired: JSONObject) -> None:
-    assert memory.is_applied(IDENTITY, desired, ANSWER, meta())
+def test_what_says_the_same_is_the_same(cache: ApplyCache, desired: JSONObject) -> None:
+    assert cache.is_applied(IDENTITY, desired, now(ANSWER))
 
 
-def test_an_older_version_is_judged_like_any_other(memory: AppliedMemory) -> None:
+def test_an_older_version_is_judged_like_any_other(cache: ApplyCache) -> None:
     """After a restore of the server's data it may be the newest there is."""
-    assert memory.is_applied(IDENTITY, DESIRED, ANSWER, meta("9"))
-    assert not memory.is_applied(IDENTITY, DESIRED, changed("spec.replicas", 1), meta("9"))
+    assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER, "9"))
+    assert not cache.is_applied(IDENTITY, DESIRED, now(changed("spec.replicas", 1), "9"))
 
 
-def test_a_successor_of_the_same_name_is_another_object(memory: AppliedMemory) -> None:
-    assert not memory.is_applied(IDENTITY, DESIRED, ANSWER, meta(uid="other"))
+def test_a_successor_of_the_same_name_is_another_object(cache: ApplyCache) -> None:
+    assert not cache.is_applied(IDENTITY, DESIRED, now(ANSWER, uid="other"))
 
 
-def test_another_manager_or_object_has_a_memory_of_its_own(memory: AppliedMemory) -> None:
+def test_another_manager_or_object_has_a_memory_of_its_own(cache: ApplyCache) -> None:
     other = IDENTITY._replace(field_manager="other")
 
-    assert not memory.is_applied(other, DESIRED, ANSWER, meta())
-    assert not memory.is_applied(IDENTITY._replace(key="default/b"), DESIRED, ANSWER, meta())
+    assert not cache.is_applied(other, DESIRED, now(ANSWER))
+    assert not cache.is_applied(IDENTITY._replace(key="default/b"), DESIRED, now(ANSWER))
 
 
 _SUBJECTS: JSONObject = {"subjects": [{"name": "me", "kind": "User"}], "rules": [{"name": "a"}]}
@@ -163,55 +181,52 @@ def _managed(fields: JSONObject, manager: str = "me") -> list[JSONObject]:
     ],
 )
 def test_whose_the_elements_of_others_are_is_the_servers_word(where: str, is_applied: bool) -> None:
-    memory = AppliedMemory()
-    memory.remember(IDENTITY, _SUBJECTS, _SUBJECTS, meta(), _managed(_ATOMIC))
+    cache = ApplyCache()
+    remember(cache, _SUBJECTS, _SUBJECTS, managed=_managed(_ATOMIC))
     current = changed(where, {"name": "other", "kind": "User"}, _SUBJECTS)
 
-    assert memory.is_applied(IDENTITY, _SUBJECTS, _SUBJECTS, meta())
-    assert memory.is_applied(IDENTITY, _SUBJECTS, current, meta()) is is_applied
+    assert cache.is_applied(IDENTITY, _SUBJECTS, now(_SUBJECTS))
+    assert cache.is_applied(IDENTITY, _SUBJECTS, now(current)) is is_applied
 
 
 def test_an_apply_beside_another_one_leaves_open_which_was_last() -> None:
-    memory = AppliedMemory()
-    memory.begin(IDENTITY)
-    memory.begin(IDENTITY)
-    memory.remember(IDENTITY, DESIRED, ANSWER, meta())
-    memory.end(IDENTITY)
-    memory.remember(IDENTITY, DESIRED, ANSWER, meta())
-    memory.end(IDENTITY)
+    cache = ApplyCache()
+    with cache.applying(IDENTITY):
+        with cache.applying(IDENTITY):
+            remember(cache)
+        remember(cache)
 
-    assert not memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
+    assert not cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
-    memory.begin(IDENTITY)
-    memory.remember(IDENTITY, DESIRED, ANSWER, meta())
-    memory.end(IDENTITY)
+    with cache.applying(IDENTITY):
+        remember(cache)
 
-    assert memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
+    assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
 
-def test_what_is_forgotten_is_applied_once_more(memory: AppliedMemory) -> None:
-    memory.begin(IDENTITY)
-    memory.end(IDENTITY)
+def test_what_is_forgotten_is_applied_once_more(cache: ApplyCache) -> None:
+    with cache.applying(IDENTITY):
+        pass
 
-    assert not memory.is_applied(IDENTITY, DESIRED, ANSWER, meta())
+    assert not cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
 
 def test_the_memory_is_bounded_and_drops_what_was_asked_for_longest_ago() -> None:
-    memory = AppliedMemory(limit=2)
+    cache = ApplyCache(limit=2)
     first, second, third = (IDENTITY._replace(key=key) for key in "abc")
-    memory.remember(first, DESIRED, ANSWER, meta())
-    memory.remember(second, DESIRED, ANSWER, meta())
-    assert memory.is_applied(first, DESIRED, ANSWER, meta())
-    memory.remember(third, DESIRED, ANSWER, meta())
+    remember(cache, identity=first)
+    remember(cache, identity=second)
+    assert cache.is_applied(first, DESIRED, now(ANSWER))
+    remember(cache, identity=third)
 
-    assert len(memory) == 2
-    assert memory.is_applied(first, DESIRED, ANSWER, meta())
-    assert not memory.is_applied(second, DESIRED, ANSWER, meta())
+    assert len(cache) == 2
+    assert cache.is_applied(first, DESIRED, now(ANSWER))
+    assert not cache.is_applied(second, DESIRED, now(ANSWER))
 
 
 def test_no_content_is_kept() -> None:
-    memory = AppliedMemory()
+    cache = ApplyCache()
     secret: JSONObject = {"data": {"password": "hunter2"}}
-    memory.remember(IDENTITY, secret, secret, meta())
+    remember(cache, secret, secret)
 
-    assert "hunter2" not in str(vars(memory))
+    assert "hunter2" not in str(vars(cache))

@@ -1,10 +1,9 @@
-"""What this process applied last, so that nothing is applied twice in vain.
+"""What this process applied last, so that unchanged objects are not applied again.
 
-What enters are applied objects and the server's answers; what leaves is whether an object still is
-as this process left it. Only the paths in what was applied count, as the server answered them: its
-defaults, its spelling of numbers and what others own make no difference; a list that the server
-counts as one field is owned as a whole. Nothing, null, {} and [] are alike. Digests are kept and no
-content; what is forgotten is applied once more.
+Only the paths in what was applied are compared, with their values in the server's response: the
+server's defaults, its spelling of numbers and other managers' fields make no difference. A list
+that the server tracks as one field is owned as a whole. An absent field, null, {} and [] are equal.
+Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 """
 
 from __future__ import annotations
@@ -12,19 +11,23 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple, TypeAlias, final
 
 import msgspec
+from msgspec import Struct
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
+    InvalidObjectError,
     JSONObject,
     JSONValue,
-    ObjectMeta,
+    KubeObject,
+    View,
 )
 from pyinformer.cluster._patches import identity_field
 
-_MAX_REMEMBERED = 65_536  # about 30 MB; the one that was asked for longest ago goes first
+_MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
 _SERVERS_OWN = frozenset({"managedFields", "resourceVersion", "uid"})
 _EACH: Final = "[]"  # in a path: the elements of a list
 
@@ -33,8 +36,19 @@ _Path: TypeAlias = tuple[str, ...]
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Identity(NamedTuple):
-    """Who applies what."""
+class _Managed(Struct, frozen=True, rename="camel"):
+    managed_fields: JSONValue = None
+
+
+class _Response(Struct, frozen=True):
+    metadata: _Managed = _Managed()
+
+
+_decode_managed = msgspec.json.Decoder(_Response).decode
+
+
+class ApplyKey(NamedTuple):
+    """An object, and the field manager that applies it."""
 
     resource: GroupVersionResource
     key: str
@@ -50,75 +64,75 @@ class _Applied(NamedTuple):
 
 
 @final
-class AppliedMemory:
-    """The last answers to what one process applied.
+class ApplyCache:
+    """Digests of the last responses to what one process applied.
 
     Args:
-        limit: how many are remembered.
+        limit: how many are kept.
     """
 
     def __init__(self, *, limit: int = _MAX_REMEMBERED) -> None:
         self._limit = limit
-        self._applied: dict[Identity, _Applied] = {}  # in the order of their last use
-        self._under_way: Counter[Identity] = Counter()
-        self._overlapping: set[Identity] = set()
+        self._applied: dict[ApplyKey, _Applied] = {}  # in the order of their last use
+        self._under_way: Counter[ApplyKey] = Counter()
+        self._overlapping: set[ApplyKey] = set()
 
     def __len__(self) -> int:
         return len(self._applied)
 
-    def begin(self, identity: Identity) -> None:
-        """Take note that an apply is under way: until `end` it is open what the server has."""
+    @contextmanager
+    def applying(self, identity: ApplyKey) -> Iterator[None]:
+        """Forget what was applied: until the block ends, the state on the server is unknown."""
         self._applied.pop(identity, None)
         if self._under_way[identity]:
             self._overlapping.add(identity)
         self._under_way[identity] += 1
-
-    def end(self, identity: Identity) -> None:
-        """Take note that an apply is over, whatever came of it."""
-        self._under_way[identity] -= 1
-        if not self._under_way[identity]:
-            del self._under_way[identity]
-            self._overlapping.discard(identity)
+        try:
+            yield
+        finally:
+            self._under_way[identity] -= 1
+            if not self._under_way[identity]:
+                del self._under_way[identity]
+                self._overlapping.discard(identity)
 
     def remember(
-        self,
-        identity: Identity,
-        desired: JSONObject,
-        answer: JSONObject,
-        meta: ObjectMeta,
-        managed: JSONValue = None,
+        self, identity: ApplyKey, desired: JSONObject, response: KubeObject, raw: bytes
     ) -> None:
-        """Take note of what was applied, and of what the server made of it.
+        """Record what was applied, and what the server made of it.
 
-        Nothing is noted of applies that overlap: which of them was carried out last is not known.
+        Nothing is recorded of applies that overlap, since their order on the server is unknown, and
+        nothing of an object that is nested too deeply.
 
         Args:
             identity: who applied what.
             desired: what was applied.
-            answer: the object in the server's answer.
-            meta: its metadata.
-            managed: its `metadata.managedFields`. Without them, lists whose elements can be told
+            response: the object in the server's response.
+            raw: the response, with managedFields. Without them, lists whose elements can be told
                 apart count as owned by element.
         """
         self._applied.pop(identity, None)
         if identity in self._overlapping:
             return
-        while len(self._applied) >= self._limit:
-            del self._applied[next(iter(self._applied))]
-        shared = _shared_lists(managed, identity.field_manager)
-        whole = frozenset[_Path]() if shared is None else frozenset(_lists(desired)) - shared
-        owned = _digest(_owned(answer, desired, whole))
-        self._applied[identity] = _Applied(meta.uid, _digest(_own(desired)), owned, whole)
+        with suppress(InvalidObjectError, RecursionError):
+            managed = _decode_managed(raw).metadata.managed_fields
+            shared = _shared_lists(managed, identity.field_manager)
+            whole = frozenset[_Path]() if shared is None else frozenset(_lists(desired)) - shared
+            owned = _digest(_owned(response.to_dict(), desired, whole))
+            while len(self._applied) >= self._limit:
+                del self._applied[next(iter(self._applied))]
+            self._applied[identity] = _Applied(
+                response.metadata.uid, _digest(_own(desired)), owned, whole
+            )
 
-    def has_room_for(self, identity: Identity) -> bool:
-        """Return whether it is not known what was applied, but will be from the next answer on.
+    def has_room_for(self, identity: ApplyKey) -> bool:
+        """Return whether it is unknown what was applied, and known after the next response.
 
-        What is not known for lack of room is written in vain again and again.
+        What is unknown for lack of room is applied again each time.
         """
         return identity not in self._applied and len(self._applied) < self._limit
 
     def is_applied(
-        self, identity: Identity, desired: JSONObject, current: JSONObject, meta: ObjectMeta
+        self, identity: ApplyKey, desired: JSONObject, current: KubeObject[View | None]
     ) -> bool:
         """Return whether applying would change nothing that this process owns.
 
@@ -126,17 +140,16 @@ class AppliedMemory:
             identity: who applies what.
             desired: what would be applied.
             current: the object as it is known now.
-            meta: its metadata.
         """
         last = self._applied.pop(identity, None)
         if last is None:
             return False
         self._applied[identity] = last
-        if last.uid != meta.uid or last.desired != _digest(_own(desired)):
+        if last.uid != current.metadata.uid or last.desired != _digest(_own(desired)):
             return False
         # However old `current` may be: an apply too many changes nothing, and after a restore of
         # the server's data an old version is the newest there is.
-        return last.owned == _digest(_owned(current, desired, last.whole))
+        return last.owned == _digest(_owned(current.to_dict(), desired, last.whole))
 
 
 def _own(desired: JSONObject) -> JSONObject:
@@ -182,7 +195,7 @@ def _lists(value: JSONValue, path: _Path = ()) -> Iterator[_Path]:
 
 
 def _shared_lists(managed: JSONValue, field_manager: str) -> frozenset[_Path] | None:
-    """Return the lists of which a manager owns single elements; None if the server does not say.
+    """Return the lists of which a manager owns single elements; None without managedFields.
 
     Source:
         KEP-555; sigs.k8s.io/structured-merge-diff fieldpath/serialize-pe.go.
@@ -209,7 +222,7 @@ def _digest(value: JSONValue) -> bytes:
 
 
 def _dense(value: JSONValue) -> JSONValue:
-    """Return a value without the fields that say nothing."""
+    """Return a value without fields that are null or empty."""
     if isinstance(value, dict):
         dense = ((name, _dense(field)) for name, field in value.items())
         return {name: field for name, field in dense if field is not None} or None

@@ -1,8 +1,7 @@
-"""One request out, one answer in: writes at the agreed pace, and once.
+"""Sends the requests of one Cluster: writes at a bounded rate, and each of them once.
 
-A write waits for its turn, leaves, and is repeated only after a 429, by which the server says that
-it did nothing. Whatever else goes wrong is the caller's to judge: nobody knows whether a write was
-carried out whose answer was lost.
+A request is sent again only after a 429, by which the server says that it did nothing. Every other
+failure is raised: when a response is lost, it is unknown whether the write was carried out.
 """
 
 from __future__ import annotations
@@ -21,45 +20,45 @@ if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions
     from pyinformer.transport import ConnectionProtocol, Query
 
-_MAX_ANSWER_BYTES: Final = 64 << 20
-_DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver says when it says something
+_MAX_RESPONSE_BYTES: Final = 64 << 20
+_DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver sends
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatistics:
-    """What came of a Cluster's writes so far."""
+    """Counters of a Cluster's writes so far."""
 
     sent: int
-    """Requests that left, repetitions included."""
+    """Requests that were sent, retries included."""
 
     unchanged: int
-    """Writes that were answered with the resource version the object had before."""
+    """Writes whose response has the resource version that the object had before."""
 
     unchanged_by: Mapping[str, int]
-    """The same by the name of the controller whose reconcile made them; those that were made
-    outside of any reconcile are under the empty name."""
+    """The same by the name of the controller whose reconcile made them; under the empty name those
+    made outside of any reconcile."""
 
     skipped: int
-    """Writes that would have changed nothing and did not leave."""
+    """Writes that would have changed nothing and were not sent."""
 
     retried: int
-    """Repetitions after a 429, of reads too."""
+    """Retries after a 429, of reads too."""
 
     waiting: int
-    """Requests that wait at present, for their turn or for a busy server."""
+    """Requests that currently wait for the rate limit or for a busy server."""
 
     observer_failures: int
     """How often an observer of writes raised."""
 
 
 @final
-class Sender:
-    """Sends the writes of one Cluster.
+class ThrottledRequests:
+    """Sends the requests of one Cluster.
 
     Args:
         connection: the server.
-        options: how fast, and how patient.
+        options: the rate of writes, and how long a busy server is retried.
     """
 
     def __init__(self, connection: ConnectionProtocol, options: WriteOptions) -> None:
@@ -71,30 +70,31 @@ class Sender:
         """The event loop of its first request."""
         self.sent: int = 0
         self.retried: int = 0
-        self._busy = 0  # those that give a busy server time
+        self._busy = 0  # requests that wait before a retry
 
     @property
     def waiting(self) -> int:
-        """Requests that wait at present, for their turn or for a busy server."""
+        """How many requests currently wait for the rate limit or for a busy server."""
         return self._busy + (0 if self._throttle is None else self._throttle.waiting)
 
-    async def send(
+    async def write(
         self, method: str, path: str, *, query: Query, body: bytes, content_type: str
     ) -> bytes:
-        """Send a write and return its answer.
+        """Send a write and return the response.
 
         Raises:
-            APIStatusError: the server refused; TooManyRequestsError if it still was busy when
-                patience ended.
-            TransportError: the answer did not come; whether the write was carried out is unknown.
+            APIStatusError: the server refused; TooManyRequestsError if it was still busy after the
+                last retry.
+            TransportError: the response did not arrive; it is unknown whether the write was
+                carried out.
 
         Cancellation:
-            A write that waits does not leave; of one that has left it is unknown whether it was
+            A write that waits is not sent; of one that was sent it is unknown whether it was
             carried out.
         """
 
         async def attempt() -> bytes:
-            """Let the write leave, when it is its turn."""
+            """Send the write when the rate limit allows it."""
             if self._throttle is not None:
                 await self._throttle.acquire()
             self.sent += 1
@@ -102,10 +102,10 @@ class Sender:
                 method, path, query=query, body=body, content_type=content_type
             )
 
-        return await self._patiently(attempt)
+        return await self._retried(attempt)
 
     async def read(self, path: str, accept: str = "") -> bytes:
-        """Send a read, which needs no turn, and return its answer.
+        """Send a read, which no rate limits, and return the response.
 
         Args:
             path: from the server's root.
@@ -113,22 +113,23 @@ class Sender:
 
         Raises:
             APIStatusError: the server refused.
-            TransportError: the answer did not come.
+            TransportError: the response did not arrive.
 
         Cancellation:
             Safe.
         """
 
         async def attempt() -> bytes:
-            """Ask once."""
+            """Send the read."""
             if not accept:
                 return await self._connection.request("GET", path)
             async with self._connection.stream(path, watch=False, accept=accept) as body:
-                return await read_bounded(body, _MAX_ANSWER_BYTES)
+                return await read_bounded(body, _MAX_RESPONSE_BYTES)
 
-        return await self._patiently(attempt)
+        return await self._retried(attempt)
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _retried(self, attempt: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return the response, after retries while the server answers 429."""
         self.loop.claim()
         left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
         while True:
@@ -141,12 +142,9 @@ class Sender:
                 left_retries -= 1
                 if left_seconds < 0 or left_retries < 0:
                     raise
-            await self._sleep(seconds)
+            self._busy += 1
+            try:
+                await anyio.sleep(seconds)
+            finally:
+                self._busy -= 1
             self.retried += 1
-
-    async def _sleep(self, seconds: float) -> None:
-        self._busy += 1
-        try:
-            await anyio.sleep(seconds)
-        finally:
-            self._busy -= 1

@@ -1,0 +1,150 @@
+"""What a server's responses to writes say: the object as it is now, or that it is gone.
+
+A response is decoded once. Whether an object is gone is read from the response alone.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import msgspec
+from msgspec import Struct
+
+from pyinformer.apimachinery import (
+    GroupVersionKind,
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidObjectError,
+    KubeObject,
+    ObjectCodec,
+    ObjectMeta,
+    ProtocolError,
+)
+
+
+class _Details(Struct, frozen=True):
+    uid: str = ""
+
+
+class _Status(Struct, frozen=True):
+    kind: str = ""
+    details: _Details | None = None
+
+
+class _Named(Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+
+
+class _Nameless(Struct, frozen=True, rename="camel"):
+    kind: str
+    api_version: str
+    metadata: _Named = _Named()
+
+
+_decode_status = msgspec.json.Decoder(_Status).decode
+_decode_nameless = msgspec.json.Decoder(_Nameless).decode
+
+
+@final
+class ResponseReader:
+    """Decodes the responses of one server."""
+
+    def __init__(self) -> None:
+        self._codecs: dict[GroupVersionResource, ObjectCodec[None]] = {}
+
+    def read(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+        """Return the object of a response.
+
+        Raises:
+            InvalidObjectError: it is not an object of this resource.
+        """
+        codec = self._codecs.get(resource)
+        if codec is None:
+            codec = self._codecs[resource] = ObjectCodec(resource)
+        return codec.decode(raw, 0, len(raw))
+
+    def read_created(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+        """Return the object of a response to a create, which may have no name.
+
+        A review is answered and not stored, and a Binding is answered by a Status: such an object
+        has an empty key.
+
+        Raises:
+            InvalidObjectError: the response is neither an object of this resource nor nameless.
+        """
+        try:
+            return self.read(resource, raw)
+        except InvalidObjectError:
+            nameless = _nameless(raw)
+            if nameless is None:
+                raise
+            return nameless
+
+    def read_recorded(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+        """Return the object of a response that the program received by other means.
+
+        Raises:
+            InvalidObjectError: it is not an object of this resource as a server returns it.
+        """
+        found = ObjectCodec[None](resource).decode(raw, 0, len(raw))  # learns nothing from it
+        meta, known = found.metadata, self._codecs.get(resource)
+        if known is not None and known.gvk not in {None, found.gvk}:
+            raise InvalidObjectError(f"{resource} {found.key!r}", f"is a {found.gvk}")
+        if not (meta.uid and meta.resource_version):
+            reason = "needs a uid and a resourceVersion; pass the server's whole response"
+            raise InvalidObjectError(f"{resource} {found.key!r}", reason)
+        return found
+
+
+def deleted_uid(resource: GroupVersionResource, raw: bytes) -> str | None:
+    """Return the uid in the Status that answers a deletion; empty if the Status names none.
+
+    Returns:
+        None if the response is the object, which finalizers or a grace period may hold.
+
+    Raises:
+        ProtocolError: the response is neither of the two.
+    """
+    try:
+        status = _decode_status(raw)
+    except RecursionError:  # an object; a Status is not nested deeply
+        return None
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
+    if status.kind != "Status":
+        return None
+    return status.details.uid if status.details else ""
+
+
+def _nameless(raw: bytes) -> KubeObject | None:
+    """Return a response that is an object without a name; None if it is something else."""
+    try:
+        found = _decode_nameless(raw)
+        gvk = GroupVersionKind.of(found.api_version, found.kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidArgumentError):
+        return None
+    if found.metadata.name:
+        return None
+    return KubeObject("", ObjectMeta(found.metadata.namespace, "", "", ""), None, raw, gvk)
+
+
+def is_gone(found: KubeObject) -> bool:
+    """Return whether a response shows an object that the write removed for good.
+
+    Such a response has the resource version from before the write: the server did not store it.
+    """
+    return found.metadata.deletion_timestamp is not None and is_released(found)
+
+
+def is_released(found: KubeObject) -> bool:
+    """Return whether the server removes an object that is being deleted in this state.
+
+    Source:
+        apiserver pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate; namespaces
+        have finalizers of their own.
+    """
+    if found.metadata.finalizers or found.at("metadata.deletionGracePeriodSeconds", default=0):
+        return False
+    is_namespace = found.gvk.kind == "Namespace" and not found.gvk.group
+    return not (is_namespace and found.at("spec.finalizers", default=None))

@@ -1,0 +1,227 @@
+"""The one path of every write: it is sent, its response is decoded once, and observers see it.
+
+Observers are called in the step of the event loop in which the response arrives, before the caller
+gets it. They are not called for dry runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidObjectError,
+    JSONObject,
+    KubeObject,
+    NotFoundError,
+    ProtocolError,
+    WriteAnswerError,
+)
+from pyinformer.cluster._bodies import NO_UNICODE, encode_body
+from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
+from pyinformer.cluster._targets import Target, check_scope, object_path
+from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
+from pyinformer.cluster._write_context import WriteOutcomes
+from pyinformer.cluster._write_observer import WriteObservers
+
+if TYPE_CHECKING:
+    from pyinformer.cluster._discovery import Discovery
+    from pyinformer.transport import Query
+
+_DRY_RUN: Final = ("dryRun", "All")
+_JSON: Final = "application/json"
+
+
+class Written(NamedTuple):
+    """The response to a write."""
+
+    object: KubeObject
+    raw: bytes
+    """Its JSON text, with the managedFields that the object lacks."""
+
+
+@final
+class WritePath:
+    """Sends the writes of one cluster and reports their responses.
+
+    Args:
+        requests: sends a write and returns the response.
+        discovery: what the server serves.
+    """
+
+    def __init__(self, requests: ThrottledRequests, discovery: Discovery) -> None:
+        self.responses: ResponseReader = ResponseReader()
+        self.observers: WriteObservers = WriteObservers()
+        self.skipped: int = 0
+        """How many writes would have changed nothing and were not sent."""
+        self._requests = requests
+        self._discovery = discovery
+        self._outcomes = WriteOutcomes()
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        target: Target,
+        body: JSONObject,
+        *,
+        query: Query,
+        content_type: str = _JSON,
+        version: str | None = None,
+        is_due: bool = False,
+    ) -> Written:
+        """Send a write that leaves an object, and return the response.
+
+        Args:
+            method: POST, PUT or PATCH.
+            path: where to.
+            target: the object that is written.
+            body: the object, or the patch.
+            query: what `query_of` returned, and more.
+            content_type: the format of the body.
+            version: the resource version that the caller knows, if any.
+            is_due: the caller cannot know whether the write changes anything.
+
+        Raises:
+            WriteAnswerError: the write was carried out, and its response cannot be read.
+            APIStatusError: the server refused.
+            TransportError: no response arrived.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been carried out or not.
+        """
+        raw = await self._requests.write(
+            method, path, query=query, body=encode_body(body), content_type=content_type
+        )
+        resource = target.resource
+        is_create = method == "POST"
+        with _carried_out(method, resource):
+            read = self.responses.read_created if is_create else self.responses.read
+            found = read(resource, raw)
+        if _DRY_RUN in query or not found.metadata.name:  # nothing was stored
+            return Written(found, raw)
+        after = found.metadata.resource_version
+        self._report(resource, found, raw, is_gone=is_gone(found))
+        if is_create:
+            self._outcomes.created(resource, found.key, after)
+        elif is_gone(found):
+            self._outcomes.deleted(resource, found.key)
+        else:
+            self._outcomes.wrote(resource, found.key, before=version, after=after, is_due=is_due)
+        return Written(found, raw)
+
+    async def delete(
+        self,
+        resource: GroupVersionResource,
+        key: str,
+        options: JSONObject,
+        *,
+        uid: str,
+        version: str | None,
+        dry_run: bool,
+    ) -> KubeObject | None:
+        """Send a deletion, and return what is left of the object.
+
+        Args:
+            resource: the resource.
+            key: `namespace/name`, or `name`.
+            options: the DeleteOptions; fields that are None are not sent.
+            uid: which object of that name, if the caller knows it.
+            version: the resource version that the caller knows, if any.
+            dry_run: nothing is deleted, so observers are not called.
+
+        Raises:
+            WriteAnswerError: it was carried out, and its response cannot be read.
+            NotFoundError: the server has no such resource.
+            InvalidArgumentError: the key lacks a namespace, or has one.
+            APIStatusError: the server refused.
+            TransportError: no response arrived.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been carried out or not.
+        """
+        body = encode_body({name: value for name, value in options.items() if value is not None})
+        path = object_path(resource, key)
+        try:
+            raw = await self._requests.write(
+                "DELETE", path, query=(), body=body, content_type=_JSON
+            )
+        except NotFoundError as error:
+            if error.reason != "NotFound":
+                raise  # the server has no such resource: this says nothing about the object
+            if not dry_run:
+                self.observers.deleted(resource, key, uid, version)
+            # A wrong key would look like success.
+            check_scope(await self._discovery.resource(resource), key)
+            return None
+        with _carried_out("DELETE", resource):
+            named = deleted_uid(resource, raw)
+            last = None if named is not None else self.responses.read(resource, raw)
+        left = None if last is None or is_released(last) else last
+        if dry_run:
+            return left
+        if last is not None:
+            self._report(resource, last, raw, is_gone=left is None)
+        else:
+            gone = named or uid
+            self.observers.deleted(resource, key, gone, version if gone == uid else None)
+        if left is None:
+            self._outcomes.deleted(resource, key)
+        else:  # finalizers hold it
+            after = left.metadata.resource_version
+            self._outcomes.wrote(resource, key, before=version, after=after)
+        return left
+
+    def record(self, resource: GroupVersionResource, raw: bytes, *, deleting: bool) -> None:
+        """Report a write that the program made by other means.
+
+        Raises:
+            InvalidObjectError: it is not an object of this resource as a server returns it.
+        """
+        found = self.responses.read_recorded(resource, raw)
+        is_over = deleting or found.metadata.deletion_timestamp is not None
+        self._report(resource, found, raw, is_gone=is_over and is_released(found))
+
+    def _report(
+        self, resource: GroupVersionResource, found: KubeObject, raw: bytes, *, is_gone: bool
+    ) -> None:
+        if is_gone:
+            meta = found.metadata
+            self.observers.deleted(resource, found.key, meta.uid, meta.resource_version or None)
+        else:
+            self.observers.wrote(resource, found, raw)
+
+    def statistics(self) -> WriteStatistics:
+        """Return the counters of the writes so far."""
+        unchanged, requests = self._outcomes.unchanged, self._requests
+        return WriteStatistics(
+            sent=requests.sent,
+            unchanged=sum(unchanged.values()),
+            unchanged_by=unchanged,
+            skipped=self.skipped,
+            retried=requests.retried,
+            waiting=requests.waiting,
+            observer_failures=self.observers.failures,
+        )
+
+
+@contextmanager
+def _carried_out(method: str, resource: GroupVersionResource) -> Iterator[None]:
+    """Report that the server carried out a write whose response cannot be read."""
+    try:
+        yield
+    except (InvalidObjectError, ProtocolError) as error:
+        raise WriteAnswerError(f"{method} {resource}", error.reason) from error
+
+
+def query_of(field_manager: str | None, *, dry_run: bool, force: bool = False) -> Query:
+    """Return the query of a write."""
+    try:
+        (field_manager or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError("field_manager", NO_UNICODE) from error
+    manager = (("fieldManager", field_manager),) if field_manager else ()
+    return (*manager, *((_DRY_RUN,) if dry_run else ()), *((("force", "true"),) if force else ()))
