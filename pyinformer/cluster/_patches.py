@@ -44,6 +44,8 @@ _SERVERS_OWN: Final = frozenset(
     }
 )
 
+_MAX_COMPARED: Final = 250_000  # pairs of elements, which take 50 ms at most
+
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -177,8 +179,8 @@ def _origins(
         if before[old.start : old.stop] == after[new.start : new.stop]:
             origins[new.start : new.stop] = old
     _find_moved(origins, before, after)
-    for old, new in blocks:
-        used = set(origins)
+    used = set(origins)
+    for old, new in blocks:  # no two of them share a place
         left = [place for place in old if place not in used]
         open_places = [place for place in new if origins[place] is None]
         if len(left) == len(open_places):
@@ -198,12 +200,38 @@ def _texts(elements: list[JSONValue], field: str | None) -> list[bytes]:
 
 
 def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]]:
-    """Return which stretches of two lists correspond: each place to itself if none came or went."""
+    """Return which stretches of two lists correspond: each place to itself if none came or went.
+
+    Lists that are long between their common ends correspond nowhere in between: to compare them
+    takes the product of their lengths and more, and whoever writes the object chooses them.
+    """
     if len(before) == len(after):
         places = [range(place, place + 1) for place in range(len(before))]
         return list(zip(places, places, strict=True))
-    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return [(range(*step[1:3]), range(*step[3:])) for step in steps]
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    old, new = range(head, len(before) - tail), range(head, len(after) - tail)
+    if len(old) * len(new) > _MAX_COMPARED:
+        between = [(old, range(head, head)), (range(head, head), new)]
+    else:
+        matcher = SequenceMatcher(
+            None, before[old.start : old.stop], after[new.start : new.stop], autojunk=False
+        )
+        between = [
+            (range(head + a, head + b), range(head + c, head + d))
+            for _, a, b, c, d in matcher.get_opcodes()
+        ]
+    return [
+        (range(head), range(head)),
+        *between,
+        (range(old.stop, len(before)), range(new.stop, len(after))),
+    ]
+
+
+def _common(first: list[bytes], second: list[bytes]) -> int:
+    """Return how many elements at the beginning of two lists are equal."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _are_alike(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,25 @@ def test_which_of_two_alike_was_removed_and_which_edited_is_asked_and_not_guesse
         carry_over(whole, {"rules": [{"image": "a"}, {"image": "a"}]}, {"rules": [{"image": "a"}]})
     # Where nothing can be lost there is nothing to ask.
     assert carry_over(image, image, {"rules": [{"image": "c"}]}) == {"rules": [{"image": "c"}]}
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 40_000])
+def test_a_list_of_any_length_takes_linear_time(kinds: int) -> None:
+    """Whoever writes the object chooses the list: by pairs it would take minutes."""
+    shown: list[JSONObject] = [{"image": str(number % kinds)} for number in range(40_000)]
+    whole = [{**one, "unknown": one["image"]} for one in shown]
+    new: JSONObject = {"image": "new"}
+
+    def carried(edited: list[JSONObject]) -> JSONValue:
+        return carry_over({"rules": whole}, {"rules": shown}, {"rules": edited})
+
+    begun_at = time.thread_time()
+    assert carried([new, *shown[1:]]) == {"rules": [{**whole[0], **new}, *whole[1:]]}
+    assert carried(shown[::2]) == {"rules": whole[::2]}
+    assert carried([new, *shown]) == {"rules": [new, *whole]}
+    with pytest.raises(InvalidArgumentError, match="tells them apart"):
+        carried([new, *shown[1:-3], *shown[-2:]])
+    assert time.thread_time() - begun_at < 15
 
 
 def test_a_list_that_the_model_shows_otherwise_is_not_cut_down_to_it() -> None:
