@@ -1,21 +1,20 @@
-"""A queue's figures under client-go's names, for those who gave it a metrics system.
+"""The metrics of a work queue, under client-go's names.
 
-What enters is what happens to keys, with the moment; what leaves are counters, gauges and
-durations. A queue without a metrics system has no meter and pays nothing for this.
+A queue without a metrics system has no QueueMetrics and pays nothing for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import final
+from typing import Final, final
 
 from pyinformer.metrics import Metrics
 
-TICK_SECONDS = 0.5  # how often the gauges of what is being processed are brought up to date
+TICK_SECONDS: Final = 0.5  # how often the gauges of running work are updated
 
 
 @final
-class Meter:
+class QueueMetrics:
     """Counts for one queue.
 
     Source:
@@ -32,7 +31,7 @@ class Meter:
 
     @property
     def is_processing(self) -> bool:
-        """Something is being processed: its gauges grow with time."""
+        """Whether a key is being processed, so that the gauges of running work grow."""
         return bool(self._taken_at)
 
     def added(self, item: Hashable, now: float, depth: int) -> None:
@@ -42,15 +41,14 @@ class Meter:
         self.depth(depth)
 
     def taken(self, item: Hashable, now: float, depth: int) -> None:
-        """Measure how long a key waited."""
+        """Record how long a key waited."""
         self.depth(depth)
         self._taken_at[item] = now
-        added_at = self._added_at.pop(item, now)
-        waited_seconds = now - added_at
+        waited_seconds = now - self._added_at.pop(item, now)
         self._metrics.observe("workqueue_queue_duration_seconds", waited_seconds, self._labels)
 
     def done(self, item: Hashable, now: float) -> None:
-        """Measure how long a key was being processed."""
+        """Record how long a key was being processed."""
         worked_seconds = now - self._taken_at.pop(item, now)
         self._metrics.observe("workqueue_work_duration_seconds", worked_seconds, self._labels)
 
@@ -59,7 +57,7 @@ class Meter:
         self._metrics.increment("workqueue_retries_total", self._labels)
 
     def depth(self, depth: int) -> None:
-        """Show how many keys wait to be taken."""
+        """Record how many keys wait to be taken."""
         self._metrics.set("workqueue_depth", depth, self._labels)
 
     def dropped(self, item: Hashable, depth: int) -> None:
@@ -68,7 +66,7 @@ class Meter:
         self.depth(depth)
 
     def tick(self, now: float) -> None:
-        """Show how long what is being processed has taken so far."""
+        """Record for how long the keys in processing have been processed so far."""
         ages = [now - since for since in self._taken_at.values()]
         self._metrics.set("workqueue_unfinished_work_seconds", sum(ages), self._labels)
         longest_seconds = max(ages, default=0.0)
@@ -76,7 +74,7 @@ class Meter:
         self._metrics.set(name, longest_seconds, self._labels)
 
     def shift(self, seconds: float) -> None:
-        """Move every moment: the clock has been exchanged."""
+        """Move every recorded time: the queue reads another clock."""
         for moments in (self._added_at, self._taken_at):
             for item, since in moments.items():
                 moments[item] = since + seconds

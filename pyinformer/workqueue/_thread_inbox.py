@@ -1,8 +1,7 @@
-"""How other threads, and those who come before the loop runs, reach a queue: one inbox.
+"""The inbox of a queue: calls from other threads, and from before the event loop runs.
 
-What enters, from any thread, are calls; what leaves are the same calls, in order, on the loop's
-thread. Handing over takes no lock and never waits: an append, and at most one wake-up of the loop
-for everything that piled up. Until a loop is known, the calls wait for it.
+The calls are made in order on the loop's thread. Putting one takes no lock and never waits: an
+append, and at most one wake-up of the loop for everything that has piled up.
 """
 
 from __future__ import annotations
@@ -11,34 +10,32 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import final
+from typing import Final, TypeAlias, final
 
 from pyinformer.apimachinery import LifecycleError
 
-_SLICE = 1_000  # calls made in one step of the loop: 1 to 2 ms
+_SLICE: Final = 1_000  # calls made in one step of the loop: 1 to 2 ms
 
-Call = Callable[[], object]
+Call: TypeAlias = Callable[[], object]
 
 
 @final
-class Handover:
+class ThreadInbox:
     """Calls on their way to the loop's thread."""
 
-    __slots__ = ("_calls", "_is_announced", "loop", "thread")
+    __slots__ = ("_is_announced", "calls", "loop", "thread")
 
     def __init__(self) -> None:
-        self._calls: deque[Call] = deque()
+        self.calls: deque[Call] = deque()
+        """The calls that were not made yet. Always this deque."""
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The loop whose thread this is; None while no loop is known."""
+        """The loop that makes the calls; None until there is one."""
         self._is_announced = False
-        self.thread = 0
-        """The loop's thread; 0 while no loop is known, which no thread is."""
-
-    def __len__(self) -> int:
-        return len(self._calls)
+        self.thread: int = 0
+        """The loop's thread; 0, which is not a thread, until there is a loop."""
 
     def bind(self) -> asyncio.AbstractEventLoop | None:
-        """Take the running loop, if it is another than before; return it if so.
+        """Use the running loop from now on; return it if it is a new one.
 
         Raises:
             LifecycleError: another loop is in use and not closed.
@@ -54,20 +51,20 @@ class Handover:
         self.thread = get_ident()
         return loop
 
-    def hand_over(self, call: Call) -> None:
+    def put(self, call: Call) -> None:
         """Have a call made on the loop's thread, soon; from any thread.
 
-        A call that comes after the loop was closed waits for the next loop, if there is one.
+        A call that is put after the loop was closed waits for the next loop, if there is one.
         """
-        self._calls.append(call)  # before the loop is looked at: bind() looks the other way round
+        self.calls.append(call)  # before reading the loop: bind() does both in the other order
         loop = self.loop
         if loop is not None and not self._is_announced:
             self._announce(loop)
 
     def run_nowait(self) -> None:
         """Make every call that has arrived; on the loop's thread, or before there is a loop."""
-        while self._calls:
-            self._calls.popleft()()
+        while self.calls:
+            self.calls.popleft()()
 
     def _announce(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_announced = True
@@ -77,10 +74,10 @@ class Handover:
             self._is_announced = False
 
     def _run_slice(self) -> None:
-        self._is_announced = False  # before the first look: a later arrival announces itself
+        self._is_announced = False  # before the first call: a later one announces itself
         for _ in range(_SLICE):
-            if not self._calls:
+            if not self.calls:
                 return
-            self._calls.popleft()()
+            self.calls.popleft()()
         if self.loop is not None:
             self._announce(self.loop)
