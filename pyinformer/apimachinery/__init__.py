@@ -66,6 +66,7 @@ from pyinformer.apimachinery._errors import (
 )
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
 from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.apimachinery._fields import MetadataReader, fields_of
 from pyinformer.apimachinery._intern import InternStatistics
 from pyinformer.apimachinery._journal import Journal, JournalEntry
 from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
@@ -157,6 +158,7 @@ __all__ = [
     "LifecycleError",
     "LineTooLongError",
     "ListInconsistentError",
+    "MetadataReader",
     "ModelMismatchError",
     "NotCachedError",
     "NotFoundError",
@@ -196,6 +198,7 @@ __all__ = [
     "decode_object",
     "did_you_mean",
     "diff",
+    "fields_of",
     "is_object_name",
     "load_zstandard",
     "near_names",
