@@ -17,11 +17,12 @@ from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed
 from tests.integration.proxy import proxying
 from tests.integration.servers import EITHER_CLIENT
 from tests.integration.workload import SELECTED, Writer, together
+from tests.soak import in_soak
 
 if TYPE_CHECKING:
     from tests.integration.servers import Server
 
-SEEDS = (1,)  # each takes four seconds, most of it between attempts
+SEEDS = range(1, in_soak(21, otherwise=2))  # each takes four seconds, most of it between attempts
 ROUNDS = 5
 WRITES = 500
 SMALLEST_LIFE_BYTES = 8_000  # a TLS handshake of the real server takes 3,000
@@ -145,6 +146,7 @@ async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> No
 
 
 @EITHER_CLIENT
+@pytest.mark.soak
 @pytest.mark.every_loop
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed: int) -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
 from pyinformer.store._overlay import Entries
+from tests.soak import examples
 from tests.store.written import node_of, record
 
 _NODES = ("n1", "n2", "n3")
@@ -215,7 +216,7 @@ _IS_JOINT = pytest.mark.parametrize(
 @_IS_JOINT
 @given(steps=st.lists(_STEPS, max_size=8), last=_STEPS)
 @example(steps=[("write", "a/x", "n1")], last=("replace", "a/y", "n2"))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 def test_within_a_change_all_reads_show_the_state_before_it_or_all_the_one_after(
     steps: list[Step], last: Step, *, is_joint: bool
 ) -> None:
@@ -238,7 +239,7 @@ def test_within_a_change_all_reads_show_the_state_before_it_or_all_the_one_after
     steps=st.lists(_STEPS, max_size=6),
     meanwhile=st.lists(st.tuples(st.integers(0, 60), _STEPS), min_size=1, max_size=12),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_what_a_read_returns_existed_while_it_read(
     steps: list[Step], meanwhile: list[tuple[int, Step]], name: str, *, is_joint: bool
 ) -> None:

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, older
 from pyinformer.store import Indexer, Lister, Overlay
+from tests.soak import examples
 from tests.store.written import node_of, record, version_of
 
 KEYS = ["x/a", "x/b", "y/a"]
@@ -387,4 +388,4 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_told_of() -> None:
 
 
 TestReads = Reads.TestCase
-TestReads.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestReads.settings = settings(max_examples=examples(300), stateful_step_count=40)

@@ -19,6 +19,7 @@ from pyinformer.workqueue import (
     PriorityQueue,
     Queue,
 )
+from tests.soak import examples
 
 AnyQueue: TypeAlias = Queue[str] | PriorityQueue[str]
 
@@ -308,5 +309,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.queue._taken == {}
 
 
-QueueMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=50)
 TestQueuesAgainstModel = QueueMachine.TestCase
