@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
@@ -60,7 +61,7 @@ _SLICE = 256  # objects per step of a replacement: well under a millisecond with
 class State(Generic[V]):
     """What is swapped as one: the objects and the indexes over exactly these objects."""
 
-    __slots__ = ("ended", "indexes", "items", "ordered", "shown")
+    __slots__ = ("by_namespace", "ended", "indexes", "items", "others", "shown")
 
     def __init__(
         self,
@@ -72,7 +73,8 @@ class State(Generic[V]):
         """The own writes that are not laid over these objects, by key: their list ended them."""
         self.items = items
         self.indexes = indexes
-        self.ordered = tuple(indexes.values())
+        self.by_namespace = indexes[NAMESPACE_INDEX].buckets
+        self.others = tuple(indexes[name] for name in indexes if name != NAMESPACE_INDEX)
         self.shown = MappingProxyType(items)  # what readers get cannot be written to
 
 
@@ -91,10 +93,10 @@ class Indexer(Generic[V]):
         """The newest resource version whose changes are all in here; empty before the first."""
         self.generation: int = 0
         """How many complete lists have been taken."""
-        self._state: State[V] = State({}, {})
+        by_namespace: Index[V] = Index(NAMESPACE_INDEX, attrgetter("metadata.namespace"))
+        self._state: State[V] = State({}, {NAMESPACE_INDEX: by_namespace})
         self._changing: list[str] = [""]
         """The key whose change is under way, or an empty one. A call of C can read a list."""
-        self.add_index(NAMESPACE_INDEX, "metadata.namespace")
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index; objects that are cached already are indexed at once.
@@ -209,7 +211,7 @@ class Indexer(Generic[V]):
     @property
     def has_index_functions(self) -> bool:
         """Whether an index goes by a function of the user's."""
-        return any(index.is_function for index in self._state.ordered)
+        return any(index.is_function for index in self._state.others)
 
     def put_right(self, key: str) -> builtins.list[str]:
         """Return the indexes whose function says something else of an object than it did before.
@@ -222,7 +224,7 @@ class Indexer(Generic[V]):
         if obj is None:
             return []
         changed: list[str] = []
-        for index in state.ordered:
+        for index in state.others:
             if not index.is_function:
                 continue
             placement = read_again(index, obj)
@@ -260,7 +262,11 @@ class Indexer(Generic[V]):
         state, key, changing = self._state, old._key, self._changing
         changing[0] = key
         moved: list[tuple[Index[V], Placement, Placement]] | None = None
-        for index in state.ordered:
+        try:  # without a call of the index: the namespace is a part of the key
+            state.by_namespace[old.metadata.namespace][key] = new
+        except KeyError:  # the cache does not hold `old`
+            state.by_namespace[old.metadata.namespace] = {key: new}
+        for index in state.others:
             read = index.read
             try:
                 value = read(old)
@@ -286,7 +292,7 @@ class Indexer(Generic[V]):
             self.update_nowait(old, new)
             return
         self._changing[0] = key
-        for index in state.ordered:
+        for index in state.indexes.values():
             index.place(key, read_fenced(index, new), new)
         state.items[key] = new
         self._changing[0] = ""
