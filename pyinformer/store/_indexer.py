@@ -1,4 +1,4 @@
-"""The cache: objects by key, and their indexes. Written on the loop, read from any thread.
+"""The cache: objects by key, and their indexes. UnconfirmedWrite on the loop, read from any thread.
 
 An object enters by an event, or with a complete list. A change takes several steps: new buckets,
 then the object, then old buckets (for a deletion the object first). To readers it is one moment,
@@ -32,8 +32,7 @@ from pyinformer.store._index import (
     find_index,
     text_of,
 )
-from pyinformer.store._moment import SnapshotReader
-from pyinformer.store._readers import (
+from pyinformer.store._index_readers import (
     SharedPaths,
     has_value,
     read_again,
@@ -41,19 +40,20 @@ from pyinformer.store._readers import (
     reader_of,
     values_of,
 )
+from pyinformer.store._snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyinformer.store._index import IndexFunction
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import OverlayEntry
 
 NAMESPACE_INDEX = "namespace"
 """The index that every cache has."""
 
 _FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
 
-_NOTHING: Mapping[str, Entry[Any]] = MappingProxyType({})
+_NOTHING: Mapping[str, OverlayEntry[Any]] = MappingProxyType({})
 
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
 
@@ -67,7 +67,7 @@ class State(Generic[V]):
         self,
         items: dict[str, KubeObject[V]],
         indexes: dict[str, Index[V]],
-        ended: Mapping[str, Entry[V]] = _NOTHING,
+        ended: Mapping[str, OverlayEntry[V]] = _NOTHING,
     ) -> None:
         self.ended = ended
         """The own writes that are not laid over these objects, by key: their list ended them."""
@@ -131,7 +131,7 @@ class Indexer(Generic[V]):
         """Return the object with this key, `namespace/name` or `name`, or None."""
         return self._state.items.get(key)
 
-    def beside(self, key: str, entry: Entry[V]) -> KubeObject[V] | None:
+    def get_merged(self, key: str, entry: OverlayEntry[V]) -> KubeObject[V] | None:
         """Return what a reader sees of a key for which there is an own write."""
         state = self._state
         stored = state.items.get(key)
@@ -172,10 +172,10 @@ class Indexer(Generic[V]):
             # second, so it is a moment within this read.
             if not changing[0]:
                 return found
-        return self.at_once.under(name, wanted, {}).objects
+        return self.snapshot_reader.under(name, wanted, {}).objects
 
     @property
-    def at_once(self) -> SnapshotReader[V]:
+    def snapshot_reader(self) -> SnapshotReader[V]:
         """Reads several of this cache's mappings at one moment."""
         return SnapshotReader((self,))
 
@@ -190,7 +190,7 @@ class Indexer(Generic[V]):
             found = list(find_index(self._state.indexes, name).buckets)
             if not changing[0]:
                 return found
-        return self.at_once.values(name, {}).present()
+        return self.snapshot_reader.values(name, {}).present()
 
     def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
         """Return the values that an index has for an object, cached or not.
@@ -213,7 +213,7 @@ class Indexer(Generic[V]):
         """Whether an index goes by a function of the user's."""
         return any(index.is_function for index in self._state.others)
 
-    def put_right(self, key: str) -> builtins.list[str]:
+    def reindex(self, key: str) -> builtins.list[str]:
         """Return the indexes whose function says something else of an object than it did before.
 
         The object is moved to where it belongs now. A function that has begun to leave it out is
@@ -311,7 +311,7 @@ class Indexer(Generic[V]):
         objects: Mapping[str, KubeObject[V]],
         resource_version: str,
         *,
-        ended_nowait: Callable[[], Mapping[str, Entry[V]]] = lambda: _NOTHING,
+        ended_nowait: Callable[[], Mapping[str, OverlayEntry[V]]] = lambda: _NOTHING,
     ) -> Iterator[None]:
         """Take a complete list: prepare it in short steps, then swap it in within one.
 
@@ -337,7 +337,7 @@ class Indexer(Generic[V]):
         self,
         items: dict[str, KubeObject[V]],
         indexes: dict[str, Index[V]],
-        ended: Mapping[str, Entry[V]],
+        ended: Mapping[str, OverlayEntry[V]],
     ) -> None:
         for name, index in self._state.indexes.items():
             if name not in indexes:  # added while the list was being prepared

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
-from pyinformer.apimachinery._json import JSONObject
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, JSONObject
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.testing import APIServer, Fault, Token
 from pyinformer.transport import MAX_LINE_BYTES, StaticCredentials

@@ -80,7 +80,7 @@ class Reads(RuleBasedStateMachine):
             self.store.get,
             lambda: self.position,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
-            on_unheard=self.unheard,
+            on_missed_state=self.unheard,
             selective=selective,
         )
         self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
@@ -160,11 +160,11 @@ class Reads(RuleBasedStateMachine):
         key, state = answer.key, answer.state
         version = str(state.version)
         if not state.exists:
-            self.overlay.bury(key, state.uid, version if answer.names_version else None)
+            self.overlay.put_tombstone(key, state.uid, version if answer.names_version else None)
         elif state.selected:
             self.overlay.put(record(key, state.uid, state.version, state.node))
         else:
-            self.overlay.put_outside(key, state.uid, version)
+            self.overlay.put_unselected(key, state.uid, version)
         self.least[key] = max(self.least[key], state.version)
 
     @precondition(lambda self: self.listing is None and self.stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer.store._readers import SharedPaths
+from pyinformer.store._index_readers import SharedPaths
 from tests.store.objects import pod
 
 

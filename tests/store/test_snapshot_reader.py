@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
-from pyinformer.store._overlay import Entries
+from pyinformer.store._overlay import OverlayEntries
 from tests.soak import examples
 from tests.store.written import node_of, record
 
@@ -74,7 +74,7 @@ class World:
         self.stored: Shown = {}
         self.written: Shown = {}
         """Own writes that the cache has not heard of."""
-        entries: Entries[Any] = Entries()
+        entries: OverlayEntries[Any] = OverlayEntries()
         self.caches: dict[str, Indexer[Any]] = {}
         self.overlays: dict[str, Overlay[Any]] = {}
         for name in _NAMESPACES if is_joint else ("",):
@@ -265,9 +265,9 @@ def test_a_read_without_room_on_the_stack_raises_and_is_not_repeated(read: str) 
     """RecursionError is a RuntimeError, as is the error of a dict that changes its size."""
     indexer = Indexer[None]()
     reads: dict[str, Callable[[], object]] = {
-        "under": lambda: indexer.at_once.under("namespace", "a", {}),
-        "values": lambda: indexer.at_once.values("namespace", {}),
-        "objects": indexer.at_once.objects,
+        "under": lambda: indexer.snapshot_reader.under("namespace", "a", {}),
+        "values": lambda: indexer.snapshot_reader.values("namespace", {}),
+        "objects": indexer.snapshot_reader.objects,
     }
     outcomes: list[str] = []
 

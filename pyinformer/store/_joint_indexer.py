@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, final
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.store._index import IndexStatistics, IndexValue, text_of
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
-from pyinformer.store._moment import SnapshotReader
+from pyinformer.store._snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import OverlayEntry
 
 
 @final
@@ -33,7 +33,7 @@ class JointIndexer(Generic[V]):
     def __init__(self, by_namespace: Mapping[str, Indexer[V]]) -> None:
         self._by_namespace = by_namespace
         self._all = tuple(by_namespace.values())
-        self.at_once: SnapshotReader[V] = SnapshotReader(self._all, by_namespace)
+        self.snapshot_reader: SnapshotReader[V] = SnapshotReader(self._all, by_namespace)
         """Reads several mappings of these caches at one moment."""
 
     def get(self, key: str) -> KubeObject[V] | None:
@@ -41,10 +41,10 @@ class JointIndexer(Generic[V]):
         indexer = self._by_namespace.get(key.rpartition("/")[0])
         return None if indexer is None else indexer.get(key)
 
-    def beside(self, key: str, entry: Entry[V]) -> KubeObject[V] | None:
+    def get_merged(self, key: str, entry: OverlayEntry[V]) -> KubeObject[V] | None:
         """Return what a reader sees of a key for which there is an own write."""
         indexer = self._by_namespace.get(key.rpartition("/")[0])
-        return entry.over(None) if indexer is None else indexer.beside(key, entry)
+        return entry.over(None) if indexer is None else indexer.get_merged(key, entry)
 
     def __len__(self) -> int:
         return sum(map(len, self._all))
@@ -54,15 +54,15 @@ class JointIndexer(Generic[V]):
 
     def keys(self) -> builtins.list[str]:
         """Return a copy of all keys."""
-        return self.at_once.keys()
+        return self.snapshot_reader.keys()
 
     def list(self) -> builtins.list[KubeObject[V]]:
         """Return all objects in a list of the caller's own."""
-        return self.at_once.objects()
+        return self.snapshot_reader.objects()
 
     def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
         """Return the objects by key; unlike that of one cache, this is a copy."""
-        return MappingProxyType({obj._key: obj for obj in self.at_once.objects()})
+        return MappingProxyType({obj._key: obj for obj in self.snapshot_reader.objects()})
 
     @property
     def generation(self) -> int:
@@ -78,7 +78,7 @@ class JointIndexer(Generic[V]):
         if name == NAMESPACE_INDEX:
             only = self._by_namespace.get(text_of(value))
             return [] if only is None else only.by_index(name, value)
-        return self.at_once.under(name, text_of(value), {}).objects
+        return self.snapshot_reader.under(name, text_of(value), {}).objects
 
     def index_values(self, name: str) -> builtins.list[str]:
         """Return the values by which some object can be found at this moment.
@@ -86,7 +86,7 @@ class JointIndexer(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        return self.at_once.values(name, {}).present()
+        return self.snapshot_reader.values(name, {}).present()
 
     def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
         """Return the values that an index has for an object, cached or not.
@@ -109,10 +109,10 @@ class JointIndexer(Generic[V]):
         """Whether an index goes by a function of the user's."""
         return self._all[0].has_index_functions
 
-    def put_right(self, key: str) -> builtins.list[str]:
-        """Move an object to where index functions say that it belongs; see `Indexer.put_right`."""
+    def reindex(self, key: str) -> builtins.list[str]:
+        """Move an object to where index functions say that it belongs; see `Indexer.reindex`."""
         indexer = self._by_namespace.get(key.rpartition("/")[0])
-        return [] if indexer is None else indexer.put_right(key)
+        return [] if indexer is None else indexer.reindex(key)
 
     def indexes(self) -> tuple[IndexStatistics, ...]:
         """Return the statistics of every index; a value that several caches have counts as many."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, fina
 
 from pyinformer.apimachinery import V
 from pyinformer.store._index import find_index
-from pyinformer.store._readers import has_value, values_of
+from pyinformer.store._index_readers import has_value, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
     from pyinformer.store._index import Index
     from pyinformer.store._indexer import Indexer, State
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import OverlayEntry
 
 _T = TypeVar("_T")
 _STATE: Final = attrgetter("_state")
 _NO_BUCKET: Final[dict[str, Any]] = {}  # nothing is ever put in
 
 
-def at_once(*iterables: Iterable[Any]) -> list[Any]:
+def copy_at_once(*iterables: Iterable[Any]) -> list[Any]:
     """Return the items of all iterables, one after the other, as they are at one moment.
 
     Args:
@@ -52,7 +52,7 @@ class Found(NamedTuple, Generic[V]):
     """Objects that are cached, all or those under a value, and own writes, at one moment."""
 
     objects: list[KubeObject[V]]
-    written: dict[str, Entry[V]]
+    written: dict[str, OverlayEntry[V]]
     stored: dict[str, KubeObject[V] | None]
     """What is cached under the keys that were written."""
 
@@ -62,7 +62,7 @@ class Values(NamedTuple, Generic[V]):
 
     counts: Counter[str]
     """How many cached objects have each value, without those under keys that were written."""
-    written: dict[str, Entry[V]]
+    written: dict[str, OverlayEntry[V]]
     stored: dict[str, KubeObject[V] | None]
     """What is cached under the keys that were written."""
 
@@ -98,7 +98,7 @@ class SnapshotReader(Generic[V]):
         """Return all keys."""
         return self._all(lambda state: state.items, {})[0]
 
-    def objects_beside(self, written: Mapping[str, Entry[V]]) -> Found[V]:
+    def objects_beside(self, written: Mapping[str, OverlayEntry[V]]) -> Found[V]:
         """Return all objects, and own writes.
 
         Args:
@@ -107,19 +107,19 @@ class SnapshotReader(Generic[V]):
         found, facts = self._all(lambda state: state.items.values(), written)
         return Found(found, facts.laid_over(), facts.stored)
 
-    def keys_beside(self, written: Mapping[str, Entry[V]]) -> tuple[list[str], Found[V]]:
+    def keys_beside(self, written: Mapping[str, OverlayEntry[V]]) -> tuple[list[str], Found[V]]:
         """Return all keys, and own writes; no objects but those under the keys of these."""
         keys, facts = self._all(lambda state: state.items, written)
         return keys, Found([], facts.laid_over(), facts.stored)
 
     def _all(
-        self, part_of: Callable[[State[V]], Iterable[_T]], written: Mapping[str, Entry[V]]
+        self, part_of: Callable[[State[V]], Iterable[_T]], written: Mapping[str, OverlayEntry[V]]
     ) -> tuple[list[_T], _Facts[V]]:
         while True:
             states = self._states()
             facts = _Facts(self, states, written)
             try:
-                found = at_once(*map(part_of, states), *facts.iterables)
+                found = copy_at_once(*map(part_of, states), *facts.iterables)
             except RecursionError:
                 raise  # it is a RuntimeError, and would be raised again without end
             except RuntimeError:
@@ -127,7 +127,7 @@ class SnapshotReader(Generic[V]):
             if facts.take(found):
                 return found, facts
 
-    def under(self, name: str, wanted: str, written: Mapping[str, Entry[V]]) -> Found[V]:
+    def under(self, name: str, wanted: str, written: Mapping[str, OverlayEntry[V]]) -> Found[V]:
         """Return the objects that an index has under a value.
 
         Raises:
@@ -143,7 +143,7 @@ class SnapshotReader(Generic[V]):
             if found is not None:
                 return found
 
-    def values(self, name: str, written: Mapping[str, Entry[V]]) -> Values[V]:
+    def values(self, name: str, written: Mapping[str, OverlayEntry[V]]) -> Values[V]:
         """Return the values of an index.
 
         Raises:
@@ -160,12 +160,12 @@ class SnapshotReader(Generic[V]):
                 return found
 
     def _try_under(
-        self, name: str, wanted: str, written: Mapping[str, Entry[V]]
+        self, name: str, wanted: str, written: Mapping[str, OverlayEntry[V]]
     ) -> Found[V] | None:
         states, indexes = self._indexes(name)
         buckets = [index.buckets.get(wanted, _NO_BUCKET) for index in indexes]
         facts = _Facts(self, states, written)
-        found = at_once(
+        found = copy_at_once(
             *(bucket.values() for bucket in buckets),
             *(map(index.buckets.get, (wanted,), (_NO_BUCKET,)) for index in indexes),
             *facts.iterables,
@@ -179,11 +179,11 @@ class SnapshotReader(Generic[V]):
                     found.append(current)
         return Found(found, facts.laid_over(), facts.stored)
 
-    def _try_values(self, name: str, written: Mapping[str, Entry[V]]) -> Values[V] | None:
+    def _try_values(self, name: str, written: Mapping[str, OverlayEntry[V]]) -> Values[V] | None:
         states, indexes = self._indexes(name)
         keys = [cache._changing[0] for cache in self._caches]  # noqa: SLF001 - a part of the cache
         facts = _Facts(self, states, written)
-        found = at_once(
+        found = copy_at_once(
             *(index.buckets for index in indexes),
             *(map(len, index.buckets.values()) for index in indexes),
             *(
@@ -242,7 +242,7 @@ class _Facts(Generic[V]):
         self,
         reader: SnapshotReader[V],
         states: list[State[V]],
-        written: Mapping[str, Entry[V]],
+        written: Mapping[str, OverlayEntry[V]],
     ) -> None:
         self.written = dict(written)
         self.shares = reader.shares_of(self.written)
@@ -273,7 +273,7 @@ class _Facts(Generic[V]):
         self.current, self.changing = _cut(found, many), _cut(found, many)
         return _are(_cut(found, many), self._states)
 
-    def laid_over(self) -> dict[str, Entry[V]]:
+    def laid_over(self) -> dict[str, OverlayEntry[V]]:
         """Return the own writes that the caches have not ended by a list."""
         ended = [state.ended for state in self._states if state.ended]
         if not ended:
