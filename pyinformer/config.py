@@ -1,12 +1,10 @@
 """How a cluster is reached: its address, credentials, and options of connections and requests."""
 
 from pyinformer.cluster import Body, ClusterPoolOptions, Discovery, WriteObserver, WriteOptions
-from pyinformer.reflector import Admission, AdmissionOptions
+from pyinformer.reflector import RequestBudget, RequestBudgetOptions
 from pyinformer.transport import ClusterConfig, ConnectionOptions, Credentials, KubeconfigPolicy
 
 __all__ = [
-    "Admission",
-    "AdmissionOptions",
     "Body",
     "ClusterConfig",
     "ClusterPoolOptions",
@@ -14,6 +12,8 @@ __all__ = [
     "Credentials",
     "Discovery",
     "KubeconfigPolicy",
+    "RequestBudget",
+    "RequestBudgetOptions",
     "WriteObserver",
     "WriteOptions",
 ]

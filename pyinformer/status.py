@@ -36,19 +36,18 @@ from pyinformer.informer import (
     WatchdogStatistics,
 )
 from pyinformer.reflector import (
-    AdmissionStatistics,
     GuardStatistics,
     LineageStatus,
     Liveness,
-    LoadRecord,
     ReflectorState,
     ReflectorStatus,
+    RelistRecord,
+    RequestBudgetStatistics,
 )
 from pyinformer.store import IndexStatistics, OverlayStatistics
 
 __all__ = [
     "APIResource",
-    "AdmissionStatistics",
     "AuditRepair",
     "AuditReport",
     "AuditVerdict",
@@ -68,7 +67,6 @@ __all__ = [
     "JournalEntry",
     "LineageStatus",
     "Liveness",
-    "LoadRecord",
     "Mismatches",
     "MutatedPath",
     "MutationMode",
@@ -81,6 +79,8 @@ __all__ = [
     "QueueStatistics",
     "ReflectorState",
     "ReflectorStatus",
+    "RelistRecord",
+    "RequestBudgetStatistics",
     "StateChange",
     "Upserted",
     "ValueSource",

@@ -44,7 +44,7 @@ async def time_audits(pods: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     assert report.is_consistent, str(report)
 
     member = pods._members.all[0]
-    witnesses, proof_block, proof_step = await _timed(member.reflector.witnesses)
+    witnesses, proof_block, proof_step = await _timed(member.reflector.history_samples)
     assert witnesses
 
     items = member.indexer._state.items

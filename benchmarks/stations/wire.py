@@ -12,7 +12,7 @@ from benchmarks.stations.material import Material, PodView, codec, settled
 from benchmarks.stations.registry import Work, station
 from pyinformer.apimachinery import Event, KubeObject, ObjectCodec, Updated
 from pyinformer.reflector import Guard
-from pyinformer.reflector._follower import Follower
+from pyinformer.reflector._event_applier import EventApplier
 from pyinformer.transport import LineSplitter, read_frame
 
 _PIECE_BYTES = 64 << 10  # as a loop reads from a busy socket
@@ -145,7 +145,7 @@ def follower(material: Material) -> Work:
     judge.connected()
     judge.applied(material.objects[-1].metadata.resource_version)
     settled(made.decode, material.bodies)
-    on_line = Follower(made, judge, sink).on_line
+    on_line = EventApplier(made, judge, sink).on_line
     lines = [(line, 0, len(line) - 1) for line in material.lines]
 
     def work() -> int:

@@ -17,7 +17,7 @@ from pyinformer.apimachinery import check_seconds
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._loop_thread import LoopThread
 from pyinformer.cluster import Cluster, WriteOptions, connect
-from pyinformer.reflector import AdmissionOptions
+from pyinformer.reflector import RequestBudgetOptions
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS
 from pyinformer.transport import ClusterConfig, ConnectionOptions, KubeconfigPolicy
 
@@ -83,7 +83,7 @@ class Runner:
         name: str = "",
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
-        admission_options: AdmissionOptions | None = None,
+        request_budget_options: RequestBudgetOptions | None = None,
     ) -> AbstractContextManager[BlockingCluster]:
         """Connect to a cluster: `with runner.connect() as cluster`; as `pyinformer.connect`.
 
@@ -104,7 +104,7 @@ class Runner:
             name: what to call the cluster beside others, such as `prod`; requests carry it.
             options: the bounds of the connection.
             write_options: how fast writes may leave, and how patient they are.
-            admission_options: how much its informers together may ask of the server at a time.
+            request_budget_options: how much its informers together may ask of the server at a time.
 
         Raises:
             ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
@@ -123,7 +123,7 @@ class Runner:
             name=name,
             options=options,
             write_options=write_options,
-            admission_options=admission_options,
+            request_budget_options=request_budget_options,
         )
         return _Opening(self._thread, opening)
 

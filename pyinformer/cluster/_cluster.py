@@ -39,8 +39,8 @@ from pyinformer.cluster._targets import (
 )
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.cluster._write_observer import WriteObserver
-from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of
-from pyinformer.reflector import Admission, AdmissionOptions, Lineage, WatchListMemory
+from pyinformer.cluster._write_path import WritePath, Written, query_of
+from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import Connection, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Cluster:
         name: what to call it beside other clusters, in requests, logs and errors; not checked.
         options: the bounds of the connection.
         write_options: the rate of writes, and how long a busy server is retried.
-        admission_options: how much its informers together may ask of the server at a time.
+        request_budget_options: how much its informers together may ask of the server at a time.
         wire: replaces the connection, in tests for example; it is closed with the cluster.
 
     Raises:
@@ -99,7 +99,7 @@ class Cluster:
         name: str = "",
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
-        admission_options: AdmissionOptions | None = None,
+        request_budget_options: RequestBudgetOptions | None = None,
         wire: ConnectionProtocol | None = None,
     ) -> None:
         self.name: str = name
@@ -107,9 +107,9 @@ class Cluster:
         self._requests = ThrottledRequests(self.connection, write_options or WriteOptions())
         self.discovery: Discovery = Discovery(self._requests.read)
         """What the server serves."""
-        self.admission: Admission = Admission(admission_options)
+        self.request_budget: RequestBudget = RequestBudget(request_budget_options)
         """How much its informers ask of the server at a time."""
-        self.lineage: Lineage = Lineage(attempt=self.admission.attempt)
+        self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
         """Whether the server's history is still the one that was followed."""
         self._writes = WritePath(self._requests, self.discovery)
         self._applied = ApplyCache()
@@ -741,7 +741,7 @@ class Cluster:
         """Send an apply, and remember what the server made of it."""
         query = query_of(field_manager, dry_run=dry_run, force=force)
 
-        async def send() -> WriteResponse:
+        async def send() -> Written:
             """Send the apply."""
             return await self._writes.write(
                 "PATCH",

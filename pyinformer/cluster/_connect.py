@@ -14,7 +14,7 @@ from os import PathLike, fspath
 from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._options import WriteOptions
-from pyinformer.reflector import AdmissionOptions
+from pyinformer.reflector import RequestBudgetOptions
 from pyinformer.transport import (
     ClusterConfig,
     ConnectionOptions,
@@ -37,7 +37,7 @@ async def connect(
     name: str = "",
     options: ConnectionOptions | None = None,
     write_options: WriteOptions | None = None,
-    admission_options: AdmissionOptions | None = None,
+    request_budget_options: RequestBudgetOptions | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
@@ -60,7 +60,7 @@ async def connect(
         name: what to call the cluster beside others, such as `prod`; requests carry it.
         options: the bounds of the connection.
         write_options: how fast writes may leave, and how patient they are.
-        admission_options: how much its informers together may ask of the server at a time.
+        request_budget_options: how much its informers together may ask of the server at a time.
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
@@ -87,7 +87,7 @@ async def connect(
         name=name,
         options=options,
         write_options=write_options,
-        admission_options=admission_options,
+        request_budget_options=request_budget_options,
     ) as cluster:
         yield cluster
 

@@ -30,7 +30,7 @@ from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Journal, KubeObject
-    from pyinformer.reflector import Admission, ReflectorStatus
+    from pyinformer.reflector import ReflectorStatus, RequestBudget
     from pyinformer.store import Indexer
     from pyinformer.transport import ListWatch
 
@@ -69,11 +69,11 @@ class Audited(Protocol):
         """Return where it stands."""
         ...
 
-    def demand_load(self, reason: str) -> None:
+    def request_relist(self, reason: str) -> None:
         """List everything again as soon as possible."""
         ...
 
-    def demand_proof(self, reason: str) -> None:
+    def request_proof(self, reason: str) -> None:
         """Ask as soon as possible whether the server's history is the one that was followed."""
         ...
 
@@ -87,7 +87,7 @@ class Auditor:
         list_watch: what it follows.
         indexer: its cache.
         reflector: what fills it.
-        admission: the cluster's budget for lists.
+        request_budget: the cluster's budget for lists.
         options: has the page size and the source of chance.
         metrics: where differences are counted.
         journal: is told of every audit that found something.
@@ -101,7 +101,7 @@ class Auditor:
         indexer: Indexer[Any],
         *,
         reflector: Audited,
-        admission: Admission,
+        request_budget: RequestBudget,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
         journal: Journal | None = None,
@@ -114,7 +114,7 @@ class Auditor:
         self._list_watch = list_watch
         self._indexer = indexer
         self._reflector = reflector
-        self._admission = admission
+        self._request_budget = request_budget
         self._page_size = options.page_size or _PAGE_SIZE
         self._rng = options.rng
         self._metrics = metrics
@@ -221,7 +221,10 @@ class Auditor:
         records = self._indexer.list()
         comparison = Comparison(await self._by_key(records), position)
         identities = Identities(
-            self._list_watch, comparison.take, self._admission.listing, page_size=self._page_size
+            self._list_watch,
+            comparison.take,
+            self._request_budget.listing,
+            page_size=self._page_size,
         )
         try:
             await identities.read(position)
@@ -230,7 +233,7 @@ class Auditor:
         except InformerError as error:
             if isinstance(error, ResourceVersionTooLargeError):
                 # The server is behind what the cache has seen: it lags, or its history is another.
-                self._reflector.demand_proof(f"an audit was told: {error}")
+                self._reflector.request_proof(f"an audit was told: {error}")
             return self._inconclusive(cause, str(error), position)
         if comparison.found_any:
             await self._settle(comparison, position)
@@ -315,7 +318,7 @@ class Auditor:
             reason = f"{_REPAIRS} repairs within {minutes:g} minutes; {report.reason}".rstrip("; ")
             return replace(report, repair="withheld", reason=reason)
         self._repairs.append(now)
-        self._reflector.demand_load(f"the audit at {report.position} found: {why}")
+        self._reflector.request_relist(f"the audit at {report.position} found: {why}")
         return replace(report, repair="demanded")
 
     def _inconclusive(self, cause: str, reason: str, position: str = "") -> AuditReport:

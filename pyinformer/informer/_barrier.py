@@ -32,7 +32,7 @@ from pyinformer.apimachinery import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pyinformer.reflector import Fresh
+    from pyinformer.reflector import LiveIdentity
 
 _VERIFY_AFTER_SECONDS = 1.0  # nearly every event is there by then; then 2 s, 4 s later
 _NEEDS_KEY = "versions of two of these objects do not compare: pass the key of the written object"
@@ -157,7 +157,7 @@ class Barrier(Generic[_V]):
     """
 
     def __init__(
-        self, followed: Followed[_V], look: Callable[[str, str], Awaitable[Fresh]]
+        self, followed: Followed[_V], look: Callable[[str, str], Awaitable[LiveIdentity]]
     ) -> None:
         self._followed = followed
         self._look = look
@@ -273,7 +273,7 @@ class Barrier(Generic[_V]):
 
 def is_proven(
     wanted: WriteTarget,
-    fresh: Fresh,
+    fresh: LiveIdentity,
     stored: KubeObject[View | None] | None,
     order: VersionOrder = VersionOrder.GLOBAL,
 ) -> bool:

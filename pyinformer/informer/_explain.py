@@ -25,16 +25,17 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._provenance import Provenance, provenance_of
 from pyinformer.informer._settings import named
-from pyinformer.reflector import ReflectorState, look
-from pyinformer.store import UnconfirmedWrite
+from pyinformer.reflector import ReflectorState, read_live
+from pyinformer.store._overlay import Written
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Journal, KubeObject
     from pyinformer.cluster import Cluster
     from pyinformer.informer._listener import HandlerHistory
     from pyinformer.informer._settings import InformerSettings, Scope
-    from pyinformer.reflector import Fresh, Reflector
-    from pyinformer.store import Cache, Lister, OverlayEntry
+    from pyinformer.reflector import LiveIdentity, Reflector
+    from pyinformer.store import Cache, Lister
+    from pyinformer.store._overlay import Entry
 
 _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
@@ -135,7 +136,7 @@ class Explainer:
         informer: Explained,
         indexer: Cache[Any],
         reflector: Reflector[Any] | None,
-        written: Mapping[str, OverlayEntry[Any]],
+        written: Mapping[str, Entry[Any]],
         stories: Callable[[str], Sequence[HandlerHistory]],
     ) -> None:
         self._informer = informer
@@ -211,7 +212,7 @@ class Explainer:
         return f"It cannot be cached: it is {where}, and {_followed_by(scope)}.{hint}"
 
     def _on_absence(self, key: str) -> Iterator[str]:
-        informer, gone = self._informer, self._reflector.burial(key)
+        informer, gone = self._informer, self._reflector.tombstone_version(key)
         resets = [load.at for load in self._reflector.loads() if load.is_reset]
         if gone and informer.scope.is_selective:
             yield f"It is not cached: it was deleted, or stopped matching the selectors, at {gone}."
@@ -247,7 +248,7 @@ class Explainer:
         if written is None:
             entry = self._written.get(key)
             what, version = "deleted it, or written it out of what is followed", ""
-            if isinstance(entry, UnconfirmedWrite):
+            if isinstance(entry, Written):
                 what, version = "written it out of what is followed", f" (at {entry.version})"
             elif entry is not None:
                 what = "deleted it"
@@ -302,7 +303,7 @@ class Explainer:
             if not self._outside(key):
                 # Only a whole resource is answered to a list with 404; an object is left out.
                 is_list = True
-                fresh = await look(self._reflector.list_watch.only(key))
+                fresh = await read_live(self._reflector.list_watch.only(key))
                 position = self._reflector.position or "nothing"
                 at = fresh.resource_version
                 yield f"The server is at {at} now, and the cache had reached {position}."
@@ -323,7 +324,7 @@ class Explainer:
             version = live.metadata.resource_version
             yield f"The server has it at {version}, and it is not followed: {self._why_not(live)}."
 
-    def _on_fresh(self, key: str, fresh: Fresh) -> str:
+    def _on_fresh(self, key: str, fresh: LiveIdentity) -> str:
         """Compare what the server has with what is cached by now."""
         found, version = self._indexer.get(key), fresh.version
         if found is None:

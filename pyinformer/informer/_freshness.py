@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.informer._barrier import Barrier, WriteTarget
-from pyinformer.reflector import Fresh, look
+from pyinformer.reflector import LiveIdentity, read_live
 from pyinformer.store import Overlay
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pyinformer.informer._own_writes import WrittenAt
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.reflector import Reflector
-    from pyinformer.store import Indexer, OverlayEntries, OverlayEntry
+    from pyinformer.store import Indexer
+    from pyinformer.store._overlay import Entries, Entry
 
 _NEW_EPOCH = "the server's history is not the one that was written to: a new epoch has begun"
 
@@ -45,7 +46,7 @@ class Freshness(Generic[V]):
         settings: how it keeps that.
         indexer: its store.
         reflector: returns what fills the store; called once everything is assembled.
-        on_missed_state: called with what readers saw without an event, and what they see now.
+        on_unheard: is told what readers saw without an event, and what they see now; see Overlay.
         check_running: raises if the informer is not started, or is closed.
         written_at: returns the object that this process wrote at a version, if it is remembered.
         written: has the own writes of several caches; None if they are this one's alone.
@@ -62,10 +63,10 @@ class Freshness(Generic[V]):
         indexer: Indexer[V],
         *,
         reflector: Callable[[], Reflector[V]],
-        on_missed_state: Callable[[KubeObject[V], KubeObject[V] | None], None],
+        on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
         written_at: Callable[[str], WrittenAt | None] = lambda _version: None,
-        written: OverlayEntries[V] | None = None,
+        written: Entries[V] | None = None,
     ) -> None:
         if settings.projection is not None:
             check_view(settings.projection)
@@ -85,8 +86,8 @@ class Freshness(Generic[V]):
             indexer.get,
             self._overlay_position,
             order=lambda: self.version_order,
-            was_deleted=lambda key, uid: reflector().has_buried(key, uid),
-            on_missed_state=on_missed_state,
+            was_deleted=lambda key, uid: reflector().has_tombstone(key, uid),
+            on_unheard=on_unheard,
             selective=scope.is_selective,
             shown=written,
         )
@@ -124,7 +125,7 @@ class Freshness(Generic[V]):
 
     def ended_by(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
-    ) -> Mapping[str, OverlayEntry[V]]:
+    ) -> Mapping[str, Entry[V]]:
         """Return the own writes, by key, that readers see no more once a list is in the store."""
         if self._reflector().is_resetting:
             return dict(self.overlay.entries)
@@ -205,7 +206,7 @@ class Freshness(Generic[V]):
         status = self._reflector().status()
         return status.state.value, status.last_error
 
-    async def _look(self, key: str, resource_version: str) -> Fresh:
+    async def _look(self, key: str, resource_version: str) -> LiveIdentity:
         is_comparable = self.version_order is VersionOrder.GLOBAL
         is_comparable = is_comparable and resource_version_is_well_formed(resource_version)
         at_least = resource_version if is_comparable else ""
@@ -217,4 +218,4 @@ class Freshness(Generic[V]):
             field_selector=scope.field_selector,
             metadata_only=self._metadata_only,
         )
-        return await look(followed.only(key), resource_version=at_least)
+        return await read_live(followed.only(key), resource_version=at_least)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
-    from pyinformer.store import IndexFunction, Lister, OverlayEntries
+    from pyinformer.store import IndexFunction, Lister
+    from pyinformer.store._overlay import Entries
 
 
 @final
@@ -50,7 +51,7 @@ class Common(Generic[V]):
     lifetime: InformerLifecycle
     indexes: Mapping[str, str | IndexFunction]
     """Those that were asked for, by name."""
-    written: OverlayEntries[V]
+    written: Entries[V]
     """The own writes that no member has heard of yet; each puts its own in."""
     callbacks: StateCallbacks
     """Are told of every member's state."""
@@ -105,7 +106,7 @@ class NamespaceCache(Generic[V]):
             settings,
             self.indexer,
             reflector=lambda: self.reflector,
-            on_missed_state=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
+            on_unheard=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
             check_running=common.check_running,
             written_at=common.written_at,
             written=common.written,
@@ -136,7 +137,7 @@ class NamespaceCache(Generic[V]):
             absent=settings.absent,
             watch_list_memory=state_of(cluster).watch_list_memory,
             lineage=cluster.lineage,
-            admission=cluster.admission,
+            request_budget=cluster.request_budget,
             journal=journal,
             metrics=common.metrics,
             on_change=self._changed,
@@ -148,7 +149,7 @@ class NamespaceCache(Generic[V]):
             self.reflector.list_watch,
             self.indexer,
             reflector=self.reflector,
-            admission=cluster.admission,
+            request_budget=cluster.request_budget,
             options=options,
             metrics=common.metrics,
             journal=journal,

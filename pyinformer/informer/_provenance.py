@@ -16,7 +16,7 @@ from pyinformer._clock import utc_text
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 
 if TYPE_CHECKING:
-    from pyinformer.reflector import LoadRecord
+    from pyinformer.reflector import RelistRecord
 
 
 @final
@@ -36,7 +36,7 @@ _UNKNOWN: Final = Provenance("a list or a watch")
 _WATCH: Final = Provenance("the watch")
 
 
-def provenance_of(version: str, loads: Sequence[LoadRecord]) -> Provenance:
+def provenance_of(version: str, loads: Sequence[RelistRecord]) -> Provenance:
     """Return how an object of this version came.
 
     Args:
@@ -56,19 +56,19 @@ def provenance_of(version: str, loads: Sequence[LoadRecord]) -> Provenance:
     return _WATCH
 
 
-def _since_the_last_reset(loads: Sequence[LoadRecord]) -> Sequence[LoadRecord]:
+def _since_the_last_reset(loads: Sequence[RelistRecord]) -> Sequence[RelistRecord]:
     resets = [number for number, load in enumerate(loads) if _went_back(load)]
     return loads[resets[-1] :] if resets else loads
 
 
-def _went_back(load: LoadRecord) -> bool:
+def _went_back(load: RelistRecord) -> bool:
     if load.is_reset:
         return True
     both = (load.before, load.position)
     return all(map(resource_version_is_well_formed, both)) and older(load.position, load.before)
 
 
-def _of(load: LoadRecord) -> Provenance:
+def _of(load: RelistRecord) -> Provenance:
     if not load.before:
         return Provenance(f"the first load, a {load.mode} at {utc_text(load.at)}", load.at)
     why = f" ({load.reason})" if load.reason else ""

@@ -1,44 +1,45 @@
-"""Station 2: keep in step with the wire. Decides what to load, where to resume, what to believe."""
+"""The reflector: what to load, where to resume the watch, and which events to apply."""
 
-from pyinformer.reflector._admission import (
-    Admission,
-    AdmissionOptions,
-    AdmissionStatistics,
-    ListingSlot,
-)
-from pyinformer.reflector._guard import Guard, GuardStatistics
-from pyinformer.reflector._lineage import Lineage, LineageStatus
-from pyinformer.reflector._liveness import Liveness
+from pyinformer.reflector._availability import AbsencePolicy
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.reflector._options import ReflectorOptions
-from pyinformer.reflector._presence import AbsencePolicy
-from pyinformer.reflector._proof import Fresh, look
+from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._quarantine import StaleObject
 from pyinformer.reflector._reflector import Reflector, ReflectorStatus
+from pyinformer.reflector._reporting import RelistRecord
+from pyinformer.reflector._request_budget import (
+    ListingSlot,
+    RequestBudget,
+    RequestBudgetOptions,
+    RequestBudgetStatistics,
+)
 from pyinformer.reflector._sink import Sink
-from pyinformer.reflector._state import LoadRecord, ReflectorState
-from pyinformer.reflector._watch_list_memory import WatchListMemory
+from pyinformer.reflector._watch_loop import Liveness
+from pyinformer.reflector.guard import Guard, GuardStatistics
+from pyinformer.reflector.history import Lineage, LineageStatus, LiveIdentity, read_live
+from pyinformer.reflector.machine import ReflectorState, WatchListMemory
 
 __all__ = [
     "AbsencePolicy",
-    "Admission",
-    "AdmissionOptions",
-    "AdmissionStatistics",
-    "Fresh",
     "Guard",
     "GuardStatistics",
     "Lineage",
     "LineageStatus",
     "ListingSlot",
+    "LiveIdentity",
     "Liveness",
-    "LoadRecord",
     "MassDeletePolicy",
+    "Paging",
     "Reflector",
     "ReflectorOptions",
     "ReflectorState",
     "ReflectorStatus",
+    "RelistRecord",
+    "RequestBudget",
+    "RequestBudgetOptions",
+    "RequestBudgetStatistics",
     "Sink",
     "StaleObject",
     "WatchListMemory",
-    "look",
+    "read_live",
 ]

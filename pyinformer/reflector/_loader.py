@@ -1,14 +1,13 @@
-"""Loading everything that exists: the two ways of asking, and taking the answer over.
+"""Loading everything that exists, by a list or a watch-list.
 
-A list is read page by page and item by item as it arrives; a watch-list is read up to its end
-bookmark. Either way the whole is checked first, then handed to the sink in short steps, and then
-becomes the guard's position. What would delete too much is held back until a second list, on a
-connection of its own, has said how it is; that one is believed.
+A list is read page by page and item by item as it arrives, a watch-list up to its end bookmark. The
+whole is checked first, then passed to the sink in short steps, and then becomes the guard's
+position. A load that would delete too much is held back until a second list on a new connection
+confirms or replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, final
 
@@ -22,22 +21,24 @@ from pyinformer.apimachinery import (
     ProtocolError,
     V,
 )
-from pyinformer.reflector._frames import ListBehindError, ListWithoutVersionError
-from pyinformer.reflector._kind import kind_of
+from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._mass_delete import is_mass_delete
+from pyinformer.reflector._object_kind import kind_of
 from pyinformer.reflector._paging import Paging
-from pyinformer.reflector._reading import read_body
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector._state import LoadMode
+from pyinformer.reflector.machine import ListBehindError, ListWithoutVersionError, LoadMode
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import KubeObject, ObjectCodec
-    from pyinformer.reflector._guard import Guard
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import Journal, KubeObject, ObjectCodec
     from pyinformer.reflector._options import ReflectorOptions
+    from pyinformer.reflector._reporting import AuditRequests
     from pyinformer.reflector._sink import Sink
+    from pyinformer.reflector.guard import Guard
     from pyinformer.transport import Body, ListWatch
 
 _log = get_logger(__name__)
@@ -52,11 +53,11 @@ class Loader(Generic[V]):
     Args:
         list_watch: the resource and the scope.
         codec: decodes the objects.
-        guard: takes the position, and counts.
-        sink: takes what exists.
-        options: how the server is talked to.
-        note: hears of what is rare, in words.
-        on_skipped: is called after a load with objects that cannot be identified.
+        guard: holds the position, and counts.
+        sink: receives what exists.
+        options: page size, timeouts and the policy of mass deletions.
+        journal: where rare events are written.
+        audits: is asked for a comparison after a load with objects that cannot be identified.
     """
 
     def __init__(
@@ -67,31 +68,30 @@ class Loader(Generic[V]):
         sink: Sink[V],
         options: ReflectorOptions,
         *,
-        note: Callable[[str], None] = lambda _: None,
-        on_skipped: Callable[[], None] = lambda: None,
+        journal: Journal,
+        audits: AuditRequests,
     ) -> None:
         self._list_watch = list_watch
         self._codec = codec
         self._guard = guard
         self._sink = sink
         self._options = options
-        self._note = note
-        self._on_skipped = on_skipped
+        self._journal = journal
+        self._audits = audits
         self._had_nameless = False
         self.pages = 0
-        """Pages of the current list that were read completely."""
+        """How many pages of the current list were read completely."""
         self.distrust = False
-        """The server's history was proven to be another: nothing that is cached proves anything."""
+        """The server's history was proven to be another: cached objects prove nothing."""
         self.broke = ""
         """How the last load proved that by itself; empty if it did not."""
         self.on_progress: Callable[[int], None] = lambda _: None
-        """Is called with the number of bytes when a piece of a load has arrived."""
+        """Called with the number of bytes when a piece of a load has arrived."""
 
     async def learn_kind(self) -> None:
-        """Find out what the objects are of which only metadata will be sent.
+        """Learn the kind of the objects, if only their metadata is requested.
 
-        A list of nothing says so, and needs no other right. Where it does not, the objects are what
-        their bodies call themselves.
+        Without an answer the objects have the kind that their bodies name.
 
         Raises:
             InformerError: the server could not be asked.
@@ -108,27 +108,27 @@ class Loader(Generic[V]):
             self._codec.learn_no_kind()
 
     async def load_list(self, mode: LoadMode) -> None:
-        """List everything and hand it to the sink; list again if it would delete too much.
+        """List everything and pass it to the sink; list again if it would delete too much.
 
         Raises:
             InformerError: the list could not be read, or contradicts itself.
 
         Cancellation:
-            Safe; before the list is complete, the sink does not hear of it.
+            Safe; the sink receives nothing before the list is complete.
         """
         self.pages = 0
         found = await self._list(mode)
-        if await self._is_mass_delete(found):
-            found = await self._ask_again(found, mode)
-        await self._take_over(found)
+        if await self._needs_confirmation(found):
+            found = await self._confirm(found, mode)
+        await self._apply(found)
 
     async def _list(self, mode: LoadMode, own_seconds: float | None = None) -> Snapshot[V]:
-        """List everything, on connections of its own if they get so many seconds."""
+        """List everything, on new connections if `own_seconds` limits them."""
         snapshot = self._snapshot()
         try:
             await self._read_pages(snapshot, mode, own_seconds)
         except InformerError:
-            await spread(snapshot.let_go())
+            await spread(snapshot.release())
             raise
         return snapshot
 
@@ -227,18 +227,18 @@ class Loader(Generic[V]):
             raise ProtocolError(f"list {self._codec.resource}", reason)
 
     async def load_initial_events(self, body: Body) -> tuple[LineSplitter, list[bytes]] | None:
-        """Read a watch-list up to its end bookmark and hand what exists to the sink.
+        """Read a watch-list up to its end bookmark and pass what exists to the sink.
 
         Returns:
-            What goes on with the watch: the splitter, with the start of a line in it perhaps, and
-            the lines that arrived behind the bookmark. None if it would have deleted too much, and
-            a list was loaded in its place: the position is that list's, ahead of this stream.
+            What the watch continues with: the splitter, which may hold the start of a line, and the
+            lines behind the bookmark. None if the load would have deleted too much and a list was
+            loaded instead: the position is that list's, ahead of this stream.
 
         Raises:
-            InformerError: the stream cannot be read, ends early, or never says that it is complete.
+            InformerError: the stream cannot be read, ends early, or has no end bookmark.
 
         Cancellation:
-            Safe; before the end bookmark, the sink does not hear of it.
+            Safe; the sink receives nothing before the end bookmark.
         """
         snapshot = self._snapshot()
         splitter = LineSplitter(
@@ -250,12 +250,12 @@ class Loader(Generic[V]):
         try:
             await self._read_initial_events(body, snapshot, splitter)
         except InformerError:
-            await spread(snapshot.let_go())
+            await spread(snapshot.release())
             raise
-        if await self._is_mass_delete(snapshot):
-            await self._take_over(await self._ask_again(snapshot, LoadMode.PAGED))
+        if await self._needs_confirmation(snapshot):
+            await self._apply(await self._confirm(snapshot, LoadMode.PAGED))
             return None
-        await self._take_over(snapshot)
+        await self._apply(snapshot)
         return splitter, snapshot.rest
 
     async def _read_initial_events(
@@ -293,22 +293,22 @@ class Loader(Generic[V]):
             what = f"watch-list {self._codec.resource}"
             raise ProtocolError(what, "it ended before it was complete")
 
-    async def take_absence(self) -> None:
-        """Hand an empty list to the sink: the resource was proven not to be served.
+    async def apply_absence(self) -> None:
+        """Pass an empty list to the sink: the resource was proven not to be served.
 
-        The position stays; the next load has its own.
+        The position stays until the next load.
 
         Cancellation:
-            Safe; either the sink heard of it or it did not.
+            Safe; the sink has received all of it or nothing.
         """
-        cached = sum(1 for _ in self._sink.keys())  # noqa: SIM118 - a sink is no mapping
+        cached = len(keys_of(self._sink))
         facts = {"resource": str(self._codec.resource), "gone": cached}
         if is_mass_delete(cached, cached, self._options.mass_delete):
-            self._guard.count("mass_deletes", "confirmed")  # by discovery, asked twice
+            self._guard.count("mass_deletes", "confirmed")  # by discovery, twice
             _log.error(
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
             )
-        self._note(f"not served any more: {cached} cached objects are deleted")
+        self._journal.note(f"no longer served: {cached} cached objects are deleted")
         await self._replace({}, self._guard.position or "0")
 
     def _complete(self, snapshot: Snapshot[V], resource_version: str) -> None:
@@ -317,23 +317,23 @@ class Loader(Generic[V]):
             reason = f"it is at {resource_version}, behind the position {self._guard.position}"
             raise ListBehindError(f"list {self._codec.resource}", reason)
 
-    async def _is_mass_delete(self, snapshot: Snapshot[V]) -> bool:
+    async def _needs_confirmation(self, snapshot: Snapshot[V]) -> bool:
         cached, gone = await self._count_gone(snapshot)
         if not is_mass_delete(cached, gone, self._options.mass_delete):
             return False
         facts = self._facts(snapshot, cached=cached, gone=gone)
         self._guard.count("mass_deletes", "held")
-        self._note(f"a load would delete {gone} of {cached} cached objects: asking again")
+        self._journal.note(f"a load would delete {gone} of {cached} cached objects: listing again")
         _log.error(
             "%(resource)s: a list would delete %(gone)d of %(cached)d cached objects; it is held"
-            " back until a second one, on another connection, has said how it is",
+            " back until a second list on another connection confirms or replaces it",
             facts,
             extra=facts,
         )
         return True
 
     async def _count_gone(self, snapshot: Snapshot[V]) -> tuple[int, int]:
-        """Count what is cached, and what of it a load lacks, or has others in place of."""
+        """Count the cached objects, and those that a load lacks or replaces."""
         if self._options.mass_delete is None:
             return 0, 0
         budget = TimeBudget()
@@ -353,18 +353,18 @@ class Loader(Generic[V]):
             return listed is None
         return listed is not cached and listed.metadata.uid != cached.metadata.uid
 
-    async def _ask_again(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
-        """Ask for the list that decides; what is held back takes no effect."""
+    async def _confirm(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
+        """Release the held load and return the list that replaces it."""
         seconds = self._options.initial_events_total_seconds
-        await spread(held.let_go())  # before the second one is there as well
+        await spread(held.release())  # so that the two are not in memory together
         try:
             found = await self._list(mode, seconds)
         except InformerError as error:
             facts = self._facts(held, error=str(error))
             self._guard.count("mass_deletes", "unconfirmed")
             _log.error(
-                "%(resource)s: the second list failed, so nothing is deleted, and the load begins"
-                " anew: %(error)s",
+                "%(resource)s: the second list failed, so nothing is deleted and the load is"
+                " retried: %(error)s",
                 facts,
                 extra=facts,
             )
@@ -374,9 +374,11 @@ class Loader(Generic[V]):
         action = "confirmed" if confirmed else "averted"
         facts = self._facts(found, cached=cached, gone=gone, action=action)
         self._guard.count("mass_deletes", action)
-        self._note(f"the mass deletion is {action}: {gone} of {cached} cached objects are gone")
+        self._journal.note(
+            f"the mass deletion is {action}: {gone} of {cached} cached objects are gone"
+        )
         _log.error(
-            "%(resource)s: the mass deletion is %(action)s by the second list, which is believed:"
+            "%(resource)s: the mass deletion is %(action)s by the second list, which is applied:"
             " %(gone)d of %(cached)d cached objects are gone",
             facts,
             extra=facts,
@@ -394,16 +396,16 @@ class Loader(Generic[V]):
     async def _replace(self, objects: dict[str, KubeObject[V]], resource_version: str) -> None:
         await spread(self._sink.replace_nowait(objects, resource_version))
 
-    async def _take_over(self, snapshot: Snapshot[V]) -> None:
-        resource_version = snapshot.resource_version or ""  # it is complete, and has one
+    async def _apply(self, snapshot: Snapshot[V]) -> None:
+        resource_version = snapshot.resource_version or ""  # a complete one has a version
         rewound, broken = snapshot.rewound, self.distrust
-        # Before it is handed over: of a new epoch, handlers are told which updates may go back.
-        self._guard.taking_over(resource_version, rewound=rewound, broken=broken)
+        # Before the sink has it, so that the updates of a new epoch are marked as such.
+        self._guard.begin_load(resource_version, rewound=rewound, broken=broken)
         await self._replace(snapshot.objects, resource_version)
         self._had_nameless = snapshot.nameless > 0
         if snapshot.skipped:
-            self._on_skipped()
+            self._audits.item_skipped(anyio.current_time())
         self.broke = ""
         new_epoch = self._guard.loaded(resource_version, rewound=rewound, broken=broken)
         if new_epoch and not self.distrust:
-            self.broke = f"a list at {resource_version} has objects older than were seen before"
+            self.broke = f"a list at {resource_version} has objects older than those seen before"

@@ -1,21 +1,21 @@
 """The end of an outage: one probe a second decides for all reflectors of a cluster connection.
 
-A reflector whose attempt found no server waits here for its next attempt. While any of them waits,
-one of them asks the server for a sign of life, at most once a second; the first answer ends all of
-their waits. A reflector that was answered 502, 503 or 504 waits here, too: for it an answer counts
-only after a probe without one. While probes are answered, they become rare: one in 4 s.
-There is no task behind it: without a reflector that waits, nothing is sent.
+A reflector that did not reach the server waits here for its next attempt. While any reflector
+waits, one of them probes the server, at most once a second; the first answer ends all their waits.
+A reflector that was answered 502, 503 or 504 waits here as well: for it an answer counts only after
+an unanswered probe. While probes are answered, they become rare: one in 4 s. There is no task
+behind it: while no reflector waits, nothing is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import enum
 import random
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
+from pyinformer.reflector.machine import WakeCause
 from pyinformer.transport import NetworkConnection
 
 if TYPE_CHECKING:
@@ -26,17 +26,9 @@ _RARE_SECONDS: Final = 4.0  # while probes are answered: an outage as short cost
 _PROBE_SECONDS: Final = 2.0  # the kernel repeats a lost SYN after 1 s, and then not before 3 s
 
 
-class Ending(enum.Enum):
-    """What ends a reflector's wait before its time."""
-
-    NOTHING = "nothing"
-    ANSWER = "an answer to a probe"
-    RETURN = "an answer to a probe that follows one without an answer"
-
-
 @final
 class ProbeSchedule:
-    """Decides when the next probe is due, and whom an answer concerns. Pure.
+    """Decides when the next probe is due, and which waits an answer ends.
 
     Args:
         rng: the source of chance: processes that lost one server must not probe it in step.
@@ -51,7 +43,7 @@ class ProbeSchedule:
         self._answered_at = self._unanswered_at = float("-inf")
 
     def seconds_until_due(self, now: float) -> float:
-        """Return how long to wait before the next probe."""
+        """Return the time until the next probe."""
         if now - self._due_at > _PERIOD_SECONDS:  # no reflector has waited lately
             self._due_at = now + self._rng.uniform(0.0, _PERIOD_SECONDS)
         return max(0.0, self._due_at - now)
@@ -75,7 +67,7 @@ class ProbeSchedule:
         Args:
             began_at: when it was sent.
             now: when it was answered or given up.
-            answered: whether the server answered; see Connection.answers.
+            answered: whether the server answered; see `Connection.probe`.
         """
         self._began_at = began_at
         if answered:
@@ -87,11 +79,11 @@ class ProbeSchedule:
         if answered:
             self._period = min(2 * self._period, _RARE_SECONDS)
 
-    def ends(self, began_at: float, ended_by: Ending) -> bool:
-        """Tell whether the latest probe ends a wait that began at that instant."""
+    def ends(self, began_at: float, wake_on: WakeCause) -> bool:
+        """Return whether the latest probe ends a wait that began at an instant."""
         if self._answered_at < max(began_at, self._unanswered_at):
             return False
-        return ended_by is Ending.ANSWER or self._unanswered_at >= began_at
+        return wake_on is WakeCause.ANSWER or self._unanswered_at >= began_at
 
     @property
     def is_away(self) -> bool:
@@ -101,7 +93,7 @@ class ProbeSchedule:
 
 @final
 class Outage:
-    """Where the reflectors of one cluster connection wait for a server that they did not reach.
+    """Lets the reflectors of one cluster connection wait for a server that they did not reach.
 
     Args:
         rng: the source of chance.
@@ -109,49 +101,50 @@ class Outage:
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._schedule = ProbeSchedule(rng or random.Random())
-        self._flight: anyio.Event | None = None  # one of those who wait probes for all
-        self._pause: anyio.CancelScope | None = None  # of the one that probes, until that is due
+        self._flight: anyio.Event | None = None  # one waiting reflector probes for all
+        self._pause: anyio.CancelScope | None = None  # of that reflector, until the probe is due
         self.probes: int = 0
         """How many probes were sent."""
 
-    async def wait(self, wire: ConnectionProtocol, seconds: float, *, ended_by: Ending) -> Ending:
+    async def wait(
+        self, connection: ConnectionProtocol, seconds: float, *, wake_on: WakeCause
+    ) -> WakeCause:
         """Wait for a time, or until the server answers a probe.
 
         Args:
-            wire: leads to the server.
+            connection: leads to the server.
             seconds: how long to wait at most.
-            ended_by: what ends the wait before that.
+            wake_on: what ends the wait before that.
 
         Returns:
-            What ended the wait; nothing but time, or an answer, before which the server was seen to
-            be away or not.
+            What ended the wait: time, an answer, or an answer after the server was seen to be away.
 
         Cancellation:
             Safe; another reflector that waits probes next.
         """
-        if ended_by is Ending.NOTHING or not isinstance(wire, NetworkConnection):
+        if wake_on is WakeCause.TIME or not isinstance(connection, NetworkConnection):
             await anyio.sleep(seconds)
-            return Ending.NOTHING
+            return WakeCause.TIME
         with anyio.move_on_after(seconds):
-            return await self._until_answered(wire, ended_by)
-        return Ending.NOTHING
+            return await self._until_answered(connection, wake_on)
+        return WakeCause.TIME
 
-    async def _until_answered(self, wire: NetworkConnection, ended_by: Ending) -> Ending:
+    async def _until_answered(self, connection: NetworkConnection, wake_on: WakeCause) -> WakeCause:
         arrived_at, was_away = asyncio.get_running_loop().time(), self._schedule.is_away
-        if was_away:  # what has to come before the answer has come
-            ended_by = Ending.ANSWER
-        is_sooner = ended_by is Ending.ANSWER and self._schedule.hasten(arrived_at)
+        if was_away:  # the unanswered probe has been seen already
+            wake_on = WakeCause.ANSWER
+        is_sooner = wake_on is WakeCause.ANSWER and self._schedule.hasten(arrived_at)
         if is_sooner and self._pause is not None:
             self._pause.cancel()
-        while not self._schedule.ends(arrived_at, ended_by):
+        while not self._schedule.ends(arrived_at, wake_on):
             if self._flight is None:
-                await self._probe(wire)
+                await self._probe(connection)
             else:
                 await self._flight.wait()
-        was_away = was_away or self._schedule.ends(arrived_at, Ending.RETURN)
-        return Ending.RETURN if was_away else Ending.ANSWER
+        was_away = was_away or self._schedule.ends(arrived_at, WakeCause.RECOVERY)
+        return WakeCause.RECOVERY if was_away else WakeCause.ANSWER
 
-    async def _probe(self, wire: NetworkConnection) -> None:
+    async def _probe(self, connection: NetworkConnection) -> None:
         now = asyncio.get_running_loop().time
         self._flight = flight = anyio.Event()
         try:
@@ -160,7 +153,7 @@ class Outage:
                     await anyio.sleep(seconds)
             began_at = now()
             self.probes += 1
-            answered = await wire.probe(_PROBE_SECONDS)
+            answered = await connection.probe(_PROBE_SECONDS)
             self._schedule.probed(began_at, now(), answered=answered)
         finally:
             self._flight = None

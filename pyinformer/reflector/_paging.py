@@ -1,8 +1,8 @@
-"""Whether the next page of a list is asked for, and when.
+"""Whether the next page of a list is requested, and when.
 
-A server may answer for ever with pages that bring nothing new, each with another continue token.
-Such pages are asked for ever more slowly, and neither they nor a list as a whole go on for ever.
-Nor are pages that bring next to nothing asked for as fast as the server answers.
+A server may answer without an end with pages that bring nothing new, each with another continue
+token. Such pages are requested at growing intervals, and both they and the list as a whole are
+limited. Pages that bring very little are not requested as fast as the server answers either.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
 from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
 MAX_EMPTY_PAGES: Final = 16
-"""So many pages in a row may bring nothing new; API servers send none, some aggregated ones few."""
+"""How many pages in a row may bring nothing new; kube-apiserver sends no such page."""
 
-_FEW_ITEMS: Final = (
-    8  # servers fill their pages; of what is asked for, 500, this is next to nothing
-)
-_FREE_PAGES: Final = 16  # so many pages of a list may have few before any is delayed
+_FEW_ITEMS: Final = 8  # servers fill their pages; of a requested 500 this is very little
+_FREE_PAGES: Final = 16  # how many pages of a list may have few items before any is delayed
 _FEW_PAUSE_SECONDS: Final = 0.1
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _MAX_PAUSE_SECONDS: Final = 5.0  # 16 empty pages take about 45 s
@@ -26,25 +24,14 @@ _MAX_PAUSE_SECONDS: Final = 5.0  # 16 empty pages take about 45 s
 
 @final
 class Paging:
-    """Decides over the pages of one list.
+    """Delays and limits the pages of one list.
 
     Args:
         what: the list, for errors.
-        total_seconds: how long it may take, and a second more for each 16 KiB that arrived.
+        total_seconds: how long it may take, plus a second for each 16 KiB that arrived.
         now: the loop's time.
         limit: how many items a page may have; 0 for any number.
     """
-
-    __slots__ = (
-        "_began_at",
-        "_empty",
-        "_few_below",
-        "_found",
-        "_free",
-        "_total_seconds",
-        "_what",
-        "received_bytes",
-    )
 
     def __init__(self, what: str, total_seconds: float, now: float, *, limit: int = 0) -> None:
         self._what = what
@@ -55,13 +42,13 @@ class Paging:
         self._few_below = min(limit or _FEW_ITEMS, _FEW_ITEMS)
         self._free = _FREE_PAGES
         self.received_bytes: int = 0
-        """How much of the list has arrived; the reader adds to it."""
+        """The size of what has arrived; the reader adds to it."""
 
     def pause_seconds(self, found: int, now: float) -> float:
-        """Return how long to wait before the next page is asked for.
+        """Return the delay before the next page is requested.
 
         Args:
-            found: how many different objects the pages have shown so far.
+            found: how many different objects the pages had so far.
             now: the loop's time.
 
         Raises:
@@ -75,7 +62,7 @@ class Paging:
         brought, self._found = found - self._found, found
         self._empty = 0 if brought else self._empty + 1
         if self._empty >= MAX_EMPTY_PAGES:
-            reason = f"{self._empty} pages in a row brought nothing, and another is to follow"
+            reason = f"{self._empty} pages in a row brought nothing, and another one follows"
             raise ListInconsistentError(self._what, reason)
         if not self._empty:
             self._free -= brought < self._few_below

@@ -1,8 +1,7 @@
-"""Objects that can be identified and not read as asked: reported once, their last good state kept.
+"""Objects that can be identified but not decoded as requested, and their last good states.
 
-What enters is each such object, from the codec, before the sink has it; what leaves is a log line,
-and for whoever asks the state before it went bad, marked as stale. Nothing here is on the way of a
-good object: whether a bad one was mended is looked up when somebody asks. Bounded.
+The codec reports each such object before the sink has it. Good objects never pass through here:
+whether a bad object was repaired is looked up when a caller asks. What is held is bounded.
 """
 
 from __future__ import annotations
@@ -16,25 +15,26 @@ from pyinformer._logging import get_logger
 from pyinformer.apimachinery import KubeObject, V
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pyinformer.reflector._sink import Sink
+    from pyinformer.reflector.guard import Guard
 
-_MAX_HELD = 256  # beyond, a change of schema is at fault, not objects
+_MAX_HELD = 256  # beyond that, a change of schema is at fault, not objects
 _MAX_BYTES = 16 << 20  # of good states and keys: a state may have megabytes
-_MAX_LINES = 10  # a new schema can spoil every object at once
+_MAX_LINES = 10  # a new schema can make every object unreadable at once
 
 _log = get_logger(__name__)
 
 
 @final
 class StaleObject(Struct, Generic[V], frozen=True):
-    """The last state of an object that could be read, while its newest state cannot."""
+    """The last readable state of an object whose newest state is unreadable."""
 
     object: KubeObject[V]
-    """Older than what the cache holds."""
+    """The readable state; it is older than the cached one."""
     problem: str
     """Why the newest state cannot be read."""
     newest_resource_version: str
-    """That of the newest state, which the cache holds as the server sent it."""
+    """The version of the newest state, which the cache holds as the server sent it."""
 
 
 class _Held(Struct, Generic[V], frozen=True):
@@ -44,50 +44,43 @@ class _Held(Struct, Generic[V], frozen=True):
 
 @final
 class Quarantine(Generic[V]):
-    """Knows the bad objects of one reflector.
+    """The unreadable objects of one reflector.
 
     Args:
-        resource: names them in logs.
-        get: returns what is cached of a key.
-        count: counts a bad object.
+        resource: its name in logs.
+        sink: has the cached objects.
+        guard: counts the unreadable ones.
     """
 
-    __slots__ = ("_bytes", "_count", "_get", "_held", "_lines", "_resource")
-
-    def __init__(
-        self,
-        resource: str,
-        get: Callable[[str], KubeObject[V] | None],
-        count: Callable[[], None],
-    ) -> None:
+    def __init__(self, resource: str, sink: Sink[V], guard: Guard) -> None:
         self._resource = resource
-        self._get = get
-        self._count = count
+        self._get = sink.get
+        self._guard = guard
         self._held: OrderedDict[str, _Held[V]] = OrderedDict()
         self._lines = 0
         self._bytes = 0
 
     @property
     def held_bytes(self) -> int:
-        """How long the good states and the keys are that are held."""
+        """The size of the good states and keys that are held."""
         return self._bytes
 
     def notice(self, bad: KubeObject[V]) -> None:
-        """Take note of an object that cannot be read, before the sink has it."""
-        self._count()
+        """Record an unreadable object, before the sink has it."""
+        self._guard.count("undecodable", "kept")
         key, uid = bad._key, bad.metadata.uid
         cached, held = self._get(key), self._held.get(key)
         good = None
         if cached is not None and cached.metadata.uid == uid:
-            if cached.problem:  # it was bad before
+            if cached.problem:  # it was unreadable before
                 if held is not None and held.uid == uid:
                     return
             else:
                 good = cached
         if held is not None and (held.uid, held.good) == (uid, good):
-            return  # a load brought again what is known
+            return  # a load has brought the same object again
         self._hold(key, _Held(uid, good))
-        self._say(bad)
+        self._log(bad)
 
     def _hold(self, key: str, held: _Held[V]) -> None:
         self._forget(key)
@@ -106,15 +99,15 @@ class Quarantine(Generic[V]):
             self._bytes -= _size(key, held)
 
     def _is_spare(self, key: str) -> bool:
-        """Tell whether nobody would miss what is held of a key.
+        """Return whether what is held of a key is useless.
 
-        While a list is being read, what it brings is not in the cache yet, and the good state is.
+        While a list is read, its objects are not in the cache yet, and the good state still is.
         """
         good, cached = self._held[key].good, self._get(key)
-        is_mended = cached is not good and (cached is None or not cached.problem)
-        return good is None or is_mended
+        is_repaired = cached is not good and (cached is None or not cached.problem)
+        return good is None or is_repaired
 
-    def _say(self, bad: KubeObject[V]) -> None:
+    def _log(self, bad: KubeObject[V]) -> None:
         self._lines += 1
         if self._lines > _MAX_LINES:
             return
@@ -129,13 +122,13 @@ class Quarantine(Generic[V]):
         )
 
     def last_good(self, key: str) -> StaleObject[V] | None:
-        """Return the last state of an object that could be read, if the cached one cannot.
+        """Return the last readable state of an object whose cached state is unreadable.
 
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
 
         Returns:
-            None if what is cached is good, or gone, or was never good as far as is remembered.
+            None if the cached state is readable, or no readable state is remembered.
         """
         cached, held = self._get(key), self._held.get(key)
         if cached is None or not cached.problem or held is None or held.good is None:
@@ -145,12 +138,12 @@ class Quarantine(Generic[V]):
         return StaleObject(held.good, cached.problem, cached.metadata.resource_version)
 
     def keys(self) -> tuple[str, ...]:
-        """Return the keys whose cached objects are known to be bad; of many, the latest."""
+        """Return the keys whose cached objects are unreadable; of many, the latest."""
         cached = ((key, self._get(key)) for key in list(self._held))
         return tuple(key for key, obj in cached if obj is not None and obj.problem)
 
     def sweep(self) -> None:
-        """Let go of states whose objects are good again, or gone; for after a load."""
+        """Release the states of objects that are readable again, or gone; called after a load."""
         bad = set(self.keys())
         for key in [key for key in self._held if key not in bad]:
             self._forget(key)

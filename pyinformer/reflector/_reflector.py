@@ -1,41 +1,107 @@
 """The reflector: it keeps a sink in step with one resource of a server.
 
-What it does next is decided by the machine, what an event may do by the guard; this shell performs
-the machine's commands, waits, and reports how they ended. It ends only by cancellation.
+The machine decides what the reflector does next, the guard what an event may do. The reflector
+performs the machine's commands and reports how each ended. It ends only by cancellation.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Generic, cast, final
 
+import anyio
 from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import V, VersionOrder
-from pyinformer.reflector._guard import GuardStatistics
-from pyinformer.reflector._performing import Performing
-from pyinformer.reflector._quarantine import StaleObject
-from pyinformer.reflector._state import LoadRecord, ReflectorState
-from pyinformer.reflector._witnesses import witnesses_of
+from pyinformer.apimachinery import (
+    APIStatusError,
+    InformerError,
+    InternalError,
+    Journal,
+    ObjectCodec,
+    Transform,
+    TransportError,
+    V,
+    VersionOrder,
+    View,
+    check_view,
+)
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.reflector._availability import (
+    AbsencePolicy,
+    Availability,
+    DiscoveryOutcome,
+    ask_discovery,
+)
+from pyinformer.reflector._loader import Loader
+from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._quarantine import Quarantine, StaleObject
+from pyinformer.reflector._reporting import (
+    AuditRequests,
+    RelistLog,
+    RelistRecord,
+    StateReporter,
+    facts_of,
+)
+from pyinformer.reflector._request_budget import RequestBudget
+from pyinformer.reflector._watch_loop import Liveness, WatchLoop
+from pyinformer.reflector.guard import Guard, GuardStatistics, OrderPolicy
+from pyinformer.reflector.history import (
+    HistorySample,
+    HistoryVerdict,
+    Lineage,
+    history_samples,
+    is_built_in,
+)
+from pyinformer.reflector.machine import (
+    Command,
+    Discover,
+    Discovered,
+    Halt,
+    Input,
+    Load,
+    Loaded,
+    LoadFailed,
+    LoadMode,
+    ProofFailed,
+    Prove,
+    Proved,
+    ReflectorMachine,
+    ReflectorState,
+    Sleep,
+    Verified,
+    Verify,
+    WakeCause,
+    Watch,
+    WatchEnded,
+    WatchFailed,
+    WatchListMemory,
+    Woke,
+)
+from pyinformer.tasks import error_text, trace_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anyio.abc import TaskStatus
 
-    from pyinformer.reflector._proof import Witness
+    from pyinformer.reflector._sink import Sink
+    from pyinformer.transport import ListWatch
 
-_log = get_logger(__name__)
+_log = get_logger("pyinformer.reflector")
 
-_RELOAD_SPREAD_SECONDS = 2.0  # all that load again because of one proof do not in one instant
+_GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
+_RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
+_INTERRUPTED = WatchEnded(events=1, seconds=float("inf"))  # by the reflector, not by a failure
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorStatus:
-    """Where a reflector stands."""
+    """The state of a reflector, and the counts of what it met."""
 
     state: ReflectorState
     reason: str
@@ -53,34 +119,118 @@ class ReflectorStatus:
 
 
 @final
-class Reflector(Performing[V]):
+class Reflector(Generic[V]):
     """Keeps a sink in step with one resource.
 
     Args:
-        list_watch: the resource and the scope, and the server that has it.
-        sink: takes what is learned: a store, a RealFIFO, a DeltaFIFO.
+        list_watch: the resource and the scope, and the connection to the server.
+        sink: receives the objects and events: a store, a RealFIFO, a DeltaFIFO.
         projection: the view to decode with each object.
-        strip_managed_fields: leave `metadata.managedFields` out of what the sink gets.
+        strip_managed_fields: leave `metadata.managedFields` out of what the sink receives.
         compact: keep bodies compressed; needs the extra `pyinformer[compact]`.
         transform: the user's change to each object.
-        options: how the server is talked to.
-        absent: what it means that the resource is not served.
+        options: timeouts, page size and other settings of its requests.
+        absent: what to do while the server does not serve the resource.
         watch_list_memory: shared by the reflectors of one connection.
         lineage: the history behind the connection, shared likewise.
-        admission: the budgets of the connection, shared likewise.
-        journal: hears of what is rare, in words.
+        request_budget: the limits of the connection, shared likewise.
+        journal: where rare events are written, in words.
         metrics: where occurrences are counted.
         on_change: called after each change of state, on the loop.
-        on_suspicion: called with the reason when what is cached should be compared with the server.
+        on_suspicion: called with the reason when the cache should be compared with the server.
         on_large: called for each object with a body of more than 16 KiB, before the sink has it.
 
     Source:
         client-go tools/cache/reflector.go.
     """
 
+    def __init__(
+        self,
+        list_watch: ListWatch,
+        sink: Sink[V],
+        *,
+        projection: type[V] | None = None,
+        strip_managed_fields: bool = True,
+        compact: bool = False,
+        transform: Transform | None = None,
+        options: ReflectorOptions | None = None,
+        absent: AbsencePolicy = "wait",
+        watch_list_memory: WatchListMemory | None = None,
+        lineage: Lineage | None = None,
+        request_budget: RequestBudget | None = None,
+        journal: Journal | None = None,
+        metrics: Metrics = NO_METRICS,
+        on_change: Callable[[], None] | None = None,
+        on_suspicion: Callable[[str], None] | None = None,
+        on_large: Callable[[], None] | None = None,
+    ) -> None:
+        if projection is not None:
+            check_view(cast("type[View]", projection))
+        resource = list_watch.resource
+        self.list_watch: ListWatch = list_watch
+        """The resource and the scope that it follows."""
+        self.journal: Journal = journal or Journal()
+        """What happened lately, in words."""
+        self._sink = sink
+        self._options = options = options or ReflectorOptions()
+        self._now: Callable[[], float] = float  # the loop's, once it runs
+        self._guard = guard = Guard(metrics=metrics, resource=str(resource))
+        if options.order != "auto":
+            guard.use_order(options.order)
+        self._quarantine: Quarantine[V] = Quarantine(str(resource), sink, guard)
+        codec: ObjectCodec[V] = ObjectCodec(
+            resource,
+            view=projection,
+            strip_managed_fields=strip_managed_fields,
+            compact=compact,
+            transform=transform,
+            metadata_only=list_watch.metadata_only,
+            on_problem=self._quarantine.notice,
+            on_large=on_large,
+        )
+        may_relax = options.order == "auto" and not is_built_in(resource.group)
+        audits = AuditRequests(resource, guard, self.journal, on_suspicion)
+        self._machine = machine = ReflectorMachine(
+            rng=options.rng,
+            watch_list=watch_list_memory or WatchListMemory(),
+            use_watch_list=options.use_watch_list,
+            on_suspicion=audits.request,
+            relax=OrderPolicy(guard, resource, self.journal, may_relax=may_relax).relax,
+        )
+        self._availability = Availability(str(resource), absent)
+        self._reporter = StateReporter(
+            resource,
+            machine,
+            guard,
+            self._availability,
+            journal=self.journal,
+            on_change=on_change,
+        )
+        self._request_budget = request_budget or RequestBudget()
+        self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
+        self._relists = RelistLog(guard)
+        self._loader: Loader[V] = Loader(
+            list_watch, codec, guard, sink, options, journal=self.journal, audits=audits
+        )
+        self._watch_loop: WatchLoop[V] = WatchLoop(
+            list_watch,
+            codec,
+            guard,
+            sink,
+            options,
+            request_budget=self._request_budget,
+            machine=machine,
+            reporter=self._reporter,
+            audits=audits,
+            journal=self.journal,
+        )
+        self._is_in_line = False
+        self._interruptible: anyio.CancelScope | None = None
+        self._generation = 0
+
     @property
     def state(self) -> ReflectorState:
-        """What it does at this moment."""
+        """What it does now."""
         return self._machine.state
 
     @property
@@ -90,12 +240,12 @@ class Reflector(Performing[V]):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the position proves something: versions have an order, and it is of today."""
+        """Whether versions have one order and the position is of the server's current history."""
         return self._guard.order == "global" and not self._machine.distrust
 
     @property
     def version_order(self) -> VersionOrder:
-        """Which of the resource's versions compare; it may become less at any time."""
+        """Which of the resource's versions compare; the order may become weaker at any time."""
         return VersionOrder(self._guard.order)
 
     @property
@@ -105,111 +255,116 @@ class Reflector(Performing[V]):
 
     @property
     def is_resetting(self) -> bool:
-        """Whether the list that is being taken over begins a new epoch: objects may go back."""
+        """Whether the list that is applied now begins a new epoch: objects may go back in time."""
         return self._guard.is_resetting
 
-    def has_buried(self, key: str, uid: str) -> bool:
-        """Tell whether a deletion of this object was applied, as far as is remembered."""
-        return self._guard.has_buried(key, uid)
+    def has_tombstone(self, key: str, uid: str) -> bool:
+        """Return whether a deletion of this object is remembered."""
+        return self._guard.has_tombstone(key, uid)
 
     def last_good(self, key: str) -> StaleObject[V] | None:
-        """Return the last state of an object that could be read, if the cached one cannot.
+        """Return the last readable state of an object whose cached state is unreadable.
 
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
 
         Returns:
-            None if what is cached is good, or gone, or was never good as far as is remembered.
+            None if the cached state is readable, or no readable state is remembered.
         """
         return self._quarantine.last_good(key)
 
     def quarantined(self) -> tuple[str, ...]:
-        """Return the keys whose cached objects cannot be read as asked; of many, the latest."""
+        """Return the keys whose cached objects cannot be decoded as requested, at most 256."""
         return self._quarantine.keys()
 
     @property
     def fails_sync(self) -> bool:
-        """Whether waiting for a first list is in vain: the resource is required, and not served."""
-        return self._presence.fails_sync
+        """Whether the first list will not come: the resource is required and not served."""
+        return self._availability.fails_sync
 
     def status(self) -> ReflectorStatus:
-        """Return where it stands."""
+        """Return the state and the counts."""
         machine = self._machine
-        error = machine.told_error
         return ReflectorStatus(
             state=machine.state,
             reason=self._reason(),
             attempts=machine.attempts,
-            last_error=error or None,
+            last_error=machine.error_text or None,
             loads=machine.loads,
             guard=self._guard.statistics(),
-            takeovers=self._liveness.takeovers,
+            takeovers=self._watch_loop.liveness.takeovers,
             breaks_order=machine.breaks_order,
         )
 
     def _reason(self) -> str:
-        """Return why it is in its state, and what it waits for in there."""
-        if cure := self._presence.cure:
-            return cure
-        waits = (
-            "waiting for its turn to list"
-            if self._is_in_line
-            else self.list_watch.describe_pending()
-        )
-        parts = (self._machine.reason, self._presence.hint, waits)
+        """Return why it is in its state, and what it waits for; empty while all is well."""
+        if remedy := self._availability.remedy:
+            return remedy
+        if self._is_in_line:
+            waits = "waiting for its turn to list"
+        else:
+            waits = self.list_watch.describe_pending()
+        parts = (self._machine.reason, self._availability.hint, waits)
         return "; ".join(part for part in parts if part)
 
-    def loads(self) -> tuple[LoadRecord, ...]:
-        """Return the latest loads, the oldest first; from any thread."""
-        return tuple(self._loads.copy())
+    def liveness(self) -> Liveness:
+        """Return when it last received events, bookmarks and proofs; a copy."""
+        facts = copy(self._watch_loop.liveness)
+        facts.observed_resource_version = self._guard.position
+        proven = (facts.last_event_at, facts.last_bookmark_at, facts.last_proof_at)
+        facts.last_proof_at = max((at for at in proven if at is not None), default=None)
+        return facts
 
-    def burial(self, key: str) -> str:
-        """Return the version at which a key was deleted, as far as is remembered; or nothing."""
-        return self._guard.burial(key)
+    def loads(self) -> tuple[RelistRecord, ...]:
+        """Return the latest complete loads, the oldest first; from any thread."""
+        return self._relists.records()
 
-    def demand_load(self, reason: str) -> None:
+    def tombstone_version(self, key: str) -> str:
+        """Return the version of the latest remembered deletion under a key, or an empty text."""
+        return self._guard.tombstone_version(key)
+
+    def request_relist(self, reason: str) -> None:
         """Load everything again as soon as possible; a watch or a pause ends for it.
 
         Args:
             reason: why, for people.
         """
-        self.journal.note(f"everything is to be loaded again: {reason}")
-        self._machine.demand_load(reason)
+        self.journal.note(f"everything will be listed again: {reason}")
+        self._machine.request_relist(reason)
         self._interrupt()
 
-    def demand_proof(self, reason: str) -> None:
-        """Ask as soon as possible whether the server's history is the one that was followed.
+    def request_proof(self, reason: str) -> None:
+        """Prove as soon as possible that the server's history is the one that was followed.
 
         Args:
             reason: why, for people.
         """
-        self.journal.note(f"the server's history is to be proven: {reason}")
+        self.journal.note(f"the server's history will be proven: {reason}")
         self._machine.lost_at = self._now()
         self._interrupt()
 
-    def lineage_broken(self, reason: str) -> None:
-        """Load again, and believe nothing that is cached; for the lineage."""
+    def on_history_broken(self, reason: str) -> None:
+        """List again and trust nothing that is cached; called by the lineage."""
         reason = f"the server's history is another: {reason}"
         self.journal.note(reason)
-        self._noted_reason = reason  # the load that follows need not say so again
-        self._machine.demand_load(reason, distrust=True)
-        spread = self._options.rng.uniform(0, _RELOAD_SPREAD_SECONDS)
-        asyncio.get_running_loop().call_later(spread, self._interrupt_if_demanded)
+        self._reporter.known_reason = reason
+        self._machine.request_relist(reason, distrust=True)
+        spread = self._options.rng.uniform(0, _RELIST_SPREAD_SECONDS)
+        asyncio.get_running_loop().call_later(spread, self._interrupt_for_relist)
 
-    def _interrupt_if_demanded(self) -> None:
+    def _interrupt_for_relist(self) -> None:
         machine = self._machine
-        if (
-            machine.demands_load and not machine.waits_for_its_turn
-        ):  # whoever asked for the proof has begun already
+        # The reflector whose proof it was may have begun to list already.
+        if machine.relist_requested and not machine.delays_relist:
             self._interrupt()
 
-    async def witnesses(self) -> Sequence[Witness]:
-        """Return the newest object and the newest deletion that it knows of; for the proof.
+    async def history_samples(self) -> Sequence[HistorySample]:
+        """Return the newest object and the newest deletion that it knows, for the proof.
 
         Cancellation:
             Safe.
         """
-        return await witnesses_of(self._sink, self._guard)
+        return await history_samples(self._sink, self._guard)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """List and watch until cancelled.
@@ -223,10 +378,194 @@ class Reflector(Performing[V]):
         task_status.started()
         try:
             while True:
-                self._changed()
+                self._reporter.changed()
                 happened = await self._perform(command)
                 command = self._machine.step(happened, now())
         finally:
             leave()
             self._machine.state = ReflectorState.STOPPED
-            self._changed()
+            self._reporter.changed()
+
+    def _interrupt(self) -> None:
+        if self._interruptible is not None:
+            self._interruptible.cancel()
+
+    async def _perform(self, command: Command) -> Input:
+        match command:
+            case Load(LoadMode.WATCH_LIST):
+                return await self._watch_list()
+            case Load(mode):
+                return await self._list(mode)
+            case Watch():
+                return await self._watch()
+            case Sleep(seconds, wake_on):
+                return await self._sleep(seconds, wake_on)
+            case Prove():
+                return await self._prove()
+            case Verify(key):
+                return await self._verify(key)
+            case Discover():
+                return await self._discover()
+            case Halt(error):
+                facts = self._facts(error)
+                text = "the reflector of %(resource)s gave up for ten minutes: %(error)s"
+                _log.error(text, facts, extra=facts)
+                return await self._sleep(_GIVEN_UP_SECONDS)
+        raise InternalError(f"a reflector cannot perform {command!r}")
+
+    async def _sleep(self, seconds: float, wake_on: WakeCause = WakeCause.TIME) -> Input:
+        by, outage = WakeCause.TIME, self._request_budget.outage
+        with anyio.CancelScope() as self._interruptible:
+            by = await outage.wait(self.list_watch.connection, seconds, wake_on=wake_on)
+        return Woke(by)
+
+    async def _list(self, mode: LoadMode) -> Input:
+        self._is_in_line = True
+        try:
+            async with self._request_budget.listing(self.list_watch.resource.group) as slot:
+                self._machine.begin_load()  # it may have waited long for its turn
+                self._begin_load()
+                self._loader.on_progress = slot.progress
+                await self._loader.learn_kind()
+                await self._loader.load_list(mode)
+        except Exception as error:  # noqa: BLE001 - the loop continues, whatever a load ran into
+            return LoadFailed(mode, self._as_informer_error(error), self._loader.pages)
+        self._loaded(mode)
+        return Loaded(mode)
+
+    async def _watch_list(self) -> Input:
+        opened = loaded = False
+        self._is_in_line = True
+        try:
+            async with (
+                AsyncExitStack() as stack,
+                self._request_budget.listing(self.list_watch.resource.group) as slot,
+            ):
+                self._begin_load()
+                self._loader.on_progress = slot.progress
+                await self._loader.learn_kind()
+                body = await stack.enter_async_context(self._watch_loop.open(initial=True))
+                opened = True
+                found = await self._loader.load_initial_events(body)
+                slot.release()
+                loaded = True
+                if found is None:  # a list was loaded instead, and is ahead of this stream
+                    self._loaded(LoadMode.PAGED)
+                    return Loaded(LoadMode.PAGED)
+                splitter, rest = found
+                self._loaded(LoadMode.WATCH_LIST)
+                self._machine.step(Loaded(LoadMode.WATCH_LIST), self._now())
+                self._reporter.changed()
+                if self._machine.relist_requested:
+                    return _INTERRUPTED
+                with anyio.CancelScope() as self._interruptible:
+                    return await self._watch_loop.follow(stack.pop_all(), body, splitter, rest)
+                return _INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the loop continues
+            if loaded:
+                return WatchFailed(self._as_informer_error(error), established=True)
+            failure = self._as_informer_error(error)
+            return LoadFailed(LoadMode.WATCH_LIST, failure, established=opened)
+
+    async def _watch(self) -> Input:
+        if not self._guard.can_resume:
+            return await self._poll()
+        try:
+            with anyio.CancelScope() as self._interruptible:
+                return await self._watch_loop.watch()
+        except Exception as error:  # noqa: BLE001 - the loop continues
+            return WatchFailed(self._as_informer_error(error), established=False)
+        return _INTERRUPTED
+
+    async def _poll(self) -> Input:
+        """Wait and list again: there is no position from which a watch could start."""
+        self._machine.connected()
+        self._reporter.changed()
+        with anyio.CancelScope() as self._interruptible:
+            await anyio.sleep(self._options.poll_seconds)
+        self._machine.request_relist("the list has no version to watch from")
+        return _INTERRUPTED
+
+    def _begin_load(self) -> None:
+        self._is_in_line = False
+        self._interruptible = None
+        self._generation = self._lineage.generation
+        self._loader.distrust = self._machine.distrust
+        self._relists.begin(self._machine.reason)
+
+    def _loaded(self, mode: LoadMode) -> None:
+        self._availability.loaded()
+        self._watch_loop.liveness.last_proof_at = self._now()
+        self._quarantine.sweep()
+        self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
+        broke = self._loader.broke
+        self._relists.finish(mode, broke)
+        if broke and not self._lineage.has_notified(self, self._generation):
+            self._lineage.report_break(f"{self.list_watch.resource}: {broke}", by=self)
+
+    async def _prove(self) -> Input:
+        machine = self._machine
+        lost_at = self._now() if machine.lost_at is None else machine.lost_at
+        try:
+            proof = await self._lineage.prove(lost_at, self, alone=machine.is_silent)
+        except (TransportError, APIStatusError) as error:
+            return ProofFailed(error)
+        except Exception as error:  # noqa: BLE001 - the loop continues
+            self._as_informer_error(error)
+            return Proved(HistoryVerdict.UNDECIDED)
+        self._guard.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
+        if proof.verdict is HistoryVerdict.INTACT:
+            self._end_outage()
+        elif proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members
+            machine.distrust_reason = f"the server's history is another: {proof.reason}"
+        else:
+            self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
+        return Proved(proof.verdict)
+
+    def _end_outage(self) -> None:
+        """Record that the history is intact; list everything if the contact was lost for long."""
+        now, proven_at = self._now(), self.liveness().last_proof_at
+        away_seconds = 0.0 if proven_at is None else now - proven_at
+        if away_seconds > self._options.relist_after_outage_seconds:
+            self._machine.request_relist(f"there was no contact for {away_seconds:.0f} s")
+        self._watch_loop.liveness.last_proof_at = now
+
+    async def _verify(self, key: str) -> Input:
+        try:
+            await self._watch_loop.verify(key)
+        except Exception as error:  # noqa: BLE001 - the loop continues
+            return Verified(self._as_informer_error(error))
+        return Verified()
+
+    async def _discover(self) -> Input:
+        availability, asked_at = self._availability, self._now()
+        availability.not_found()
+        self._reporter.changed()
+        try:
+            outcome = availability.answered(await ask_discovery(self.list_watch), asked_at)
+            if outcome is DiscoveryOutcome.EMPTY:
+                self.journal.note("discovery lacks the resource: the cache is emptied")
+                await self._loader.apply_absence()
+            is_served, tries_load = (
+                outcome is DiscoveryOutcome.SERVED,
+                availability.tries_load,
+            )
+        except Exception as error:  # noqa: BLE001 - the loop continues
+            self.journal.note(f"discovery failed: {self._as_informer_error(error)}")
+            is_served, tries_load = False, True
+        spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition
+        return Discovered(is_served, availability.retry_seconds * spread, tries_load=tries_load)
+
+    def _as_informer_error(self, error: Exception) -> InformerError:
+        """Return an error of this library as it is, and any other one as the bug that it is."""
+        if isinstance(error, InformerError):
+            return error
+        facts = self._facts(error)
+        shown = {**facts, "trace": trace_text(error)}
+        _log.error("bug in the reflector of %(resource)s: %(error)s\n%(trace)s", shown, extra=facts)
+        internal = InternalError(f"a reflector met {error_text(error)}")
+        internal.__cause__ = error
+        return internal
+
+    def _facts(self, error: Exception) -> dict[str, str]:
+        return facts_of(error, self.list_watch.resource, self._guard.position)

@@ -1,12 +1,13 @@
-"""Streams that are silent before bookmarks are due: does the server have news for them?
+"""Streams that fall silent before bookmarks are due: does the server have events for them?
 
-The reflectors of one cluster connection share the answer. A second watch at a stream's position
-shows in a moment what the stream has not delivered; an HTTP/1.1 peer cannot be asked on the stream
-itself. There is at most one such check in 30 s, and none while nothing suggests a stall.
+A second watch at a stream's position shows at once what the stream has not delivered; an HTTP/1.1
+server cannot be probed on the stream itself. The reflectors of one cluster connection share the
+answer: there is at most one such check in 30 s, and none while nothing suggests a stall.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from typing import TYPE_CHECKING, Final, final
 
@@ -19,92 +20,133 @@ from pyinformer.transport import ADDED, DELETED, MODIFIED, NetworkConnection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.reflector._idle import IdleTimer
     from pyinformer.transport import ListWatch
 
 _OPEN_SECONDS: Final = 2.5
-_NEWS_SECONDS: Final = 1.5  # a server sends what has happened before anything else
-_CONFIRM_SECONDS: Final = 1.0  # what happened just now reaches both streams
-_ANSWER_SECONDS: Final = 2.5  # with the above: a server that does not answer is known after 5 s
+_NEWS_SECONDS: Final = 1.5  # a server sends missed events before anything else
+_CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
+_ANSWER_SECONDS: Final = 2.5  # with the above, a server that does not answer is known after 5 s
 _NEWS: Final = tuple(b'{"type":"%s"' % kind.encode() for kind in (ADDED, MODIFIED, DELETED))
 
 
-class Finding(enum.Enum):
-    """What a check has shown."""
+class SilenceFinding(enum.Enum):
+    """The outcome of a check of a silent stream."""
 
     NOTHING = "nothing"
-    STALLED = "a second watch delivered what the first had not"
+    STALLED = "a second watch delivered events that the first had not"
     LOST = "the server answers neither on the stream nor on new connections"
 
 
 @final
-class Progress(Struct, frozen=True):
-    """How far a stream is."""
+class IdleTimer:
+    """Calls back once when nothing has progressed for a time, at next to no cost for progress.
 
-    events: int
-    """How many changes it has delivered."""
-    bookmarks: int
-    position: str
-    unfinished_bytes: int
-    """What has arrived of a line whose end has not."""
+    Args:
+        idle_seconds: the time without progress.
+        on_idle: called once, on the loop, when it is over.
+        grace: returns how many more seconds are allowed now.
+    """
+
+    __slots__ = ("_grace", "_idle_seconds", "_loop", "_on_idle", "_timer", "progressed_at")
+
+    def __init__(
+        self,
+        idle_seconds: float,
+        on_idle: Callable[[], None],
+        *,
+        grace: Callable[[], float] = float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._idle_seconds = idle_seconds
+        self._on_idle = on_idle
+        self._grace = grace
+        self.progressed_at: float = self._loop.time()
+        """When the stream progressed last; setting it is all that progress costs."""
+        self._timer = self._loop.call_later(idle_seconds, self._check)
+
+    def cancel(self) -> None:
+        """Cancel the callback."""
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        idle_seconds = self._idle_seconds + self._grace()
+        left = self.progressed_at + idle_seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check)
+        else:
+            self._on_idle()
 
 
 @final
-class Silence:
-    """What the reflectors of one cluster connection know about silent streams.
+class StreamProgress(Struct, frozen=True):
+    """What a stream has delivered so far."""
+
+    events: int
+    """The number of changes."""
+    bookmarks: int
+    position: str
+    unfinished_bytes: int
+    """How much of a line without an end yet."""
+
+
+@final
+class SilenceMonitor:
+    """The silent streams of one cluster connection, and the outcome of the latest check.
 
     Args:
-        check_seconds: how long a stream is silent before it is checked, and how long there is no
-            other check.
+        check_seconds: how long a stream is silent before it is checked, and the least time between
+            two checks.
     """
 
     def __init__(self, check_seconds: float) -> None:
         self.check_seconds = check_seconds
         self._streams: set[IdleTimer] = set()
         self._checked_at = self._found_at = float("-inf")
-        self._finding = Finding.NOTHING
+        self._finding = SilenceFinding.NOTHING
         self._found = anyio.Event()
         self.checks: int = 0
-        """How many there were."""
+        """How many checks there were."""
 
     def join(self, stream: IdleTimer) -> Callable[[], None]:
-        """Count a stream in; what is returned counts it out."""
+        """Add a stream; return the function that removes it."""
         self._streams.add(stream)
         return lambda: self._streams.discard(stream)
 
-    def latest(self, now: float) -> Finding:
-        """Return what was found within the time of one check; it holds for all silent streams."""
-        return self._finding if now - self._found_at <= self.check_seconds else Finding.NOTHING
+    def latest(self, now: float) -> SilenceFinding:
+        """Return the latest finding while it is recent; it holds for all silent streams."""
+        return (
+            self._finding if now - self._found_at <= self.check_seconds else SilenceFinding.NOTHING
+        )
 
     def seconds_until_check(self, now: float, *, was_busy: bool) -> float:
-        """Return when a silent stream may be checked.
+        """Return in how many seconds a silent stream may be checked.
 
         Args:
             now: the loop's time.
-            was_busy: it has delivered changes since its last check. If not, its silence says
-                nothing, unless all streams of the connection are as silent.
+            was_busy: it has delivered changes after its last check. If not, its silence means
+                nothing unless all streams of the connection are as silent.
         """
         due_at = self._checked_at + self.check_seconds
         if not was_busy:
-            heard_at = max((stream.progressed_at for stream in self._streams), default=now)
-            due_at = max(due_at, heard_at + self.check_seconds)
+            progressed_at = max((stream.progressed_at for stream in self._streams), default=now)
+            due_at = max(due_at, progressed_at + self.check_seconds)
         return max(0.0, due_at - now)
 
     def begin_check(self, now: float) -> None:
-        """Record that a stream is being checked."""
+        """Record that a check of a stream begins."""
         self._checked_at = now
         self.checks += 1
 
-    def found(self, finding: Finding, now: float) -> None:
-        """Record what a check has shown, and wake the reflectors of other silent streams."""
-        if finding is Finding.NOTHING:
+    def found(self, finding: SilenceFinding, now: float) -> None:
+        """Record the outcome of a check, and wake the reflectors of other silent streams."""
+        if finding is SilenceFinding.NOTHING:
             return
         self._finding, self._found_at = finding, now
         self._found.set()
         self._found = anyio.Event()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for a time, or until something is found.
+        """Wait for a time, or until a check has found something.
 
         Cancellation:
             Safe.
@@ -114,18 +156,18 @@ class Silence:
 
 
 async def until_doubtful(
-    silence: Silence,
+    silence: SilenceMonitor,
     stream: IdleTimer,
     list_watch: ListWatch,
-    progress: Callable[[], Progress],
-) -> Finding:
+    progress: Callable[[], StreamProgress],
+) -> SilenceFinding:
     """Wait until a stream is known to be stalled or its server to be lost.
 
     Args:
-        silence: what the connection knows.
+        silence: the silent streams of the connection.
         stream: when the stream delivered something last.
         list_watch: the resource and the scope.
-        progress: returns how far the stream is.
+        progress: returns what the stream has delivered so far.
 
     Cancellation:
         Safe; a second watch is closed.
@@ -138,7 +180,7 @@ async def until_doubtful(
             await anyio.sleep(silence.check_seconds - silent_seconds)
             continue
         finding = silence.latest(now())
-        if finding is not Finding.NOTHING:
+        if finding is not SilenceFinding.NOTHING:
             return finding
         events = progress().events
         was_busy = events > checked_events
@@ -147,15 +189,17 @@ async def until_doubtful(
             continue
         checked_events = events
         silence.begin_check(now())
-        silence.found(await check(list_watch, progress), now())
+        silence.found(await check_stream(list_watch, progress), now())
 
 
-async def check(list_watch: ListWatch, progress: Callable[[], Progress]) -> Finding:
-    """Open a second watch at a stream's position, and see whether it has news.
+async def check_stream(
+    list_watch: ListWatch, progress: Callable[[], StreamProgress]
+) -> SilenceFinding:
+    """Open a second watch at a stream's position, and compare what both deliver.
 
     Args:
         list_watch: the resource and the scope.
-        progress: returns how far the stream is.
+        progress: returns what the stream has delivered so far.
 
     Cancellation:
         Safe; the second watch is closed.
@@ -173,12 +217,12 @@ async def check(list_watch: ListWatch, progress: Callable[[], Progress]) -> Find
         answered = True
     except InformerError:
         pass
-    wire = list_watch.connection
-    if not answered and isinstance(wire, NetworkConnection):
-        answers = await wire.probe(_ANSWER_SECONDS)
+    connection = list_watch.connection
+    if not answered and isinstance(connection, NetworkConnection):
+        answers = await connection.probe(_ANSWER_SECONDS)
         is_lost = not answers and progress() == before
-        return Finding.LOST if is_lost else Finding.NOTHING
+        return SilenceFinding.LOST if is_lost else SilenceFinding.NOTHING
     if not data.startswith(_NEWS):
-        return Finding.NOTHING
+        return SilenceFinding.NOTHING
     await anyio.sleep(_CONFIRM_SECONDS)
-    return Finding.STALLED if progress() == before else Finding.NOTHING
+    return SilenceFinding.STALLED if progress() == before else SilenceFinding.NOTHING

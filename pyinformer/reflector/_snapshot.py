@@ -1,8 +1,7 @@
-"""Everything that exists, as a list or an initial stream tells it, until it is complete.
+"""The objects of one load, collected from a list or a watch-list until it is complete.
 
-What enters are items, or the lines of a watch-list up to its end bookmark; what leaves is a
-mapping of all objects, checked against itself. Nothing takes effect before. An object that has not
-changed stays the record that is cached already, so that loading again costs next to no memory.
+The whole load is checked for contradictions before any of it takes effect. An object that has not
+changed stays the cached record, so a relist costs next to no memory.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from pyinformer.apimachinery import (
     ListInconsistentError,
     ProtocolError,
     V,
-    key_in,
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.reflector._frames import ListUnorderedError, decode_oversized
+from pyinformer.apimachinery._identity import key_in
+from pyinformer.reflector.machine import ListUnorderedError
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyinformer.apimachinery import ObjectCodec
-    from pyinformer.reflector._guard import Guard
     from pyinformer.reflector._sink import Sink
+    from pyinformer.reflector.guard import Guard
 
 _log = get_logger(__name__)
 _SLICE = 512  # objects freed in one step: half a millisecond
@@ -53,31 +52,12 @@ class Snapshot(Generic[V]):
 
     Args:
         codec: decodes the objects.
-        sink: knows what is cached.
-        guard: knows what came before, and counts what cannot be read.
-        distrust: the server's history was proven to be another one: a cached record stays only
-            if its content is the same, since a version may have been given twice.
-        had_nameless: the load before this one had objects without a name, too.
+        sink: has the cached objects.
+        guard: knows earlier events, and counts what cannot be read.
+        distrust: the server's history was proven to be another one: a cached record stays only if
+            its content is the same, since two histories may use one version for two states.
+        had_nameless: the load before this one had objects without a name as well.
     """
-
-    __slots__ = (
-        "_codec",
-        "_deleted",
-        "_distrust",
-        "_guard",
-        "_had_nameless",
-        "_malformed",
-        "_newest",
-        "_reused",
-        "_rewound",
-        "_sink",
-        "_unread",
-        "nameless",
-        "objects",
-        "resource_version",
-        "rest",
-        "skipped",
-    )
 
     def __init__(
         self,
@@ -91,7 +71,7 @@ class Snapshot(Generic[V]):
         self._codec = codec
         self._sink = sink
         self._guard = guard
-        self._distrust = distrust or guard.distrusts
+        self._distrust = distrust or guard.compares_contents
         self._had_nameless = had_nameless
         self._unread: set[str] = set()
         self._reused = False
@@ -103,30 +83,27 @@ class Snapshot(Generic[V]):
         self.resource_version: str | None = None
         """The list's version once it is complete."""
         self.skipped = 0
-        """Items that could not be identified."""
+        """How many items could not be identified."""
         self.nameless = 0
-        """Those of them in which not even a name could be read."""
+        """How many of them had no readable name."""
         self.rest: list[bytes] = []
         """Lines behind the end bookmark; they belong to the watch that follows."""
 
     @property
     def rewound(self) -> bool:
-        """Whether an object is older here than it was, or lives though it was seen to die.
-
-        Then the server went back in time.
-        """
+        """Whether the server went back in time: an object is older than before, or undeleted."""
         return bool(self._rewound)
 
     def on_item(self, data: bytes, start: int, end: int) -> None:
-        """Take one item of a list.
+        """Add one item of a list.
 
         Raises:
-            InvalidObjectError: it cannot even be identified; `on_invalid_item` takes it then.
+            InvalidObjectError: it cannot be identified; the caller passes it to `on_invalid_item`.
         """
         self._add(self._codec.decode(data, start, end))
 
     def on_invalid_item(self, data: bytes, start: int, end: int, error: Exception) -> None:
-        """Skip an item that cannot be identified, and say so.
+        """Skip an item that cannot be identified, and log it.
 
         Raises:
             ProtocolError: too many objects of this load have no name.
@@ -134,7 +111,7 @@ class Snapshot(Generic[V]):
         self._skip(error, data[start:end])
 
     def on_oversized_item(self, head: bytes, size_bytes: int) -> None:
-        """Take an item over the limit by its metadata, or skip it.
+        """Add an item over the limit by its metadata, or skip it.
 
         Raises:
             ProtocolError: too many objects of this load have no name.
@@ -145,10 +122,10 @@ class Snapshot(Generic[V]):
             self._skip(error, head)
 
     def on_oversized_line(self, head: bytes, size_bytes: int) -> None:
-        """Take a line of a watch-list over the limit by its metadata, or skip its object.
+        """Apply a watch-list's line over the limit by its metadata, or skip its object.
 
         Raises:
-            ProtocolError: it is no event of an object, or stands behind the end.
+            ProtocolError: it is not an event of an object, or comes after the end bookmark.
         """
         if self.resource_version is not None:
             raise ProtocolError("watch-list", f"a line of {size_bytes} bytes behind its end")
@@ -156,23 +133,23 @@ class Snapshot(Generic[V]):
         if kind not in {ADDED, MODIFIED, DELETED}:
             raise ProtocolError("watch-list", f"a {kind[:40]} of {size_bytes} bytes")
         try:
-            obj = decode_oversized(self._codec, head, size_bytes)[1]
+            obj = self._codec.decode_head(head[start:-1], size_bytes - start - 1)
         except InvalidObjectError as error:
             self._skip(error, head[start:-1])
             return
         self._take(kind, obj)
 
     def on_list_kind(self, kind: str) -> None:
-        """Take note of a list's kind; built-in lists leave it out of their items."""
+        """Learn the kind from the list: built-in lists omit it in their items."""
         if self._codec.gvk is None and kind.endswith("List"):
             self._codec.learn_kind(kind.removesuffix("List"))
 
     def on_line(self, data: bytes | bytearray, start: int, end: int) -> None:
-        """Take one line of a watch-list; of `data` itself nothing is kept.
+        """Apply one line of a watch-list; no reference to `data` is kept.
 
         Raises:
-            APIStatusError: the server said ERROR.
-            ProtocolError: the line is no event.
+            APIStatusError: the server sent ERROR.
+            ProtocolError: the line is not an event.
         """
         if self.resource_version is not None:
             self.rest.append(bytes(memoryview(data)[start:end]))
@@ -182,7 +159,7 @@ class Snapshot(Generic[V]):
             try:
                 obj = self._codec.decode(body, first, last)
             except InvalidObjectError:
-                self._take_oddity(kind, bytes(memoryview(data)[start:end]))
+                self._take_slowly(kind, bytes(memoryview(data)[start:end]))
             else:
                 self._take(kind, obj)
         elif kind == BOOKMARK:
@@ -200,7 +177,7 @@ class Snapshot(Generic[V]):
         else:
             self._add(obj)
 
-    def _take_oddity(self, kind: str, line: bytes) -> None:
+    def _take_slowly(self, kind: str, line: bytes) -> None:
         try:
             _, data, start, end = read_frame_slowly(line, 0, len(line))
         except ProtocolError as error:
@@ -216,16 +193,16 @@ class Snapshot(Generic[V]):
     def _add(self, obj: KubeObject[V]) -> None:
         key, meta = obj._key, obj.metadata
         version = meta.resource_version
-        self._note(version)
+        self._record_version(version)
         if self._was_seen_later(key, version):
             return
         cached = self._sink.get(key)
         if cached is None:
-            # Where nothing was ever loaded, nothing is remembered either: most of a large sync.
+            # Before the first load nothing is remembered, which spares most of a large sync.
             rewound = self._guard.position != "" and self._guard.proves_rewind(key, meta, None)
         elif _is_same_state(cached, obj):
             obj, rewound = self._reuse(cached, obj), False
-            key = obj._key  # of the one that stays: the other's text would live on beside it
+            key = obj._key  # of the record that stays, so only one copy of the text is kept
         else:
             rewound = self._guard.proves_rewind(key, meta, cached.metadata)
         if rewound:
@@ -256,7 +233,7 @@ class Snapshot(Generic[V]):
 
     def _remove(self, obj: KubeObject[V]) -> None:
         key, version = obj._key, obj.metadata.resource_version
-        self._note(version)
+        self._record_version(version)
         before = self.objects.get(key)
         if before is not None and self._was_seen_later(key, version):
             return
@@ -264,14 +241,14 @@ class Snapshot(Generic[V]):
         self._rewound.discard(key)
         self.objects.pop(key, None)
 
-    def _note(self, version: str) -> None:
+    def _record_version(self, version: str) -> None:
         if not resource_version_is_well_formed(version):
             self._malformed = self._malformed or version or "(none)"
         elif older(self._newest, version):
             self._newest = version
 
     def _skip(self, error: Exception, text: bytes) -> None:
-        """Skip an object; what is cached under its key stays, if it has one."""
+        """Skip an object; the cached object under its key stays, if a key can be read."""
         self.skipped += 1
         self._guard.count("undecodable", "skipped")
         key = key_in(text)
@@ -292,26 +269,26 @@ class Snapshot(Generic[V]):
         self.nameless += 1
         if self.nameless > _MAX_NAMELESS:
             reason = (
-                f"at most {_MAX_NAMELESS} of its objects may have no readable name, and it has"
-                " more; the load ends, what was cached stays, and another load follows"
+                f"more than {_MAX_NAMELESS} of its objects have no readable name; the load ends,"
+                " the cache is kept, and another load follows"
             )
             raise ProtocolError(f"list {self._codec.resource}", reason)
 
     def complete(self, resource_version: str) -> dict[str, KubeObject[V]]:
-        """Check the whole and return it.
+        """Check the whole load and return its objects.
 
         Args:
-            resource_version: the list's own.
+            resource_version: the list's version.
 
         Raises:
-            InvalidResourceVersionError: it, or that of an object, cannot be compared.
-            ListInconsistentError: an object is newer than the list it is in; or the list shows that
-                the server went back in time, and is to be read again, comparing contents.
+            InvalidResourceVersionError: a version cannot be compared.
+            ListInconsistentError: an object is newer than the list; or the list shows that the
+                server went back in time, and has to be read again, comparing contents.
         """
         self._check_versions(resource_version)
         if self._rewound and self._reused:
-            # In another history the same version can have been given to another content.
-            self._guard.distrusts = True
+            # In another history the same version can stand for another state.
+            self._guard.compares_contents = True
             raise self._inconsistent("the server went back in time; what is cached proves nothing")
         self.resource_version = resource_version
         if self.skipped:
@@ -320,11 +297,11 @@ class Snapshot(Generic[V]):
             self._keep_read_later(resource_version)
         return self.objects
 
-    def let_go(self) -> Iterator[None]:
-        """Forget everything, in short steps; only for a load that takes no effect.
+    def release(self) -> Iterator[None]:
+        """Release the objects of a load that takes no effect, in short steps.
 
-        To free a million objects at once stops the event loop for a second. And until the next
-        load the error that ended this one is remembered, with its frames, and so with this.
+        Freeing a million objects at once stops the event loop for a second. And the error that
+        ended the load is kept until the next one, and its frames refer to this snapshot.
         """
         objects = self.objects
         while objects:
@@ -348,10 +325,10 @@ class Snapshot(Generic[V]):
         return ListInconsistentError(f"list {self._codec.resource}", reason)
 
     def _keep_unread(self) -> None:
-        """Keep what an object that could not be identified may be.
+        """Keep the cached objects that an unidentified item may stand for.
 
-        One without a name may be any of them, but a second load that has such says that it is none:
-        nothing that is cached is without a name, and deletions must not be held back for ever.
+        An item without a name may be any of them. If the next load has such items as well, it is
+        none of them: cached objects have names, and deletions must not be held back forever.
         """
         keeps_all = self.nameless and not self._had_nameless
         for key in list(self._sink.keys()) if keeps_all else self._unread:
@@ -360,7 +337,7 @@ class Snapshot(Generic[V]):
                 self.objects.setdefault(key, cached)
 
     def _keep_read_later(self, resource_version: str) -> None:
-        """Keep what a verify has shown since: this list comes from a server that lags behind it."""
+        """Keep later point reads: this list comes from a server that lags behind them."""
         if self._guard.is_behind(resource_version):
             return
         for key in self._guard.read_after(resource_version):
@@ -373,5 +350,5 @@ class Snapshot(Generic[V]):
 
 def _is_same_state(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
     before, after = cached.metadata, obj.metadata
-    # Where there is no version, nothing says that nothing has changed.
+    # Without a version nothing shows that the object is unchanged.
     return before.resource_version == after.resource_version != "" and before.uid == after.uid

@@ -1,4 +1,4 @@
-"""The cache: objects by key, indexes over them, listers that read them, and own writes."""
+"""Station 4, the cache: objects by key, indexes over them, and how they are read."""
 
 from pyinformer.store._decoded import (
     DecodedLister,
@@ -8,16 +8,9 @@ from pyinformer.store._decoded import (
 )
 from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
-from pyinformer.store._joint_indexer import Cache, JointIndexer
+from pyinformer.store._joint import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
-from pyinformer.store._overlay import (
-    Overlay,
-    OverlayEntries,
-    OverlayEntry,
-    OverlayStatistics,
-    Tombstone,
-    UnconfirmedWrite,
-)
+from pyinformer.store._overlay import Overlay, OverlayStatistics
 
 __all__ = [
     "NAMESPACE_INDEX",
@@ -33,11 +26,7 @@ __all__ = [
     "Lister",
     "NamespaceLister",
     "Overlay",
-    "OverlayEntries",
-    "OverlayEntry",
     "OverlayStatistics",
     "Readiness",
     "SharedObject",
-    "Tombstone",
-    "UnconfirmedWrite",
 ]

@@ -13,7 +13,7 @@ import pytest
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.reflector import Guard, Reflector, ReflectorOptions, ReflectorState
-from pyinformer.reflector._follower import Follower
+from pyinformer.reflector._event_applier import EventApplier
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch, NoCredentials
@@ -116,7 +116,7 @@ def test_reflector_watch_handler() -> None:
     sink = DictSink(pod("foo", "10"), pod("bar", "11"))
     guard = Guard()
     guard.loaded("15")
-    follower = Follower(codec(), guard, sink)
+    follower = EventApplier(codec(), guard, sink)
     for one in (
         line("DELETED", "foo", "20"),
         line("MODIFIED", "bar", "55"),
@@ -281,7 +281,7 @@ def test_reflector_resource_version_update() -> None:
     """client-go TestReflectorResourceVersionUpdate: every type moves the version, in order."""
     guard = Guard()
     guard.loaded("5")
-    follower = Follower(codec(), guard, DictSink())
+    follower = EventApplier(codec(), guard, DictSink())
     positions = []
     for one in (
         line("ADDED", "foo", "10"),

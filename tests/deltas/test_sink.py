@@ -19,7 +19,7 @@ from pyinformer.deltas import (
     QueueStatistics,
     RealFIFO,
 )
-from pyinformer.reflector._sink import Sink
+from pyinformer.reflector import Sink
 from tests.deltas.pods import known, pod, read_all, unknown
 
 Queue = RealFIFO[None] | DeltaFIFO[None]

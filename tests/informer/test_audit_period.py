@@ -10,7 +10,7 @@ import pytest
 
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.informer._auditor import Auditor
-from pyinformer.reflector import Admission, ReflectorOptions, ReflectorState
+from pyinformer.reflector import ReflectorOptions, ReflectorState, RequestBudget
 from pyinformer.store import Indexer
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
 
@@ -31,11 +31,11 @@ class NeverAsked:
         """Fail."""
         raise AssertionError
 
-    def demand_load(self, reason: str) -> None:
+    def request_relist(self, reason: str) -> None:
         """Fail."""
         raise AssertionError(reason)
 
-    def demand_proof(self, reason: str) -> None:
+    def request_proof(self, reason: str) -> None:
         """Fail."""
         raise AssertionError(reason)
 
@@ -48,7 +48,7 @@ def auditor(seed: int, period_seconds: float) -> Auditor:
         ListWatch(connection, GroupVersionResource.of("v1", "pods")),
         Indexer(),
         reflector=NeverAsked(),
-        admission=Admission(),
+        request_budget=RequestBudget(),
         options=ReflectorOptions(rng=random.Random(seed)),
         period_seconds=period_seconds,
     )

@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
     VersionOrder,
 )
 from pyinformer.informer._barrier import Barrier, WriteTarget, is_proven
-from pyinformer.reflector import Fresh
+from pyinformer.reflector import LiveIdentity
 from tests.store.objects import pod
 from tests.waiting import until
 
@@ -63,18 +63,18 @@ def test_versions_without_order_are_reached_by_equality_alone() -> None:
 @pytest.mark.parametrize(
     ("fresh", "cached", "expected"),
     [
-        pytest.param(Fresh("12", "", ""), None, True, id="not in the scope, nor in the cache"),
-        pytest.param(Fresh("12", "", ""), 8, False, id="gone, and the cache does not know"),
-        pytest.param(Fresh("12", "", ""), 13, True, id="created anew since the look"),
-        pytest.param(Fresh("12", "a", "11"), None, False, id="there, and not in the cache"),
-        pytest.param(Fresh("12", "a", "11"), 8, False, id="changed, and the cache is older"),
-        pytest.param(Fresh("12", "a", "8"), 8, True, id="unchanged in the scope"),
-        pytest.param(Fresh("9", "", ""), None, False, id="the answer is older than asked for"),
-        pytest.param(Fresh("", "", ""), None, False, id="the answer has no version"),
+        pytest.param(LiveIdentity("12", "", ""), None, True, id="neither in scope nor cache"),
+        pytest.param(LiveIdentity("12", "", ""), 8, False, id="gone, and still cached"),
+        pytest.param(LiveIdentity("12", "", ""), 13, True, id="created again after the read"),
+        pytest.param(LiveIdentity("12", "a", "11"), None, False, id="there, and not in the cache"),
+        pytest.param(LiveIdentity("12", "a", "11"), 8, False, id="changed, and the cache is older"),
+        pytest.param(LiveIdentity("12", "a", "8"), 8, True, id="unchanged in the scope"),
+        pytest.param(LiveIdentity("9", "", ""), None, False, id="the answer is too old"),
+        pytest.param(LiveIdentity("", "", ""), None, False, id="the answer has no version"),
     ],
 )
 def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
-    fresh: Fresh, cached: int | None, expected: bool
+    fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(WriteTarget.of("10", KEY, None), fresh, _cached(cached)) is expected
 
@@ -82,15 +82,15 @@ def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
 @pytest.mark.parametrize(
     ("fresh", "cached", "expected"),
     [
-        (Fresh("z", "a", "8"), 8, True),
-        (Fresh("z", "a", "9"), 8, False),
-        (Fresh("z", "", ""), 8, False),
-        (Fresh("z", "", ""), None, True),
-        (Fresh("z", "a", "8"), None, False),
+        (LiveIdentity("z", "a", "8"), 8, True),
+        (LiveIdentity("z", "a", "9"), 8, False),
+        (LiveIdentity("z", "", ""), 8, False),
+        (LiveIdentity("z", "", ""), None, True),
+        (LiveIdentity("z", "a", "8"), None, False),
     ],
 )
 def test_a_look_without_order_proves_by_equality(
-    fresh: Fresh, cached: int | None, expected: bool
+    fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(WriteTarget.of("x7", KEY, None), fresh, _cached(cached)) is expected
 
@@ -98,14 +98,14 @@ def test_a_look_without_order_proves_by_equality(
 @pytest.mark.parametrize(
     ("fresh", "cached", "expected"),
     [
-        pytest.param(Fresh("12", "", ""), None, True, id="gone from both"),
-        pytest.param(Fresh("12", "b", "11"), None, True, id="a successor has the name"),
-        pytest.param(Fresh("12", "a", "11"), None, False, id="something holds it"),
-        pytest.param(Fresh("12", "", ""), 9, False, id="the cache has it still"),
+        pytest.param(LiveIdentity("12", "", ""), None, True, id="gone from both"),
+        pytest.param(LiveIdentity("12", "b", "11"), None, True, id="a successor has the name"),
+        pytest.param(LiveIdentity("12", "a", "11"), None, False, id="something holds it"),
+        pytest.param(LiveIdentity("12", "", ""), 9, False, id="the cache has it still"),
     ],
 )
 def test_a_look_proves_a_deletion_when_neither_side_has_the_uid(
-    fresh: Fresh, cached: int | None, expected: bool
+    fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(WriteTarget.of(None, KEY, "a"), fresh, _cached(cached)) is expected
 
@@ -136,7 +136,7 @@ class Followed:
         return "watching", None
 
 
-async def _never(key: str, version: str) -> Fresh:
+async def _never(key: str, version: str) -> LiveIdentity:
     raise AssertionError(key, version)
 
 
@@ -161,9 +161,9 @@ async def test_looks_are_seldom_and_rarer_each_time() -> None:
     now = asyncio.get_running_loop().time
     began_at, looks = now(), list[float]()
 
-    async def look(key: str, version: str) -> Fresh:
+    async def look(key: str, version: str) -> LiveIdentity:
         looks.append(round(now() - began_at, 3))
-        return Fresh("12", "a", "11")  # there, and not in the cache
+        return LiveIdentity("12", "a", "11")  # there, and not in the cache
 
     with pytest.raises(StaleCacheError):
         await Barrier(Followed(), look).wait(WriteTarget.of("10", KEY, None), timeout_seconds=20)
@@ -221,18 +221,20 @@ def test_without_a_global_order_only_the_object_itself_reaches_a_version(
 @pytest.mark.parametrize(
     ("order", "fresh", "cached", "expected"),
     [
-        pytest.param("per_object", Fresh("2", "a", "12"), 12, True, id="the same"),
-        pytest.param("per_object", Fresh("2", "a", "12"), 13, True, id="newer since the look"),
-        pytest.param("per_object", Fresh("99", "a", "12"), 11, False, id="older"),
-        pytest.param("per_object", Fresh("99", "b", "3"), 11, False, id="another object"),
-        pytest.param("per_object", Fresh("99", "", ""), 11, False, id="gone"),
-        pytest.param("per_object", Fresh("2", "", ""), None, True, id="gone from both"),
-        pytest.param("opaque", Fresh("2", "a", "12"), 12, True, id="opaque, and the same"),
-        pytest.param("opaque", Fresh("2", "a", "12"), 13, False, id="opaque, and another"),
+        pytest.param("per_object", LiveIdentity("2", "a", "12"), 12, True, id="the same"),
+        pytest.param(
+            "per_object", LiveIdentity("2", "a", "12"), 13, True, id="newer after the read"
+        ),
+        pytest.param("per_object", LiveIdentity("99", "a", "12"), 11, False, id="older"),
+        pytest.param("per_object", LiveIdentity("99", "b", "3"), 11, False, id="another object"),
+        pytest.param("per_object", LiveIdentity("99", "", ""), 11, False, id="gone"),
+        pytest.param("per_object", LiveIdentity("2", "", ""), None, True, id="gone from both"),
+        pytest.param("opaque", LiveIdentity("2", "a", "12"), 12, True, id="opaque, and the same"),
+        pytest.param("opaque", LiveIdentity("2", "a", "12"), 13, False, id="opaque, and another"),
     ],
 )
 def test_without_a_global_order_a_look_proves_by_the_object_alone(
-    order: str, fresh: Fresh, cached: int | None, expected: bool
+    order: str, fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     wanted = WriteTarget.of("10", KEY, None)
     assert is_proven(wanted, fresh, _cached(cached), VersionOrder(order)) is expected

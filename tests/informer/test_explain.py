@@ -18,7 +18,7 @@ import pytest
 from pyinformer import Event, SharedInformer, SharedInformerFactory, View
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.informer._provenance import provenance_of
-from pyinformer.reflector import LoadRecord
+from pyinformer.reflector import RelistRecord
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
 from tests.waiting import until
@@ -223,7 +223,7 @@ async def test_what_is_optional_and_not_served_is_empty_and_nobody_is_alarmed(
     words = [one.getMessage() for one in caplog.records if one.levelno >= logging.INFO]
     told = [line for line in words if "gadgets" in line and "stopped" not in line]
     assert told == [
-        "gadgets.v1.acme.io is not served (404), and need not be: it is followed once it is"
+        "gadgets.v1.acme.io is not served (404); it is optional, and is followed once it is served"
     ]
     assert "never synced" not in str(live)
     assert live.sentences[-1] == "The server does not serve gadgets.v1.acme.io at all."
@@ -597,9 +597,9 @@ async def test_a_key_that_is_no_text_is_refused(apiserver: APIServer) -> None:
             await informer.explain_live(None)  # type: ignore[arg-type] # on purpose
 
 
-FIRST = LoadRecord(0.0, "watch-list", "", "", "100")
-SECOND = LoadRecord(60.0, "paged list", "410", "120", "200")
-RESET = LoadRecord(90.0, "paged list", "another history", "900", "150")
+FIRST = RelistRecord(0.0, "watch-list", "", "", "100")
+SECOND = RelistRecord(60.0, "paged list", "410", "120", "200")
+RESET = RelistRecord(90.0, "paged list", "another history", "900", "150")
 
 
 @pytest.mark.parametrize(
@@ -616,9 +616,9 @@ RESET = LoadRecord(90.0, "paged list", "another history", "900", "150")
         pytest.param("abc", (FIRST,), "a list or a watch", id="opaque"),
         pytest.param("9", (), "a list or a watch", id="nothing-known"),
         pytest.param(
-            "9", (LoadRecord(0.0, "paged list", "", "", "x"),), "a list or a watch", id="no-order"
+            "9", (RelistRecord(0.0, "paged list", "", "", "x"),), "a list or a watch", id="no-order"
         ),
     ],
 )
-def test_what_brought_a_version(version: str, loads: tuple[LoadRecord, ...], words: str) -> None:
+def test_what_brought_a_version(version: str, loads: tuple[RelistRecord, ...], words: str) -> None:
     assert str(provenance_of(version, loads)).startswith(words)

@@ -26,7 +26,6 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._mailbox import Mailbox
 from tests.objects import make
-from tests.soak import examples
 
 A1, A2, A3 = (make("a", resource_version=rv) for rv in "123")
 B1 = make("b")
@@ -636,6 +635,6 @@ class MergingMachine(RuleBasedStateMachine):
 
 
 TestMailboxMachine = MailboxMachine.TestCase
-TestMailboxMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)
+TestMailboxMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestMergingMachine = MergingMachine.TestCase
-TestMergingMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)
+TestMergingMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -17,7 +17,8 @@ from pyinformer import SharedInformer, SharedInformerFactory
 from pyinformer.health import Health
 from pyinformer.informer._state_changes import StateReporter
 from pyinformer.reflector import ReflectorState
-from pyinformer.reflector._state import Proved, Verdict, WatchEnded
+from pyinformer.reflector.history import HistoryVerdict
+from pyinformer.reflector.machine import Proved, WatchEnded
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.reflector.machine_bench import Bench
@@ -89,7 +90,7 @@ def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureF
     states = StateReporter("pods.v1")
     for _ in range(24):
         bench.now += 3600.0
-        for happened in (WatchEnded(1, 90.0, early=True), Proved(Verdict.INTACT)):
+        for happened in (WatchEnded(1, 90.0, early=True), Proved(HistoryVerdict.INTACT)):
             bench.step(happened)
             states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
         bench.machine.connected()

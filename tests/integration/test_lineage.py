@@ -22,7 +22,6 @@ from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed, event_of_nothing
 from tests.integration.proxy import Proxy, proxying
-from tests.integration.servers import EITHER_CLIENT_OBSERVED
 from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
 
@@ -180,7 +179,6 @@ class Case:
     witnesses: range
 
 
-@EITHER_CLIENT_OBSERVED
 @pytest.mark.parametrize(
     "case",
     [

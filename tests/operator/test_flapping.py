@@ -21,7 +21,7 @@ async def test_who_follows_two_clusters_by_turns_is_alive_and_not_ready() -> Non
     for broken in range(3):
         told.now = replace(informer, lineage=lineage.status())
         assert health.ready().is_ok, f"after {broken} breaks"
-        lineage.broke("a list is older than the last")
+        lineage.report_break("a list is older than the last")
     told.now = replace(informer, lineage=lineage.status())
 
     assert not health.ready().is_ok

@@ -20,10 +20,9 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.reflector import Guard
-from pyinformer.reflector._follower import Follower
-from pyinformer.reflector._frames import StreamBroken
+from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector._state import Breach
+from pyinformer.reflector.machine import Breach
 from tests.reflector.restorable import LINE, NAMES, Server
 from tests.reflector.samples import bookmark, codec
 
@@ -115,7 +114,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.codec = codec()
-        self.follower = Follower(self.codec, self.guard, self.sink, selective=True)
+        self.follower = EventApplier(self.codec, self.guard, self.sink, selective=True)
         self.cursor = 0
         self.lines = 0
         """How much has arrived: events, bookmarks and items of lists."""
@@ -318,7 +317,7 @@ class World:
             self.load(as_watch_list=False, broken=True)
 
     def _witnesses_agree(self) -> bool:
-        complete = int(self.guard.complete_position)
+        complete = int(self.guard.resume_position)
         if complete < self.server.compacted:
             return True  # it cannot be asked
         cached = [(v, key, uid) for key, (uid, v) in self.sink.identities().items()]
@@ -337,7 +336,7 @@ class World:
     def _audit(self) -> None:
         """Compare all at the position; nothing else finds a history that nobody can tell apart."""
         self.requests += 1
-        complete = int(self.guard.complete_position)
+        complete = int(self.guard.resume_position)
         epoch = self.guard.epoch
         shown = self.server.selected(complete)
         states = {name: (one.uid, one.revision) for name, one in shown.items()}
@@ -372,7 +371,7 @@ class World:
                 self.load(as_watch_list=False)
             return
         rewound = snapshot.rewound
-        self.sink.may_go_back = self.guard.taking_over(version, rewound=rewound, broken=broken)
+        self.sink.may_go_back = self.guard.begin_load(version, rewound=rewound, broken=broken)
         for _ in self.sink.replace_nowait(objects, version):
             pass
         assert self.guard.loaded(version, rewound=rewound, broken=broken) == self.sink.may_go_back
@@ -391,7 +390,7 @@ class World:
             self._epoch, self._highest = guard.epoch, 0
         assert position >= self._highest, "the position went back within an epoch"
         assert int(guard.resume_position) <= position
-        assert int(guard.complete_position) <= position
+        assert int(guard.resume_position) <= position
         assert self.restores or position <= self.server.revision, "the position was never told"
         self._highest = position
 

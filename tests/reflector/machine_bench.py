@@ -18,8 +18,8 @@ from pyinformer.apimachinery import (
     status_error_class,
 )
 from pyinformer.reflector import ReflectorState, WatchListMemory
-from pyinformer.reflector._machine import ReflectorMachine
-from pyinformer.reflector._state import (
+from pyinformer.reflector.history import HistoryVerdict
+from pyinformer.reflector.machine import (
     Command,
     Discover,
     Discovered,
@@ -29,8 +29,8 @@ from pyinformer.reflector._state import (
     LoadMode,
     Prove,
     Proved,
+    ReflectorMachine,
     Sleep,
-    Verdict,
     Watch,
     Woke,
 )
@@ -105,7 +105,7 @@ class Bench:
 
     def proven(self, command: Command) -> Command:
         """Find the server's history intact, if that is asked first."""
-        return self.step(Proved(Verdict.INTACT)) if command == Prove() else command
+        return self.step(Proved(HistoryVerdict.INTACT)) if command == Prove() else command
 
     def watching(self) -> Bench:
         """Load by pages and watch."""

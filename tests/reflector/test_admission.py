@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError
-from pyinformer.reflector import Admission, AdmissionOptions
+from pyinformer.reflector import RequestBudget, RequestBudgetOptions
 from tests.virtual_time import elapse
 from tests.waiting import now, settle
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.virtual_time
 class Lists:
     """Lists that run until they are told to end."""
 
-    def __init__(self, admission: Admission) -> None:
-        self.admission = admission
+    def __init__(self, request_budget: RequestBudget) -> None:
+        self.request_budget = request_budget
         self.began: list[str] = []
         self.slots: dict[str, ListingSlot] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -53,29 +53,29 @@ class Lists:
         await settle()
 
     async def _list(self, name: str, group: str) -> None:
-        async with self.admission.listing(group) as slot:
+        async with self.request_budget.listing(group) as slot:
             self.began.append(name)
             self.slots[name] = slot
             await self._ends[name].wait()
 
 
 @asynccontextmanager
-async def lists_of(options: AdmissionOptions | None = None) -> AsyncIterator[Lists]:
+async def lists_of(options: RequestBudgetOptions | None = None) -> AsyncIterator[Lists]:
     """Make lists, and end whatever is left of them."""
-    lists = Lists(Admission(options))
+    lists = Lists(RequestBudget(options))
     try:
         yield lists
     finally:
         await lists.cancel(*lists.tasks)
-    at_rest = lists.admission.statistics()
+    at_rest = lists.request_budget.statistics()
     assert (at_rest.listing, at_rest.waiting_to_list) == (0, 0)
 
 
 async def test_so_many_list_and_the_others_wait_in_line() -> None:
-    async with lists_of(AdmissionOptions(max_lists=2)) as lists:
+    async with lists_of(RequestBudgetOptions(max_lists=2)) as lists:
         await lists.begin("a", "b", "c", "d", "e")
         assert lists.began == ["a", "b"]
-        figures = lists.admission.statistics()
+        figures = lists.request_budget.statistics()
         assert (figures.listing, figures.waiting_to_list) == (2, 3)
 
         await lists.end("b")
@@ -83,11 +83,11 @@ async def test_so_many_list_and_the_others_wait_in_line() -> None:
         assert lists.began == ["a", "b", "c"]
         await lists.end("a", "c")
         assert lists.began == ["a", "b", "c", "d", "e"]
-        assert lists.admission.statistics().peak_listing == 2
+        assert lists.request_budget.statistics().peak_listing == 2
 
 
 async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> None:
-    options = AdmissionOptions(max_lists=1, list_idle_seconds=30.0)
+    options = RequestBudgetOptions(max_lists=1, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("hangs", "next")
         await elapse(29.9)
@@ -96,7 +96,7 @@ async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> No
 
         assert lists.began == ["hangs", "next"]
         assert not lists.tasks["hangs"].done()
-        assert lists.admission.statistics().overdue == 1
+        assert lists.request_budget.statistics().overdue == 1
 
         # What lost its place has none to give back at its end.
         await lists.begin("third")
@@ -108,7 +108,7 @@ async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> No
 
 
 async def test_a_list_that_gets_on_keeps_its_place() -> None:
-    options = AdmissionOptions(max_lists=1, list_idle_seconds=30.0)
+    options = RequestBudgetOptions(max_lists=1, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("slow", "next")
         for _ in range(20):
@@ -123,7 +123,7 @@ async def test_a_list_that_gets_on_keeps_its_place() -> None:
 
 
 async def test_a_list_that_only_trickles_loses_its_place_though_it_is_never_idle() -> None:
-    options = AdmissionOptions(max_lists=1, list_idle_seconds=30.0)
+    options = RequestBudgetOptions(max_lists=1, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("trickles", "next")
         while lists.began == ["trickles"]:
@@ -131,11 +131,11 @@ async def test_a_list_that_only_trickles_loses_its_place_though_it_is_never_idle
             lists.slots["trickles"].progress(100)
 
         assert now() == pytest.approx(30.0, abs=1.1)
-        assert lists.admission.statistics().overdue == 1
+        assert lists.request_budget.statistics().overdue == 1
 
 
 async def test_slow_lists_of_other_groups_keep_nobody_from_listing() -> None:
-    options = AdmissionOptions(max_lists=2, list_slow_seconds=2.0)
+    options = RequestBudgetOptions(max_lists=2, list_slow_seconds=2.0)
     async with lists_of(options) as lists:
         await lists.begin("bad-1", "bad-2", "bad-3", group="bad.example.com")
         await lists.begin("good-1", "good-2")
@@ -149,12 +149,12 @@ async def test_slow_lists_of_other_groups_keep_nobody_from_listing() -> None:
         assert lists.began == ["bad-1", "bad-2", "good-1", "good-2"]
         await lists.begin("other", group="apps")
         assert lists.began[-1] == "other"
-        assert lists.admission.statistics().listing == 4
-        assert lists.admission.statistics().waiting_to_list == 1
+        assert lists.request_budget.statistics().listing == 4
+        assert lists.request_budget.statistics().waiting_to_list == 1
 
 
 async def test_lists_that_lost_their_place_still_count_as_their_groups_own() -> None:
-    options = AdmissionOptions(max_lists=1, list_slow_seconds=1.0, list_idle_seconds=5.0)
+    options = RequestBudgetOptions(max_lists=1, list_slow_seconds=1.0, list_idle_seconds=5.0)
     async with lists_of(options) as lists:
         await lists.begin("bad-1", "bad-2", "bad-3", group="bad.example.com")
         await elapse(5.1)
@@ -167,7 +167,7 @@ async def test_lists_that_lost_their_place_still_count_as_their_groups_own() -> 
 
 
 async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_groups() -> None:
-    options = AdmissionOptions(max_lists=1, list_slow_seconds=2.0, list_idle_seconds=30.0)
+    options = RequestBudgetOptions(max_lists=1, list_slow_seconds=2.0, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("large")
         await lists.begin("next", group="apps")
@@ -176,11 +176,11 @@ async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_groups() -> None
             lists.slots["large"].progress(10 << 20)
 
         assert now() == pytest.approx(30.0, abs=1.1)  # but not for ever
-        assert lists.admission.statistics().overdue == 0
+        assert lists.request_budget.statistics().overdue == 0
 
 
 async def test_a_cancelled_wait_beside_slow_lists_takes_no_place() -> None:
-    options = AdmissionOptions(max_lists=1, list_slow_seconds=1.0)
+    options = RequestBudgetOptions(max_lists=1, list_slow_seconds=1.0)
     async with lists_of(options) as lists:
         await lists.begin("bad", group="bad.example.com")
         await lists.begin("a", "b")
@@ -193,7 +193,7 @@ async def test_a_cancelled_wait_beside_slow_lists_takes_no_place() -> None:
 
 
 async def test_a_place_that_was_released_early_serves_the_next_once() -> None:
-    async with lists_of(AdmissionOptions(max_lists=1)) as lists:
+    async with lists_of(RequestBudgetOptions(max_lists=1)) as lists:
         await lists.begin("a", "b", "c")
         lists.slots["a"].release()
         lists.slots["a"].release()
@@ -204,16 +204,16 @@ async def test_a_place_that_was_released_early_serves_the_next_once() -> None:
 
 
 async def test_who_is_cancelled_in_line_takes_nobodys_place() -> None:
-    async with lists_of(AdmissionOptions(max_lists=1)) as lists:
+    async with lists_of(RequestBudgetOptions(max_lists=1)) as lists:
         await lists.begin("a", "b", "c")
         await lists.cancel("b")
-        assert lists.admission.statistics().waiting_to_list == 1
+        assert lists.request_budget.statistics().waiting_to_list == 1
         await lists.end("a")
         assert lists.began == ["a", "c"]
 
 
 async def test_a_place_that_comes_together_with_the_cancellation_is_not_lost() -> None:
-    async with lists_of(AdmissionOptions(max_lists=1)) as lists:
+    async with lists_of(RequestBudgetOptions(max_lists=1)) as lists:
         await lists.begin("a", "b", "c")
         lists.slots["a"].release()  # hands the place to b, which has not run yet
         lists.tasks["b"].cancel()
@@ -222,25 +222,25 @@ async def test_a_place_that_comes_together_with_the_cancellation_is_not_lost() -
 
 
 async def test_a_list_that_fails_or_is_cancelled_frees_its_place() -> None:
-    admission = Admission(AdmissionOptions(max_lists=1))
+    request_budget = RequestBudget(RequestBudgetOptions(max_lists=1))
     for error in (ValueError, asyncio.CancelledError):
         with pytest.raises(error):
-            async with admission.listing():
+            async with request_budget.listing():
                 raise error
     with anyio.move_on_after(0):
-        async with admission.listing():
+        async with request_budget.listing():
             await anyio.sleep_forever()
-    async with admission.listing():
-        assert admission.statistics().listing == 1
-    assert admission.statistics().listing == 0
+    async with request_budget.listing():
+        assert request_budget.statistics().listing == 1
+    assert request_budget.statistics().listing == 0
 
 
 async def test_a_quiet_program_connects_at_once_and_a_herd_in_line() -> None:
-    admission = Admission(AdmissionOptions(attempts_per_second=10.0, burst=5))
+    request_budget = RequestBudget(RequestBudgetOptions(attempts_per_second=10.0, burst=5))
     went: list[tuple[int, float]] = []
 
     async def connect(number: int) -> None:
-        await admission.attempt()
+        await request_budget.attempt()
         went.append((number, now()))
 
     async with anyio.create_task_group() as group:
@@ -248,36 +248,36 @@ async def test_a_quiet_program_connects_at_once_and_a_herd_in_line() -> None:
             group.start_soon(connect, number)
         await settle()
         assert len(went) == 5
-        assert admission.statistics().waiting_to_attempt == 20
+        assert request_budget.statistics().waiting_to_attempt == 20
         await elapse(1.05)
         assert len(went) == 15
 
     assert [number for number, _ in went] == list(range(25))
     assert now() == pytest.approx(2.0)
-    assert admission.statistics().attempts == 25
+    assert request_budget.statistics().attempts == 25
 
 
 async def test_an_attempt_that_is_cancelled_leaves_its_turn_to_others() -> None:
-    admission = Admission(AdmissionOptions(attempts_per_second=1.0, burst=1))
-    await admission.attempt()
+    request_budget = RequestBudget(RequestBudgetOptions(attempts_per_second=1.0, burst=1))
+    await request_budget.attempt()
     with anyio.move_on_after(0.5) as scope:
-        await admission.attempt()
+        await request_budget.attempt()
     assert scope.cancelled_caught
-    assert admission.statistics().attempts == 1
+    assert request_budget.statistics().attempts == 1
 
-    await admission.attempt()
+    await request_budget.attempt()
     assert now() == pytest.approx(1.0)
 
 
 async def test_a_storm_of_cancellations_lets_no_more_connect_than_the_budget_says() -> None:
     """Turns that were given back must not come due together with those that were not."""
-    admission = Admission(AdmissionOptions(attempts_per_second=1.0, burst=1))
-    let_go: list[tuple[float, int]] = []
+    request_budget = RequestBudget(RequestBudgetOptions(attempts_per_second=1.0, burst=1))
+    release: list[tuple[float, int]] = []
 
     async def attempt(number: int) -> None:
         """Note when it is let go."""
-        await admission.attempt()
-        let_go.append((now(), number))
+        await request_budget.attempt()
+        release.append((now(), number))
 
     kept: list[asyncio.Task[None]] = []
     for round_ in range(5):
@@ -289,18 +289,18 @@ async def test_a_storm_of_cancellations_lets_no_more_connect_than_the_budget_say
         kept += herd[-2:]
     await asyncio.wait(kept, timeout=60.0)
 
-    instants = [at for at, _ in let_go]
+    instants = [at for at, _ in release]
     assert instants == pytest.approx([float(second) for second in range(len(instants))])
-    numbers = [number for _, number in let_go]
+    numbers = [number for _, number in release]
     assert numbers == sorted(numbers)  # in the order in which they came
     assert all(task.done() for task in kept)
-    assert admission.statistics().waiting_to_attempt == 0
+    assert request_budget.statistics().waiting_to_attempt == 0
 
 
 async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
-    hanging, other = Admission(), Admission()
+    hanging, other = RequestBudget(), RequestBudget()
     async with lists_of() as lists:
-        lists.admission = hanging
+        lists.request_budget = hanging
         await lists.begin(*map(str, range(10)))
         assert hanging.statistics().listing == 4
         for _ in range(25):
@@ -333,4 +333,4 @@ async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
 )
 def test_budgets_that_cannot_work_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-        AdmissionOptions(**options)  # type: ignore[arg-type] # two of them are ints
+        RequestBudgetOptions(**options)  # type: ignore[arg-type] # two of them are ints

@@ -9,7 +9,8 @@ import pytest
 from msgspec import json
 
 from pyinformer import View
-from pyinformer.apimachinery import METADATA_BYTES, InvalidArgumentError, InvalidObjectError
+from pyinformer.apimachinery import InvalidArgumentError, InvalidObjectError
+from pyinformer.apimachinery._fields import METADATA_BYTES
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
 from tests.reflector.running import (
@@ -247,7 +248,7 @@ async def test_a_huge_line_that_is_no_objects_is_unreadable(server: APIServer, k
 
 @pytest.mark.parametrize("limit", [0, -1, 4095])
 def test_a_limit_that_fits_no_object_is_refused(limit: int) -> None:
-    with pytest.raises(InvalidArgumentError, match="not even metadata fits"):
+    with pytest.raises(InvalidArgumentError, match="must be an integer >= 4096, got"):
         ReflectorOptions(max_object_bytes=limit)
 
 

@@ -16,9 +16,8 @@ from pyinformer.apimachinery import (
     TooManyRequestsError,
 )
 from pyinformer.reflector import Guard
-from pyinformer.reflector._follower import Follower
-from pyinformer.reflector._frames import StreamBroken
-from pyinformer.reflector._state import Breach
+from pyinformer.reflector._event_applier import EventApplier, StreamBroken
+from pyinformer.reflector.machine import Breach
 from pyinformer.transport import LineSplitter
 from tests.reflector.samples import (
     DictSink,
@@ -39,7 +38,7 @@ class Bench:
         self.guard = Guard()
         self.guard.loaded("100")
         self.skipped: list[InvalidObjectError] = []
-        self.follower = Follower(
+        self.follower = EventApplier(
             codec(), self.guard, self.sink, selective=selective, on_skipped=self.skipped.append
         )
 

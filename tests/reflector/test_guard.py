@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from pyinformer.reflector import Guard
-from pyinformer.reflector._ruling import Suspicion, Verdict
+from pyinformer.reflector.guard import Decision, Suspicion
 from tests.reflector.samples import meta
 
 KEY = "default/a"
@@ -43,22 +43,22 @@ def guard_at(position: str) -> Guard:
 
 def change(
     guard: Guard, r: str, o: str | None, *, uid: str = "u1", cached_uid: str = "u1", key: str = KEY
-) -> Verdict:
+) -> Decision:
     """Judge an ADDED or MODIFIED event, and take it if it is good."""
     cached = None if o is None else meta(o, cached_uid)
     verdict = guard.judge_change(key, meta(r, uid), cached)
-    if verdict is not Verdict.SKIP:
+    if verdict is not Decision.SKIP:
         guard.applied(r)
     return verdict
 
 
 def delete(
     guard: Guard, r: str, o: str | None, *, uid: str = "u1", cached_uid: str = "u1", key: str = KEY
-) -> Verdict:
+) -> Decision:
     """Judge a DELETED event, and take it if it is good."""
     cached = None if o is None else meta(o, cached_uid)
     verdict = guard.judge_deletion(key, meta(r, uid), cached)
-    if verdict is not Verdict.SKIP:
+    if verdict is not Decision.SKIP:
         guard.applied(r)
     return verdict
 
@@ -70,13 +70,13 @@ def counts(guard: Guard) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("o", "verdict"),
     [
-        pytest.param("100", Verdict.UPDATE, id="present-is-an-update"),
-        pytest.param(None, Verdict.ADD, id="absent-is-an-add"),
+        pytest.param("100", Decision.UPDATE, id="present-is-an-update"),
+        pytest.param(None, Decision.ADD, id="absent-is-an-add"),
     ],
 )
 @pytest.mark.parametrize("r", ["101", "1000"])
 def test_change_newer_than_position_same_uid_or_absent(
-    r: str, o: str | None, verdict: Verdict
+    r: str, o: str | None, verdict: Decision
 ) -> None:
     guard = guard_at("100")
     assert change(guard, r, o) is verdict
@@ -88,14 +88,14 @@ def test_change_newer_than_position_same_uid_or_absent(
 @pytest.mark.parametrize("r", ["101", "1000"])
 def test_change_newer_than_position_and_cached_other_uid(r: str) -> None:
     guard = guard_at("100")
-    assert change(guard, r, "100", uid="u2") is Verdict.REPLACE
+    assert change(guard, r, "100", uid="u2") is Decision.REPLACE
     assert guard.position == r
     assert counts(guard) == {"uid_replacements": 1}
 
 
 def test_change_newer_than_position_not_newer_than_cached_other_uid() -> None:
     guard = guard_at("100")
-    assert change(guard, "110", "120", uid="u2") is Verdict.SKIP
+    assert change(guard, "110", "120", uid="u2") is Decision.SKIP
     assert guard.position == "110"
     assert guard.suspicion is None
     assert counts(guard) == {"duplicate_events": 1}
@@ -104,7 +104,7 @@ def test_change_newer_than_position_not_newer_than_cached_other_uid() -> None:
 @pytest.mark.parametrize("r", ["110", "120"])
 def test_change_newer_than_position_not_newer_than_cached_same_uid(r: str) -> None:
     guard = guard_at("100")
-    assert change(guard, r, "120") is Verdict.SKIP
+    assert change(guard, r, "120") is Decision.SKIP
     assert guard.position == r
     assert counts(guard) == {"duplicate_events": 1}
 
@@ -112,11 +112,11 @@ def test_change_newer_than_position_not_newer_than_cached_same_uid(r: str) -> No
 @pytest.mark.parametrize(
     ("o", "verdict"),
     [
-        pytest.param(None, Verdict.ADD, id="different-key"),
-        pytest.param("90", Verdict.UPDATE, id="same-key-not-yet-there"),
+        pytest.param(None, Decision.ADD, id="different-key"),
+        pytest.param("90", Decision.UPDATE, id="same-key-not-yet-there"),
     ],
 )
-def test_change_at_position_not_yet_applied(o: str | None, verdict: Verdict) -> None:
+def test_change_at_position_not_yet_applied(o: str | None, verdict: Decision) -> None:
     guard = guard_at("100")
     assert change(guard, "100", o, key="default/other") is verdict
     assert guard.position == "100"
@@ -126,7 +126,7 @@ def test_change_at_position_not_yet_applied(o: str | None, verdict: Verdict) -> 
 def test_deletion_at_position_not_yet_applied() -> None:
     """The table's row of equal versions holds for deletions: a lease's keys go in one."""
     guard = guard_at("100")
-    assert delete(guard, "100", "90") is Verdict.REMOVE
+    assert delete(guard, "100", "90") is Decision.REMOVE
     assert guard.position == "100"
     assert counts(guard) == {"equal_rv": 1}
 
@@ -134,7 +134,7 @@ def test_deletion_at_position_not_yet_applied() -> None:
 @pytest.mark.parametrize("position", ["130", "150"])
 def test_identical_event_already_applied(position: str) -> None:
     guard = guard_at(position)
-    assert change(guard, "130", "130") is Verdict.SKIP
+    assert change(guard, "130", "130") is Decision.SKIP
     assert guard.position == position
     assert guard.suspicion is None
     assert counts(guard) == {"duplicate_events": 1}
@@ -143,7 +143,7 @@ def test_identical_event_already_applied(position: str) -> None:
 @pytest.mark.parametrize("uid", ["u1", "u2"])
 def test_change_older_than_position_not_newer_than_cached(uid: str) -> None:
     guard = guard_at("150")
-    assert change(guard, "110", "130", uid=uid) is Verdict.SKIP
+    assert change(guard, "110", "130", uid=uid) is Decision.SKIP
     assert guard.position == "150"
     assert guard.suspicion is None
     assert counts(guard) == {"rv_regressions:ignored": 1}
@@ -152,10 +152,10 @@ def test_change_older_than_position_not_newer_than_cached(uid: str) -> None:
 @pytest.mark.parametrize("r", ["110", "120"])
 def test_change_older_than_position_of_a_buried_uid(r: str) -> None:
     guard = guard_at("110")
-    assert delete(guard, "120", "110") is Verdict.REMOVE
+    assert delete(guard, "120", "110") is Decision.REMOVE
     change(guard, "150", None, key="default/other")
 
-    assert change(guard, r, None) is Verdict.SKIP
+    assert change(guard, r, None) is Decision.SKIP
     assert guard.position == "150"
     assert guard.suspicion is None
     assert counts(guard) == {"rv_regressions:ignored": 1}
@@ -166,7 +166,7 @@ def test_change_older_than_position_of_a_buried_uid(r: str) -> None:
 )
 def test_change_older_than_position_that_cannot_be_proven_stale(o: str | None) -> None:
     guard = guard_at("150")
-    assert change(guard, "120", o) is Verdict.SKIP
+    assert change(guard, "120", o) is Decision.SKIP
     assert guard.position == "150"
     assert guard.suspicion is Suspicion.UNPROVEN
     assert counts(guard) == {"rv_regressions:verified": 1}
@@ -176,17 +176,17 @@ def test_change_of_a_buried_uid_at_a_later_version_is_no_proof() -> None:
     """A selector lets an object go and come back: its tombstone covers only what was before."""
     guard = guard_at("100")
     delete(guard, "110", "100")
-    assert change(guard, "120", None) is Verdict.ADD
-    assert delete(guard, "130", "120") is Verdict.REMOVE
+    assert change(guard, "120", None) is Decision.ADD
+    assert delete(guard, "130", "120") is Decision.REMOVE
     guard.loaded("150")
-    assert change(guard, "140", None) is Verdict.SKIP
+    assert change(guard, "140", None) is Decision.SKIP
     assert guard.suspicion is Suspicion.UNPROVEN
 
 
 @pytest.mark.parametrize("r", ["101", "1000"])
 def test_deletion_same_uid_newer_than_position(r: str) -> None:
     guard = guard_at("100")
-    assert delete(guard, r, "100") is Verdict.REMOVE
+    assert delete(guard, r, "100") is Decision.REMOVE
     assert guard.position == r
     assert counts(guard) == {}
     assert guard.statistics().tombstones == 1
@@ -195,15 +195,15 @@ def test_deletion_same_uid_newer_than_position(r: str) -> None:
 @pytest.mark.parametrize("r", ["100", "120"])
 def test_deletion_same_uid_between_cached_and_position(r: str) -> None:
     guard = guard_at("150")
-    assert delete(guard, r, "100") is Verdict.REMOVE
+    assert delete(guard, r, "100") is Decision.REMOVE
     assert guard.position == "150"
     assert counts(guard) == {"delete_old_rv": 1}
-    assert delete(guard, r, None) is Verdict.SKIP, "once"
+    assert delete(guard, r, None) is Decision.SKIP, "once"
 
 
 def test_deletion_with_the_version_of_the_last_update_at_the_position() -> None:
     guard = guard_at("100")
-    assert delete(guard, "100", "100") is Verdict.REMOVE
+    assert delete(guard, "100", "100") is Decision.REMOVE
     assert counts(guard) == {"delete_old_rv": 1}
     assert guard.resume_position == "100"
 
@@ -217,7 +217,7 @@ def test_deletion_with_the_version_of_the_last_update_at_the_position() -> None:
 )
 def test_deletion_same_uid_older_than_cached(position: str, moved: str) -> None:
     guard = guard_at(position)
-    assert delete(guard, "110", "120") is Verdict.SKIP
+    assert delete(guard, "110", "120") is Decision.SKIP
     assert guard.position == moved
     assert guard.suspicion is Suspicion.UNPROVEN
     assert counts(guard) == {"rv_regressions:verified": 1}
@@ -232,7 +232,7 @@ def test_deletion_same_uid_older_than_cached(position: str, moved: str) -> None:
 )
 def test_deletion_other_uid_newer_than_cached(position: str, moved: str) -> None:
     guard = guard_at(position)
-    assert delete(guard, "120", "90", uid="u2") is Verdict.REMOVE_UNSEEN
+    assert delete(guard, "120", "90", uid="u2") is Decision.REMOVE_UNSEEN
     assert guard.position == moved
     assert guard.suspicion is Suspicion.UNPROVEN
     assert counts(guard) == {"rv_regressions:verified": 1}
@@ -240,7 +240,7 @@ def test_deletion_other_uid_newer_than_cached(position: str, moved: str) -> None
 
 def test_deletion_other_uid_older_than_cached() -> None:
     guard = guard_at("150")
-    assert delete(guard, "110", "130", uid="u0") is Verdict.SKIP
+    assert delete(guard, "110", "130", uid="u0") is Decision.SKIP
     assert guard.position == "150"
     assert guard.suspicion is None
     assert counts(guard) == {"rv_regressions:ignored": 1}
@@ -256,7 +256,7 @@ def test_deletion_other_uid_older_than_cached() -> None:
 )
 def test_deletion_of_an_absent_key(r: str, moved: str, counted: dict[str, int]) -> None:
     guard = guard_at("150")
-    assert delete(guard, r, None) is Verdict.SKIP
+    assert delete(guard, r, None) is Decision.SKIP
     assert guard.position == moved
     assert guard.suspicion is None
     assert counts(guard) == counted
@@ -283,9 +283,9 @@ def test_bookmark_older_than_position(r: str) -> None:
 @pytest.mark.parametrize("r", ["", "0", "0151", "-151", "151a", " 151", "1.5e2", "٣٤٥"])
 def test_missing_or_malformed_version(r: str) -> None:
     guard = guard_at("150")
-    assert change(guard, r, "100") is Verdict.SKIP
-    assert change(guard, r, None) is Verdict.SKIP
-    assert delete(guard, r, "100") is Verdict.SKIP
+    assert change(guard, r, "100") is Decision.SKIP
+    assert change(guard, r, None) is Decision.SKIP
+    assert delete(guard, r, "100") is Decision.SKIP
     assert not guard.judge_bookmark(r)
     assert guard.position == "150"
     assert guard.suspicion is Suspicion.MALFORMED
@@ -319,7 +319,7 @@ def test_a_whole_replay_of_a_recreation_is_ignored() -> None:
         delete(guard, "110", "130", uid="u1", cached_uid="u2"),
         change(guard, "130", "130", uid="u2", cached_uid="u2"),
     ]
-    assert verdicts == [Verdict.SKIP] * 3
+    assert verdicts == [Decision.SKIP] * 3
     assert guard.suspicion is None
     assert counts(guard) == {"rv_regressions:ignored": 2, "duplicate_events": 1}
 
@@ -335,7 +335,7 @@ def test_every_life_of_a_name_that_has_ended_is_remembered() -> None:
     delete(guard, "170", "160", uid="u4", cached_uid="u4")
     for uid, r in (("u1", "110"), ("u2", "130"), ("u3", "150"), ("u4", "160")):
         guard.connected()
-        assert change(guard, r, None, uid=uid) is Verdict.SKIP
+        assert change(guard, r, None, uid=uid) is Decision.SKIP
         assert guard.suspicion is None, uid
 
 
@@ -344,7 +344,7 @@ def test_both_uids_are_buried_when_a_deletion_proves_the_cached_one_dead() -> No
     delete(guard, "160", "90", uid="u2")
     for uid in ("u1", "u2"):
         guard.connected()
-        assert change(guard, "155", None, uid=uid) is Verdict.SKIP
+        assert change(guard, "155", None, uid=uid) is Decision.SKIP
         assert guard.suspicion is None
 
 
@@ -364,10 +364,10 @@ def test_a_witness_is_asked_for_where_no_change_of_the_same_version_is_missing()
     """The first of a batch may be all that arrived: who else died in it is cached still."""
     guard = guard_at("100")
     delete(guard, "110", "90")
-    assert (guard.position, guard.complete_position) == ("110", "100")
+    assert (guard.position, guard.resume_position) == ("110", "100")
     assert guard.newest_tombstone() == (KEY, "u1", "110")  # of its own death it is certain
     change(guard, "111", None, key="default/b")
-    assert guard.complete_position == "110"
+    assert guard.resume_position == "110"
     assert guard.newest_tombstone() == (KEY, "u1", "110")
 
 
@@ -380,7 +380,7 @@ def test_the_deletion_of_another_uid_with_an_old_version_is_no_witness() -> None
 def test_a_deletion_with_the_version_of_what_a_verify_showed_is_no_witness() -> None:
     guard = guard_at("100")
     guard.judge_verified(KEY, meta("120", "u1"), None, "130")
-    assert delete(guard, "120", "120") is Verdict.REMOVE
+    assert delete(guard, "120", "120") is Decision.REMOVE
     guard.judge_bookmark("140")
     assert guard.newest_tombstone() is None
 
@@ -394,7 +394,7 @@ def test_who_is_back_in_the_selection_is_dead_no_more(way: str) -> None:
     else:
         assert not guard.proves_rewind(KEY, meta("120", "u1"), None)
     guard.judge_bookmark("130")
-    assert not guard.has_buried(KEY, "u1")
+    assert not guard.has_tombstone(KEY, "u1")
     assert guard.newest_tombstone() is None
 
 
@@ -402,7 +402,7 @@ def test_a_later_deletion_with_an_old_version_does_not_shorten_a_tombstone() -> 
     guard = guard_at("100")
     delete(guard, "120", "100")
     delete(guard, "105", None)
-    assert change(guard, "115", None) is Verdict.SKIP
+    assert change(guard, "115", None) is Decision.SKIP
     assert guard.suspicion is None
 
 
@@ -411,10 +411,10 @@ def test_tombstones_are_bounded_and_the_oldest_go_first() -> None:
     for version in range(1, 10_003):
         delete(guard, str(100_000 + version), None, uid=f"u{version}", key=f"default/{version}")
     assert guard.statistics().tombstones == 10_000
-    assert change(guard, "100002", None, uid="u2", key="default/2") is Verdict.SKIP
+    assert change(guard, "100002", None, uid="u2", key="default/2") is Decision.SKIP
     assert guard.suspicion is Suspicion.UNPROVEN
     guard.connected()
-    assert change(guard, "100003", None, uid="u3", key="default/3") is Verdict.SKIP
+    assert change(guard, "100003", None, uid="u3", key="default/3") is Decision.SKIP
     assert guard.suspicion is None
 
 
@@ -454,11 +454,11 @@ def test_the_replay_of_a_batch_is_absorbed(applied: str) -> None:
     guard = guard_at("100")
     if applied == "change":
         change(guard, "110", None)
-        assert change(guard, "110", "110") is Verdict.SKIP
+        assert change(guard, "110", "110") is Decision.SKIP
     else:
         delete(guard, "110", "90" if applied == "deletion" else None)
         before = counts(guard)
-        assert delete(guard, "110", None) is Verdict.SKIP
+        assert delete(guard, "110", None) is Decision.SKIP
         assert counts(guard) == before
     assert guard.position == "110"
     assert guard.resume_position == "100"
@@ -508,9 +508,9 @@ def test_an_item_that_proves_a_rewind_is_a_new_epoch_though_the_list_is_newer() 
 def test_versions_compare_as_numbers_of_any_length() -> None:
     huge = str(2**128 - 1)
     guard = guard_at("999")
-    assert change(guard, "1000", "999") is Verdict.UPDATE
-    assert change(guard, huge, "1000") is Verdict.UPDATE
-    assert change(guard, "2", huge) is Verdict.SKIP
+    assert change(guard, "1000", "999") is Decision.UPDATE
+    assert change(guard, huge, "1000") is Decision.UPDATE
+    assert change(guard, "2", huge) is Decision.SKIP
     assert guard.position == huge
 
 
@@ -519,7 +519,7 @@ def test_a_regression_is_counted_with_type_source_and_action(kind: str) -> None:
     metrics = Counter()
     guard = Guard(metrics=metrics, resource="pods.v1")
     guard.loaded("150")
-    guard.tally.event_type = kind
+    guard.metrics.event_type = kind
     (delete if kind == "DELETED" else change)(guard, "110", None if kind == "DELETED" else "130")
     labels = {"resource": "pods.v1", "type": kind, "source": "event", "action": "ignored"}
     assert metrics.counted == [("informer_rv_regressions_total", labels)]

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from pyinformer.reflector import Guard
-from pyinformer.reflector._ruling import Order, Suspicion, Verdict
+from pyinformer.reflector.guard import Decision, Order, Suspicion
 from tests.reflector.samples import meta
 from tests.reflector.test_guard import KEY, Counter, change, counts, delete
 
@@ -23,16 +23,16 @@ def guard_of(order: Order, position: str = "150") -> Guard:
 @pytest.mark.parametrize(
     ("r", "o", "verdict", "position", "counted"),
     [
-        pytest.param("160", "100", Verdict.UPDATE, "160", {}, id="newer"),
-        pytest.param("110", "100", Verdict.UPDATE, "110", {}, id="newer-behind-the-position"),
-        pytest.param("9", None, Verdict.ADD, "9", {}, id="unknown"),
-        pytest.param("100", "100", Verdict.SKIP, "100", {"duplicate_events": 1}, id="the-same"),
-        pytest.param("90", "100", Verdict.SKIP, "150", {"rv_regressions:ignored": 1}, id="older"),
-        pytest.param("160", "170", Verdict.SKIP, "150", {"rv_regressions:ignored": 1}, id="older2"),
+        pytest.param("160", "100", Decision.UPDATE, "160", {}, id="newer"),
+        pytest.param("110", "100", Decision.UPDATE, "110", {}, id="newer-behind-the-position"),
+        pytest.param("9", None, Decision.ADD, "9", {}, id="unknown"),
+        pytest.param("100", "100", Decision.SKIP, "100", {"duplicate_events": 1}, id="the-same"),
+        pytest.param("90", "100", Decision.SKIP, "150", {"rv_regressions:ignored": 1}, id="older"),
+        pytest.param("160", "170", Decision.SKIP, "150", {"rv_regressions:ignored": 1}, id="old"),
     ],
 )
 def test_per_object_compares_with_the_cached_version_only(
-    r: str, o: str | None, verdict: Verdict, position: str, counted: dict[str, int]
+    r: str, o: str | None, verdict: Decision, position: str, counted: dict[str, int]
 ) -> None:
     guard = guard_of("per_object")
     assert change(guard, r, o) is verdict
@@ -44,23 +44,23 @@ def test_per_object_compares_with_the_cached_version_only(
 
 def test_per_object_another_object_replaces_whatever_its_version() -> None:
     guard = guard_of("per_object")
-    assert change(guard, "1", "100", uid="u2") is Verdict.REPLACE
-    assert change(guard, "100", "1", uid="u1", cached_uid="u2") is Verdict.SKIP, "it is dead"
+    assert change(guard, "1", "100", uid="u2") is Decision.REPLACE
+    assert change(guard, "100", "1", uid="u1", cached_uid="u2") is Decision.SKIP, "it is dead"
     assert guard.position == "1"
 
 
 def test_per_object_the_dead_stay_dead_unless_they_change_again() -> None:
     guard = guard_of("per_object")
-    assert delete(guard, "110", "100") is Verdict.REMOVE
-    assert change(guard, "105", None) is Verdict.SKIP
-    assert change(guard, "111", None) is Verdict.ADD
+    assert delete(guard, "110", "100") is Decision.REMOVE
+    assert change(guard, "105", None) is Decision.SKIP
+    assert change(guard, "111", None) is Decision.ADD
 
 
 def test_per_object_deletions() -> None:
     guard = guard_of("per_object")
-    assert delete(guard, "100", "100") is Verdict.REMOVE
+    assert delete(guard, "100", "100") is Decision.REMOVE
     assert guard.position == "100"
-    assert delete(guard, "7", None, key=OTHER) is Verdict.SKIP
+    assert delete(guard, "7", None, key=OTHER) is Decision.SKIP
     assert guard.position == "7"
     assert guard.suspicion is None
 
@@ -68,7 +68,7 @@ def test_per_object_deletions() -> None:
 @pytest.mark.parametrize("uid", ["u1", "u2"])
 def test_per_object_a_deletion_that_proves_nothing_is_verified(uid: str) -> None:
     guard = guard_of("per_object")
-    assert delete(guard, "90", "100", uid=uid) is Verdict.SKIP
+    assert delete(guard, "90", "100", uid=uid) is Decision.SKIP
     assert (guard.suspicion, guard.to_verify) == (Suspicion.UNPROVEN, KEY)
     assert guard.position == "150"
 
@@ -76,14 +76,14 @@ def test_per_object_a_deletion_that_proves_nothing_is_verified(uid: str) -> None
 def test_per_object_the_deletion_of_one_known_to_be_dead_is_ignored() -> None:
     guard = guard_of("per_object")
     delete(guard, "110", "100")
-    assert delete(guard, "110", "5", uid="u1", cached_uid="u2") is Verdict.SKIP
+    assert delete(guard, "110", "5", uid="u1", cached_uid="u2") is Decision.SKIP
     assert guard.suspicion is None
 
 
 @pytest.mark.parametrize("r", ["", "0", "x"])
 def test_per_object_needs_numbers(r: str) -> None:
     guard = guard_of("per_object")
-    assert change(guard, r, "100") is Verdict.SKIP
+    assert change(guard, r, "100") is Decision.SKIP
     assert guard.suspicion is Suspicion.MALFORMED
 
 
@@ -95,10 +95,10 @@ def test_per_object_a_bookmark_is_the_position_whatever_it_says() -> None:
 
 def test_per_object_a_verify_is_compared_with_the_cached_version_only() -> None:
     guard = guard_of("per_object")
-    assert guard.judge_verified(KEY, meta("101", "u1"), meta("100", "u1"), "7") is Verdict.UPDATE
-    assert guard.judge_verified(KEY, meta("90", "u1"), meta("100", "u1"), "7") is Verdict.SKIP
+    assert guard.judge_verified(KEY, meta("101", "u1"), meta("100", "u1"), "7") is Decision.UPDATE
+    assert guard.judge_verified(KEY, meta("90", "u1"), meta("100", "u1"), "7") is Decision.SKIP
     assert guard.suspicion is Suspicion.CONTRADICTED
-    assert guard.judge_verified(KEY, None, meta("100", "u1"), "7") is Verdict.REMOVE_UNSEEN
+    assert guard.judge_verified(KEY, None, meta("100", "u1"), "7") is Decision.REMOVE_UNSEEN
 
 
 @pytest.mark.parametrize("order", ["per_object", "opaque"])
@@ -112,14 +112,14 @@ def test_a_list_behind_the_position_is_no_new_epoch_without_a_global_order(order
 @pytest.mark.parametrize(
     ("r", "o", "verdict"),
     [
-        pytest.param("zz", "aa", Verdict.UPDATE, id="other"),
-        pytest.param("aa", "zz", Verdict.UPDATE, id="other-that-sorts-before"),
-        pytest.param("90", "100", Verdict.UPDATE, id="smaller-number"),
-        pytest.param("zz", None, Verdict.ADD, id="unknown"),
-        pytest.param("aa", "aa", Verdict.SKIP, id="the-same"),
+        pytest.param("zz", "aa", Decision.UPDATE, id="other"),
+        pytest.param("aa", "zz", Decision.UPDATE, id="other-that-sorts-before"),
+        pytest.param("90", "100", Decision.UPDATE, id="smaller-number"),
+        pytest.param("zz", None, Decision.ADD, id="unknown"),
+        pytest.param("aa", "aa", Decision.SKIP, id="the-same"),
     ],
 )
-def test_opaque_takes_all_but_what_is_there(r: str, o: str | None, verdict: Verdict) -> None:
+def test_opaque_takes_all_but_what_is_there(r: str, o: str | None, verdict: Decision) -> None:
     guard = guard_of("opaque", "x1")
     assert change(guard, r, o) is verdict
     assert guard.position == r
@@ -128,15 +128,15 @@ def test_opaque_takes_all_but_what_is_there(r: str, o: str | None, verdict: Verd
 
 def test_opaque_without_a_version_everything_is_taken_and_the_position_stays() -> None:
     guard = guard_of("opaque", "x1")
-    assert change(guard, "", "") is Verdict.UPDATE
+    assert change(guard, "", "") is Decision.UPDATE
     assert guard.position == "x1"
 
 
 @pytest.mark.parametrize(
-    ("uid", "verdict"), [("u1", Verdict.REMOVE), ("", Verdict.REMOVE), ("u2", Verdict.SKIP)]
+    ("uid", "verdict"), [("u1", Decision.REMOVE), ("", Decision.REMOVE), ("u2", Decision.SKIP)]
 )
 def test_opaque_a_deletion_applies_to_the_uid_that_it_names_or_to_any(
-    uid: str, verdict: Verdict
+    uid: str, verdict: Decision
 ) -> None:
     guard = guard_of("opaque", "x1")
     assert delete(guard, "x2", "x0", uid=uid) is verdict
@@ -153,9 +153,9 @@ def test_opaque_a_bookmark_is_the_position_if_it_has_one(r: str, position: str) 
 
 def test_opaque_a_verify_is_taken_as_it_is() -> None:
     guard = guard_of("opaque", "x1")
-    assert guard.judge_verified(KEY, meta("a", "u1"), meta("b", "u1"), "") is Verdict.UPDATE
-    assert guard.judge_verified(KEY, meta("a", "u1"), meta("a", "u1"), "") is Verdict.SKIP
-    assert guard.judge_verified(KEY, None, meta("a", "u1"), "") is Verdict.REMOVE_UNSEEN
+    assert guard.judge_verified(KEY, meta("a", "u1"), meta("b", "u1"), "") is Decision.UPDATE
+    assert guard.judge_verified(KEY, meta("a", "u1"), meta("a", "u1"), "") is Decision.SKIP
+    assert guard.judge_verified(KEY, None, meta("a", "u1"), "") is Decision.REMOVE_UNSEEN
     assert guard.suspicion is None
 
 
@@ -167,7 +167,7 @@ def test_opaque_a_list_without_a_version_cannot_be_resumed(position: str, can: b
 @pytest.mark.parametrize("order", ["global", "per_object", "opaque"])
 def test_a_proven_break_is_a_new_epoch_in_any_order(order: Order) -> None:
     guard = guard_of(order)
-    assert guard.taking_over("200", broken=True)
+    assert guard.begin_load("200", broken=True)
     assert guard.is_resetting
     assert guard.loaded("200", broken=True)
     assert (guard.epoch, guard.is_resetting) == (1, False)
@@ -185,7 +185,7 @@ def test_another_order_is_told_loudly_once_and_shown(caplog: pytest.LogCaptureFi
     ]
     assert metrics.shown == {"global": 0.0, "per_object": 1.0, "opaque": 0.0}
     assert guard.order == guard.statistics().order == "per_object"
-    assert change(guard, "110", "100") is Verdict.UPDATE
+    assert change(guard, "110", "100") is Decision.UPDATE
 
 
 def streams_that_go_back(guard: Guard, count: int) -> None:

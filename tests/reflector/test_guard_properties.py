@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pyinformer.reflector import Guard
-from pyinformer.reflector._follower import Follower
-from pyinformer.reflector._frames import StreamBroken
+from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector._state import Breach
+from pyinformer.reflector.machine import Breach
 from tests.reflector.samples import DictSink, bookmark, codec, line, pod_bytes
-from tests.soak import examples
 
 NAMES = st.sampled_from("abc")
 
@@ -64,7 +62,7 @@ class Wire(RuleBasedStateMachine):
         self.guard = Guard()
         self.guard.loaded("1")
         self.codec = codec()
-        self.follower = Follower(self.codec, self.guard, self.sink)
+        self.follower = EventApplier(self.codec, self.guard, self.sink)
         self.cursor = 0
         self.highest = 1
         self.breaches: set[Breach] = set()
@@ -219,5 +217,5 @@ class Wire(RuleBasedStateMachine):
         self.settle()
 
 
-Wire.TestCase.settings = settings(max_examples=examples(300), stateful_step_count=50)
+Wire.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
 TestTheWire = Wire.TestCase

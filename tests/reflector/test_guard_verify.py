@@ -10,14 +10,14 @@ import pytest
 
 from pyinformer.apimachinery import ObjectMeta
 from pyinformer.reflector import Guard
-from pyinformer.reflector._ruling import Suspicion, Verdict
+from pyinformer.reflector.guard import Decision, Suspicion
 from tests.reflector.samples import meta
 from tests.reflector.test_guard import KEY, change, counts, delete, guard_at
 
 
 def verify(
     guard: Guard, found: ObjectMeta | None, cached: ObjectMeta | None, read_at: str = "200"
-) -> Verdict:
+) -> Decision:
     return guard.judge_verified(KEY, found, cached, read_at)
 
 
@@ -39,14 +39,14 @@ def test_the_deletion_of_another_object_names_its_key(r: str) -> None:
 @pytest.mark.parametrize(
     ("found", "cached", "verdict"),
     [
-        pytest.param("180", None, Verdict.ADD, id="appeared"),
-        pytest.param("180", "100", Verdict.UPDATE, id="changed"),
-        pytest.param("100", "100", Verdict.SKIP, id="unchanged"),
-        pytest.param(None, "100", Verdict.REMOVE_UNSEEN, id="gone"),
+        pytest.param("180", None, Decision.ADD, id="appeared"),
+        pytest.param("180", "100", Decision.UPDATE, id="changed"),
+        pytest.param("100", "100", Decision.SKIP, id="unchanged"),
+        pytest.param(None, "100", Decision.REMOVE_UNSEEN, id="gone"),
     ],
 )
 def test_what_a_verify_shows_is_applied_and_the_position_stays(
-    found: str | None, cached: str | None, verdict: Verdict
+    found: str | None, cached: str | None, verdict: Decision
 ) -> None:
     guard = guard_at("150")
     shown = None if found is None else meta(found, "u1")
@@ -56,8 +56,8 @@ def test_what_a_verify_shows_is_applied_and_the_position_stays(
 
 def test_another_object_is_a_replacement_and_buries_the_one_before() -> None:
     guard = guard_at("150")
-    assert verify(guard, meta("180", "u2"), meta("100", "u1")) is Verdict.REPLACE
-    assert guard.has_buried(KEY, "u1")
+    assert verify(guard, meta("180", "u2"), meta("100", "u1")) is Decision.REPLACE
+    assert guard.has_tombstone(KEY, "u1")
     assert guard.position == "150"
 
 
@@ -66,8 +66,8 @@ def test_what_happened_before_a_verify_changes_nothing(uid: str) -> None:
     """Whoever was there in between is neither added nor removed."""
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
-    assert change(guard, "160", "180", uid=uid) is Verdict.SKIP
-    assert delete(guard, "170", "180", uid=uid) is Verdict.SKIP
+    assert change(guard, "160", "180", uid=uid) is Decision.SKIP
+    assert delete(guard, "170", "180", uid=uid) is Decision.SKIP
     assert guard.suspicion is None
     assert guard.position == "170"
     assert counts(guard) == {"duplicate_events": 2}
@@ -76,10 +76,10 @@ def test_what_happened_before_a_verify_changes_nothing(uid: str) -> None:
 def test_a_short_life_before_a_verify_that_found_nothing_is_not_told() -> None:
     guard = guard_at("150")
     verify(guard, None, meta("100", "u1"))
-    assert change(guard, "160", None, uid="u2") is Verdict.SKIP
-    assert delete(guard, "170", None, uid="u2") is Verdict.SKIP
+    assert change(guard, "160", None, uid="u2") is Decision.SKIP
+    assert delete(guard, "170", None, uid="u2") is Decision.SKIP
     assert guard.suspicion is None
-    assert change(guard, "210", None, uid="u3") is Verdict.ADD
+    assert change(guard, "210", None, uid="u3") is Decision.ADD
 
 
 def test_the_event_that_was_verified_is_stale_when_it_comes_again() -> None:
@@ -87,7 +87,7 @@ def test_the_event_that_was_verified_is_stale_when_it_comes_again() -> None:
     change(guard, "120", None)
     verify(guard, None, None)
     guard.connected()
-    assert change(guard, "120", None) is Verdict.SKIP
+    assert change(guard, "120", None) is Decision.SKIP
     assert guard.suspicion is None
     assert counts(guard) == {"rv_regressions:verified": 1, "rv_regressions:ignored": 1}
 
@@ -95,15 +95,15 @@ def test_the_event_that_was_verified_is_stale_when_it_comes_again() -> None:
 def test_what_happens_after_a_verify_is_news() -> None:
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
-    assert change(guard, "210", "180") is Verdict.UPDATE
-    assert delete(guard, "220", "210") is Verdict.REMOVE
+    assert change(guard, "210", "180") is Decision.UPDATE
+    assert delete(guard, "220", "210") is Decision.REMOVE
 
 
 def test_an_old_deletion_of_what_a_verify_showed_is_applied() -> None:
     """It carries the version of the last update, which is the one that was shown."""
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
-    assert delete(guard, "180", "180") is Verdict.REMOVE
+    assert delete(guard, "180", "180") is Decision.REMOVE
 
 
 def test_what_a_verify_showed_proves_no_rewind_until_the_stream_was_there() -> None:
@@ -147,7 +147,7 @@ def test_a_verify_from_before_what_is_known_asks_for_a_proof(
     guard = guard_at("100")
     delete(guard, "120", None, uid="u9")
     guard.judge_bookmark("150")
-    assert verify(guard, found, cached, read_at) is Verdict.SKIP
+    assert verify(guard, found, cached, read_at) is Decision.SKIP
     assert guard.suspicion is Suspicion.CONTRADICTED
     assert guard.position == "150"
     assert counts(guard) == {"rv_regressions:probe": 1}
@@ -156,13 +156,13 @@ def test_a_verify_from_before_what_is_known_asks_for_a_proof(
 def test_a_verify_from_before_an_earlier_verify_asks_for_a_proof() -> None:
     guard = guard_at("150")
     verify(guard, None, meta("100", "u1"), "200")
-    assert verify(guard, meta("100", "u2"), None, "180") is Verdict.SKIP
+    assert verify(guard, meta("100", "u2"), None, "180") is Decision.SKIP
     assert guard.suspicion is Suspicion.CONTRADICTED
 
 
 def test_a_verify_without_a_comparable_version_is_malformed() -> None:
     guard = guard_at("150")
-    assert verify(guard, None, meta("100", "u1"), "") is Verdict.SKIP
+    assert verify(guard, None, meta("100", "u1"), "") is Decision.SKIP
     assert guard.suspicion is Suspicion.MALFORMED
 
 
@@ -170,8 +170,8 @@ def test_readings_are_bounded_and_the_oldest_go_first() -> None:
     guard = guard_at("150")
     for number in range(1_001):
         guard.judge_verified(f"default/{number}", None, None, "200")
-    assert change(guard, "160", None, key="default/0") is Verdict.ADD
-    assert change(guard, "161", None, key="default/1") is Verdict.SKIP
+    assert change(guard, "160", None, key="default/0") is Decision.ADD
+    assert change(guard, "161", None, key="default/1") is Decision.SKIP
     assert len(guard.read_after("150")) == 1_000
 
 
@@ -180,4 +180,4 @@ def test_a_new_epoch_forgets_what_verifies_showed() -> None:
     verify(guard, None, meta("100", "u1"), "200")
     guard.loaded("120", broken=True)
     assert not guard.read_after("0")
-    assert change(guard, "160", None) is Verdict.ADD
+    assert change(guard, "160", None) is Decision.ADD

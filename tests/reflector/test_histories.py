@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.reflector._histories import History, beside, concerned
+from pyinformer.reflector.history._groups import HistoryGroup, affected_by, history_group
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyinformer.reflector._proof import Witness
+    from pyinformer.reflector.history import HistorySample
 
 CONNECTION = Connection(ClusterConfig(server="http://127.0.0.1:1"))
 CORE, APPS, METRICS, CUSTOM = "v1", "apps/v1", "metrics.k8s.io/v1", "example.com/v1"
@@ -28,9 +28,12 @@ class Member:
     position: str
     is_ordered: bool = True
 
-    async def witnesses(self) -> Sequence[Witness]:
+    async def history_samples(self) -> Sequence[HistorySample]:
         """Return nothing: nobody is asked."""
         return ()
+
+    def on_history_broken(self, reason: str) -> None:
+        raise NotImplementedError
 
 
 def at(api_version: str, plural: str, position: str) -> Member:
@@ -51,26 +54,28 @@ def ids(members: Iterable[object]) -> set[int]:
 @pytest.mark.parametrize("one", [PODS, DEPLOYMENTS, None])
 def test_what_has_numbers_near_each_other_has_one_history(one: Member | None) -> None:
     members = [PODS, NEAR, DEPLOYMENTS, STALE]
-    history = beside(members, one)
+    history = history_group(members, one)
     assert history.name == ""
-    assert ids(history.witnesses) == ids([PODS, DEPLOYMENTS, STALE])
-    assert ids(history.followers) == ids(members)
+    assert ids(history.deciding) == ids([PODS, DEPLOYMENTS, STALE])
+    assert ids(history.affected) == ids(members)
 
 
 def test_an_api_that_may_be_aggregated_decides_for_its_own_group_only() -> None:
     """Its versions can be near those of kube-apiserver by chance, or on purpose."""
     sibling = at(CUSTOM, "gadgets", "905001")
     members = [PODS, NEAR, DEPLOYMENTS, sibling]
-    assert beside(members, NEAR) == History("example.com", [NEAR, sibling], [NEAR, sibling])
-    assert concerned(members, NEAR) == [NEAR, sibling]
-    assert concerned(members, PODS) == members
+    assert history_group(members, NEAR) == HistoryGroup(
+        "example.com", [NEAR, sibling], [NEAR, sibling]
+    )
+    assert affected_by(members, NEAR) == [NEAR, sibling]
+    assert affected_by(members, PODS) == members
 
 
 def test_numbers_of_a_custom_resource_part_no_others() -> None:
     other = at("other.com/v1", "widgets", "895000")
     between = at(CUSTOM, "widgets", "909000")
-    history = beside([PODS, between, other], PODS)
-    assert ids(history.followers) == ids([PODS, between, other])
+    history = history_group([PODS, between, other], PODS)
+    assert ids(history.affected) == ids([PODS, between, other])
 
 
 @pytest.mark.parametrize("position", ["12", "800000", "1000000", "70000000000"])
@@ -86,21 +91,21 @@ def test_numbers_far_apart_are_of_two_histories(
 ) -> None:
     apart = at(api_version, plural, position)
     members = [PODS, apart, DEPLOYMENTS]
-    assert beside(members, apart) == (name, [apart], [apart])
+    assert history_group(members, apart) == (name, [apart], [apart])
     for one in (PODS, DEPLOYMENTS, None):
-        assert beside(members, one) == ("", [PODS, DEPLOYMENTS], [PODS, DEPLOYMENTS])
+        assert history_group(members, one) == ("", [PODS, DEPLOYMENTS], [PODS, DEPLOYMENTS])
 
 
 def test_who_has_no_position_that_counts_asks_about_the_servers_own() -> None:
     opaque, other = at(METRICS, "pods", "abc"), at(CUSTOM, "widgets", "5")
     per_object = at(CUSTOM, "gadgets", "900000000")
     per_object.is_ordered = False
-    assert beside([opaque, PODS, other, per_object], opaque) == ("", [PODS], [PODS])
-    assert beside([opaque], opaque) == ("", [], [])
+    assert history_group([opaque, PODS, other, per_object], opaque) == ("", [PODS], [PODS])
+    assert history_group([opaque], opaque) == ("", [], [])
 
 
 def test_a_version_of_thousands_of_digits_harms_no_neighbour() -> None:
     """Python refuses to make an int of so many digits."""
     huge = at(METRICS, "pods", "9" * 5_000)
     for one in (PODS, huge, None):
-        assert beside([huge, PODS, DEPLOYMENTS], one) == ("", *[[PODS, DEPLOYMENTS]] * 2)
+        assert history_group([huge, PODS, DEPLOYMENTS], one) == ("", *[[PODS, DEPLOYMENTS]] * 2)

@@ -11,8 +11,7 @@ import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, TransportError
 from pyinformer.reflector import Lineage
-from pyinformer.reflector._proof import Witness
-from pyinformer.reflector._state import Verdict
+from pyinformer.reflector.history import HistorySample, HistoryVerdict
 from pyinformer.testing import APIServer, Fault, RequestRecord
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
 from tests.reflector.running import is_load, put, reflecting, until_held
@@ -27,15 +26,15 @@ class Member:
 
     list_watch: ListWatch
     position: str
-    seen: list[Witness] = field(default_factory=list)
+    seen: list[HistorySample] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     is_ordered: bool = True
 
-    async def witnesses(self) -> Sequence[Witness]:
+    async def history_samples(self) -> Sequence[HistorySample]:
         """Return what it has seen."""
         return self.seen
 
-    def lineage_broken(self, reason: str) -> None:
+    def on_history_broken(self, reason: str) -> None:
         """Take note."""
         self.broken.append(reason)
 
@@ -71,7 +70,7 @@ async def test_one_proof_serves_everybody_who_lost_the_connection_before_it(
         lineage.join(member(connection, server.resource_version, plural))
     lost_at = asyncio.get_running_loop().time()
     proofs = await asyncio.gather(*(lineage.prove(lost_at) for _ in range(50)))
-    assert {proof.verdict for proof in proofs} == {Verdict.INTACT}
+    assert {proof.verdict for proof in proofs} == {HistoryVerdict.INTACT}
     assert len(lists(server)) == 1
     await lineage.prove(lost_at)
     assert len(lists(server)) == 1
@@ -85,7 +84,7 @@ async def test_the_furthest_position_is_probed(server: APIServer) -> None:
     lineage.join(member(connection, "9" * len(server.resource_version) + "9"))
     lineage.join(member(connection, "1", "configmaps"))
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.BROKEN
+    assert proof.verdict is HistoryVerdict.BROKEN
     assert {request.resource for request in lists(server)} == {"pods"}
     await connection.aclose()
 
@@ -96,7 +95,7 @@ async def test_a_resource_whose_versions_have_no_order_proves_nothing(server: AP
     aggregated.is_ordered = False
     lineage.join(aggregated)
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.UNDECIDED
+    assert proof.verdict is HistoryVerdict.UNDECIDED
     assert lists(server) == []
     await connection.aclose()
 
@@ -122,12 +121,12 @@ async def test_a_witness_breaks_what_the_position_does_not(server: APIServer) ->
     connection, lineage = connect(server), Lineage()
     at = server.resource_version
     pods = member(connection, at)
-    pods.seen = [Witness("default/a", "another", at, at, existed=True)]
+    pods.seen = [HistorySample("default/a", "another", at, at, existed=True)]
     lineage.join(pods)
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.BROKEN
+    assert proof.verdict is HistoryVerdict.BROKEN
     assert "default/a" in proof.reason
-    assert lineage.status().witnesses == 1
+    assert lineage.status().samples == 1
     await connection.aclose()
 
 
@@ -136,10 +135,10 @@ async def test_a_deletion_bears_witness_too(server: APIServer) -> None:
     (pod,) = server.list("v1", "pods")
     at = server.resource_version
     pods = member(connection, at)
-    pods.seen = [Witness("default/a", pod["metadata"]["uid"], at, at, existed=False)]
+    pods.seen = [HistorySample("default/a", pod["metadata"]["uid"], at, at, existed=False)]
     lineage.join(pods)
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.BROKEN
+    assert proof.verdict is HistoryVerdict.BROKEN
     await connection.aclose()
 
 
@@ -147,11 +146,11 @@ async def test_a_witness_whose_version_is_forgotten_proves_nothing(server: APISe
     connection, lineage = connect(server), Lineage()
     at = server.resource_version
     pods = member(connection, at)
-    pods.seen = [Witness("default/a", "another", at, at, existed=True)]
+    pods.seen = [HistorySample("default/a", "another", at, at, existed=True)]
     lineage.join(pods)
     server.faults.add(Fault(match=lambda one: "metadata.name" in str(one.query), status=410))
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.INTACT
+    assert proof.verdict is HistoryVerdict.INTACT
     await connection.aclose()
 
 
@@ -163,7 +162,7 @@ async def test_a_resource_that_may_not_be_listed_leaves_the_probe_to_another(
     lineage.join(member(connection, "1", "configmaps"))
     server.faults.add(Fault(resource="pods", status=403, times=None))
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.INTACT
+    assert proof.verdict is HistoryVerdict.INTACT
     await connection.aclose()
 
 
@@ -172,7 +171,7 @@ async def test_a_server_that_will_not_tell_is_undecided(server: APIServer) -> No
     lineage.join(member(connection, server.resource_version))
     server.faults.add(Fault(verb="list", status=500, times=None))
     proof = await lineage.prove(asyncio.get_running_loop().time())
-    assert proof.verdict is Verdict.UNDECIDED
+    assert proof.verdict is HistoryVerdict.UNDECIDED
     assert lineage.status().undecided == 1
     await connection.aclose()
 
@@ -187,7 +186,7 @@ async def test_a_server_that_one_cannot_reach_nobody_asks_twice(server: APIServe
     )
     assert {type(outcome) for outcome in outcomes} == {TransportError}
     assert len(lists(server)) == 1
-    assert (await lineage.prove(now)).verdict is Verdict.INTACT
+    assert (await lineage.prove(now)).verdict is HistoryVerdict.INTACT
     await connection.aclose()
 
 
@@ -200,7 +199,7 @@ async def test_when_the_one_who_asks_is_cancelled_the_next_asks(server: APIServe
     await until_held(server)
     second = asyncio.create_task(lineage.prove(now))
     first.cancel()
-    assert (await second).verdict is Verdict.INTACT
+    assert (await second).verdict is HistoryVerdict.INTACT
     assert len(lists(server)) == 2
     await connection.aclose()
 
@@ -210,9 +209,9 @@ async def test_three_breaks_within_minutes_are_called_flapping(
 ) -> None:
     lineage = Lineage()
     for _ in range(2):
-        lineage.broke("restored")
+        lineage.report_break("restored")
     assert not lineage.status().is_flapping
-    lineage.broke("restored")
+    lineage.report_break("restored")
     assert lineage.status().is_flapping
     assert "two clusters behind one address" in caplog.records[-1].getMessage()
 
@@ -239,10 +238,10 @@ async def test_whoever_proved_the_break_by_its_list_need_not_load_again(server: 
     finder, other = member(connection, "5"), member(connection, "5", "configmaps")
     lineage.join(finder)
     leave = lineage.join(other)
-    lineage.broke("an older object", by=finder)
+    lineage.report_break("an older object", by=finder)
     assert (len(finder.broken), len(other.broken)) == (0, 1)
     leave()
-    lineage.broke("again", by=finder)
+    lineage.report_break("again", by=finder)
     assert len(other.broken) == 1
     await connection.aclose()
 
@@ -257,8 +256,8 @@ async def test_who_is_furthest_in_numbers_of_its_own_hides_no_restore(server: AP
     body = b'{"kind":"EventList","metadata":{"resourceVersion":"7000001"},"items":[]}'
     server.faults.add(Fault(resource="events", body=body, times=None))
     now = asyncio.get_running_loop().time()
-    assert (await lineage.prove(now, events)).verdict is Verdict.INTACT
-    assert (await lineage.prove(now, pods)).verdict is Verdict.BROKEN
+    assert (await lineage.prove(now, events)).verdict is HistoryVerdict.INTACT
+    assert (await lineage.prove(now, pods)).verdict is HistoryVerdict.BROKEN
     assert (len(pods.broken), len(events.broken)) == (1, 0)
     await connection.aclose()
 
@@ -276,11 +275,11 @@ async def test_an_api_that_may_be_aggregated_breaks_no_history_but_its_own(
     body = b'{"kind":"WidgetList","metadata":{"resourceVersion":"1"},"items":[]}'
     server.faults.add(Fault(match=lambda one: "evil.com" in one.path, body=body, times=None))
     now = asyncio.get_running_loop().time()
-    assert (await lineage.prove(now, hostile)).verdict is Verdict.BROKEN
-    assert (await lineage.prove(now, pods)).verdict is Verdict.INTACT
-    lineage.broke("a list has older objects", by=hostile)
+    assert (await lineage.prove(now, hostile)).verdict is HistoryVerdict.BROKEN
+    assert (await lineage.prove(now, pods)).verdict is HistoryVerdict.INTACT
+    lineage.report_break("a list has older objects", by=hostile)
     assert pods.broken == []
-    lineage.broke("a list has older objects", by=pods)
+    lineage.report_break("a list has older objects", by=pods)
     assert len(hostile.broken) == 2
     await connection.aclose()
 
@@ -294,8 +293,8 @@ async def test_a_restore_is_proven_once_whichever_group_asks_first(server: APISe
     for one in (pods, custom):
         lineage.join(one)
     now = asyncio.get_running_loop().time()
-    assert (await lineage.prove(now, custom)).verdict is Verdict.BROKEN
-    assert (await lineage.prove(now, pods)).verdict is Verdict.BROKEN
+    assert (await lineage.prove(now, custom)).verdict is HistoryVerdict.BROKEN
+    assert (await lineage.prove(now, pods)).verdict is HistoryVerdict.BROKEN
     assert {one.resource for one in lists(server)} == {"pods"}
     assert lineage.status().proofs == 1
     assert (len(pods.broken), len(custom.broken)) == (1, 1)
@@ -315,7 +314,7 @@ async def test_a_history_whose_server_hangs_delays_no_proof_of_another(server: A
     now = asyncio.get_running_loop().time()
     hangs = asyncio.create_task(lineage.prove(now, aggregated))
     await until_held(server)
-    assert (await lineage.prove(now, pods)).verdict is Verdict.INTACT
+    assert (await lineage.prove(now, pods)).verdict is HistoryVerdict.INTACT
     assert not hangs.done()
     hangs.cancel()
     await asyncio.wait({hangs})
@@ -365,7 +364,7 @@ async def test_who_waits_for_its_list_after_a_break_proves_no_second_one(
         reflector = running.reflector
         assert reflector.is_ordered
         server.faults.add(Fault(match=is_load, hang=True))
-        reflector.lineage_broken("restored")
+        reflector.on_history_broken("restored")
         await until_held(server)
         assert not reflector.is_ordered
         server.faults.release()
@@ -381,9 +380,9 @@ async def test_a_break_that_a_list_proves_during_a_proof_is_said_once(server: AP
     server.faults.add(Fault(verb="list", hang=True))
     asking = asyncio.create_task(lineage.prove(asyncio.get_running_loop().time()))
     await until_held(server)
-    lineage.broke("an older object", by=finder)
+    lineage.report_break("an older object", by=finder)
     server.faults.release()
-    assert (await asking).verdict is Verdict.BROKEN
+    assert (await asking).verdict is HistoryVerdict.BROKEN
     assert (len(finder.broken), len(other.broken)) == (0, 1)
     assert lineage.status().resets == 1
     await connection.aclose()

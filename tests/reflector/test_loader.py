@@ -12,15 +12,16 @@ import anyio.lowlevel
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import InformerError, InvalidObjectError, ProtocolError
+from pyinformer.apimachinery import InformerError, InvalidObjectError, Journal, ProtocolError
 from pyinformer.reflector import Guard, ReflectorOptions
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._paging import Paging
+from pyinformer.reflector._reporting import AuditRequests
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ListSplitter
 from tests.reflector.running import is_load, put, reflecting
-from tests.reflector.samples import DictSink, codec, line
+from tests.reflector.samples import PODS, DictSink, codec, line
 from tests.virtual_time import work
 from tests.waiting import until
 
@@ -60,10 +61,22 @@ def remembered(error: BaseException | None) -> Iterator[Snapshot[Any]]:
         error = error.__cause__
 
 
-async def test_a_watch_list_that_breaks_off_is_let_go_though_its_error_is_remembered() -> None:
-    loader: Loader[None] = Loader(
-        cast("Any", None), codec(), Guard(), DictSink(), ReflectorOptions()
+def loader_without_a_server() -> Loader[None]:
+    """Return a loader whose bodies come from the test."""
+    guard, journal = Guard(), Journal()
+    return Loader(
+        cast("Any", None),
+        codec(),
+        guard,
+        DictSink(),
+        ReflectorOptions(),
+        journal=journal,
+        audits=AuditRequests(PODS, guard, journal, None),
     )
+
+
+async def test_a_watch_list_that_breaks_off_is_let_go_though_its_error_is_remembered() -> None:
+    loader = loader_without_a_server()
     lines = [line("ADDED", f"p{number}", str(number + 1)) for number in range(2_000)]
     with pytest.raises(ProtocolError, match="it ended before it was complete") as caught:
         await loader.load_initial_events(Stream(*lines))
@@ -81,9 +94,7 @@ async def test_items_that_fail_leave_the_loop_to_other_tasks_within_one_read() -
     splitter = ListSplitter(take, verify=False, on_invalid=lambda *_: None)
     items = b",".join([b"{}"] * 20_000)
     body = Stream(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[' + items + b"]}")
-    loader: Loader[None] = Loader(
-        cast("Any", None), codec(), Guard(), DictSink(), ReflectorOptions()
-    )
+    loader = loader_without_a_server()
     turns = [anyio.current_time()]
 
     async def other() -> None:

@@ -14,8 +14,8 @@ from pyinformer.apimachinery import (
     status_error_class,
 )
 from pyinformer.reflector import ReflectorState
-from pyinformer.reflector._outage import Ending
-from pyinformer.reflector._state import (
+from pyinformer.reflector.history import HistoryVerdict
+from pyinformer.reflector.machine import (
     Breach,
     Command,
     Discover,
@@ -31,9 +31,9 @@ from pyinformer.reflector._state import (
     Prove,
     Proved,
     Sleep,
-    Verdict,
     Verified,
     Verify,
+    WakeCause,
     Watch,
     WatchBroken,
     WatchEnded,
@@ -453,7 +453,7 @@ def test_a_success_ends_the_growth_of_an_outage(success: str) -> None:
         pause(bench, WatchFailed(LOST, established=False))
     match success:
         case "load":
-            bench.machine.demand_load("a test")
+            bench.machine.request_relist("a test")
             bench.step(Loaded(LoadMode.PAGED))
         case "event":
             bench.machine.progressed()
@@ -481,8 +481,8 @@ def test_a_server_that_accepts_and_breaks_every_watch_is_asked_ever_less_often()
 
 def test_only_a_server_that_may_be_away_is_probed() -> None:
     bench = Bench().watching()
-    probed, not_probed, until_seen_away = Ending.ANSWER, Ending.NOTHING, Ending.RETURN
-    for error, ended_by in (
+    probed, not_probed, until_seen_away = WakeCause.ANSWER, WakeCause.TIME, WakeCause.RECOVERY
+    for error, wake_on in (
         (LOST, probed),
         (HANGING, probed),
         (status(502), until_seen_away),
@@ -497,7 +497,7 @@ def test_only_a_server_that_may_be_away_is_probed() -> None:
     ):
         command = bench.step(WatchFailed(error, established=False))
         assert isinstance(command, Sleep)
-        assert command.ended_by is ended_by
+        assert command.wake_on is wake_on
         bench.proven(bench.step(Woke()))
 
 
@@ -507,7 +507,7 @@ def test_an_answered_probe_ends_the_growth_of_an_outage() -> None:
     for _ in range(10):
         pause(bench, WatchFailed(LOST, established=False))
     bench.step(WatchFailed(LOST, established=False))
-    bench.proven(bench.step(Woke(Ending.ANSWER)))
+    bench.proven(bench.step(Woke(WakeCause.ANSWER)))
     assert pause(bench, WatchFailed(status(500), established=False)) <= 0.8
 
 
@@ -517,15 +517,15 @@ def test_a_server_that_answers_probes_and_nothing_else_is_asked_ever_less_often(
     while bench.now - began < 600:
         command = bench.step(WatchFailed(LOST, established=False))
         assert isinstance(command, Sleep)
-        by = Ending.ANSWER if command.ended_by is Ending.ANSWER else Ending.NOTHING
-        bench.now += 0.0 if by is Ending.ANSWER else command.seconds
+        by = WakeCause.ANSWER if command.wake_on is WakeCause.ANSWER else WakeCause.TIME
+        bench.now += 0.0 if by is WakeCause.ANSWER else command.seconds
         bench.proven(bench.step(Woke(by)))
         attempts += 1
     assert attempts < 60, "in 600 s"
     bench.machine.progressed()
     command = bench.step(WatchFailed(LOST, established=False))
     assert isinstance(command, Sleep)
-    assert command.ended_by is Ending.ANSWER
+    assert command.wake_on is WakeCause.ANSWER
 
 
 def test_a_server_that_answers_probes_and_503_to_all_else_is_asked_ever_less_often() -> None:
@@ -535,15 +535,15 @@ def test_a_server_that_answers_probes_and_503_to_all_else_is_asked_ever_less_oft
     while bench.now - began < 600:
         command = bench.step(WatchFailed(status(503), established=False))
         assert isinstance(command, Sleep)
-        assert command.ended_by is Ending.RETURN
+        assert command.wake_on is WakeCause.RECOVERY
         bench.now += command.seconds
         bench.proven(bench.step(Woke()))
         attempts += 1
     assert attempts < 60, "in 600 s"
 
 
-@pytest.mark.parametrize(("by", "is_over"), [(Ending.RETURN, True), (Ending.ANSWER, False)])
-def test_servers_that_restart_again_and_again_are_listed_soon(by: Ending, is_over: bool) -> None:
+@pytest.mark.parametrize(("by", "is_over"), [(WakeCause.RECOVERY, True), (WakeCause.ANSWER, False)])
+def test_servers_that_restart_again_and_again_are_listed_soon(by: WakeCause, is_over: bool) -> None:
     """Their history is lost each time; one that was never away has no such excuse."""
     bench = Bench(use_watch_list=False).watching()
     delays = []
@@ -572,9 +572,9 @@ def answers(data: st.DataObject, command: Command) -> Input:
         )
         return data.draw(st.one_of(failed, st.just(Loaded(command.mode))))
     if isinstance(command, Discover):
-        return Discovered(is_served=data.draw(st.booleans()), ask_again_seconds=10.0)
+        return Discovered(is_served=data.draw(st.booleans()), retry_seconds=10.0)
     if isinstance(command, Prove):
-        proved = st.builds(Proved, st.sampled_from(Verdict))
+        proved = st.builds(Proved, st.sampled_from(HistoryVerdict))
         return data.draw(st.one_of(proved, st.builds(ProofFailed, ERRORS)))
     if isinstance(command, Verify):
         return data.draw(st.builds(Verified, st.one_of(st.none(), ERRORS)))

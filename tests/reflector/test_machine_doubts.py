@@ -8,11 +8,13 @@ import pytest
 
 from pyinformer.apimachinery import TransportError
 from pyinformer.reflector import ReflectorState
-from pyinformer.reflector._frames import ListBehindError, ListUnorderedError
-from pyinformer.reflector._state import (
+from pyinformer.reflector.history import HistoryVerdict
+from pyinformer.reflector.machine import (
     Breach,
     Discover,
     Discovered,
+    ListBehindError,
+    ListUnorderedError,
     Loaded,
     LoadFailed,
     LoadMode,
@@ -20,7 +22,6 @@ from pyinformer.reflector._state import (
     Prove,
     Proved,
     Sleep,
-    Verdict,
     Verified,
     Verify,
     Watch,
@@ -66,7 +67,7 @@ def test_after_an_unclean_end_the_history_is_proven_before_the_next_watch(
         command = bench.step(Woke())
     assert command == Prove()
     assert bench.state() is ReflectorState.PROVING
-    assert bench.step(Proved(Verdict.INTACT)) == Watch()
+    assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
     assert bench.machine.lost_at is None
 
 
@@ -88,13 +89,13 @@ def test_a_410_after_an_outage_does_not_wait_as_long_as_the_outage_has_made_it()
 def test_a_lagging_server_is_no_other_history() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
-    assert bench.step(Proved(Verdict.LAGGING)) == Watch()
+    assert bench.step(Proved(HistoryVerdict.LAGGING)) == Watch()
 
 
 def test_a_broken_history_loads_by_list_and_believes_nothing_cached() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
-    assert bench.step(Proved(Verdict.BROKEN)) == PAGED
+    assert bench.step(Proved(HistoryVerdict.BROKEN)) == PAGED
     assert bench.machine.distrust
     bench.step(Loaded(LoadMode.PAGED))
     assert not bench.machine.distrust
@@ -105,26 +106,26 @@ def test_breaks_one_after_another_make_no_loop_of_lists() -> None:
     loaded_at: list[float] = []
     for _ in range(6):
         bench.step(WatchSilent(75.0))
-        command = bench.step(Proved(Verdict.BROKEN))
+        command = bench.step(Proved(HistoryVerdict.BROKEN))
         if isinstance(command, Sleep):
-            assert bench.machine.waits_for_its_turn
+            assert bench.machine.delays_relist
             bench.now += command.seconds
             command = bench.step(Woke())
         assert command == PAGED
         loaded_at.append(bench.now)
         bench.step(Loaded(LoadMode.PAGED))
-        assert not bench.machine.waits_for_its_turn
+        assert not bench.machine.delays_relist
     gaps = [after - before for before, after in itertools.pairwise(loaded_at)]
     assert gaps[-1] > 5.0
     bench.now += 60.0
     bench.step(WatchSilent(75.0))
-    assert bench.step(Proved(Verdict.BROKEN)) == PAGED
+    assert bench.step(Proved(HistoryVerdict.BROKEN)) == PAGED
 
 
 def test_an_undecided_proof_lets_the_watch_go_on_and_asks_for_an_audit() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
-    assert bench.step(Proved(Verdict.UNDECIDED)) == Watch()
+    assert bench.step(Proved(HistoryVerdict.UNDECIDED)) == Watch()
     assert bench.suspicions == []
     bench.machine.connected()
     assert len(bench.suspicions) == 1
@@ -133,7 +134,7 @@ def test_an_undecided_proof_lets_the_watch_go_on_and_asks_for_an_audit() -> None
 def test_an_undecided_proof_is_asked_for_again_after_the_next_loss() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
-    bench.step(Proved(Verdict.UNDECIDED))
+    bench.step(Proved(HistoryVerdict.UNDECIDED))
     command = bench.step(WatchEnded(3, 200.0))
     assert command == Prove()
 
@@ -154,13 +155,13 @@ def test_the_error_of_a_proof_says_what_was_asked() -> None:
     bench.step(WatchSilent(75.0))
     bench.step(ProofFailed(LOST))
     told = f"asking for the server's history: {LOST}"
-    assert bench.machine.told_error == bench.machine.reason == told
+    assert bench.machine.error_text == bench.machine.reason == told
 
     bench.step(Woke())
-    bench.step(Proved(Verdict.INTACT))
+    bench.step(Proved(HistoryVerdict.INTACT))
     refused = TransportError("https://server", "refused")
     bench.step(WatchFailed(refused, established=False))
-    assert bench.machine.told_error == str(refused)
+    assert bench.machine.error_text == str(refused)
 
 
 def test_a_list_behind_the_position_is_proven_before_it_is_believed() -> None:
@@ -170,7 +171,7 @@ def test_a_list_behind_the_position_is_proven_before_it_is_believed() -> None:
     assert isinstance(command, Sleep)
     bench.now += command.seconds
     assert bench.step(Woke()) == Prove()
-    assert bench.step(Proved(Verdict.LAGGING)) == PAGED
+    assert bench.step(Proved(HistoryVerdict.LAGGING)) == PAGED
     assert not bench.machine.distrust
 
 
@@ -195,7 +196,7 @@ def test_a_doubtful_object_is_looked_at_before_the_watch_goes_on() -> None:
     broken = WatchBroken(Breach.SUSPECT, BAD, verify="default/a")
     assert bench.after_delay(broken) == Verify("default/a")
     assert bench.step(Verified()) == Prove(), "it may be the server that went back in time"
-    assert bench.step(Proved(Verdict.INTACT)) == Watch()
+    assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
 
 
 def test_an_object_that_cannot_be_looked_at_is_left_to_the_audit() -> None:
@@ -251,7 +252,7 @@ def test_an_aggregated_api_whose_versions_are_no_numbers_is_followed_all_the_sam
 
 def test_a_demanded_load_takes_the_place_of_the_next_watch() -> None:
     bench = Bench().watching()
-    bench.machine.demand_load("the audit found differences")
+    bench.machine.request_relist("the audit found differences")
     assert bench.step(WatchEnded(1, 100.0)) == PAGED
     assert bench.machine.reason == "the audit found differences"
     assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
@@ -260,7 +261,7 @@ def test_a_demanded_load_takes_the_place_of_the_next_watch() -> None:
 def test_a_load_that_is_demanded_while_one_runs_follows_after_it() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
-    bench.machine.demand_load("restored", distrust=True)
+    bench.machine.request_relist("restored", distrust=True)
     assert bench.step(Loaded(LoadMode.PAGED)) == PAGED
     assert bench.machine.distrust
     assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
@@ -281,7 +282,7 @@ def test_an_absent_resource_is_looked_for_by_discovery_and_not_by_lists() -> Non
     bench.start()
     assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
     for _ in range(3):
-        command = bench.step(Discovered(is_served=False, ask_again_seconds=10.0))
+        command = bench.step(Discovered(is_served=False, retry_seconds=10.0))
         assert command == Sleep(10.0)
         assert bench.state() is ReflectorState.ABSENT
         assert bench.step(Woke()) == Discover()
@@ -295,7 +296,7 @@ def test_what_discovery_would_not_tell_is_asked_of_a_list() -> None:
     bench.start()
     assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
     for _ in range(3):
-        unknown = Discovered(is_served=False, ask_again_seconds=10.0, tries_load=True)
+        unknown = Discovered(is_served=False, retry_seconds=10.0, tries_load=True)
         assert bench.step(unknown) == Sleep(10.0)
         assert bench.step(Woke()) == PAGED
         assert bench.state() is ReflectorState.ABSENT
@@ -315,16 +316,16 @@ def test_what_is_refused_for_half_a_minute_is_asked_for_once_a_minute() -> None:
 def test_a_load_that_is_demanded_during_an_undecided_proof_is_not_put_off() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
-    bench.machine.demand_load("the audit found differences")
-    assert bench.step(Proved(Verdict.UNDECIDED)) == PAGED
+    bench.machine.request_relist("the audit found differences")
+    assert bench.step(Proved(HistoryVerdict.UNDECIDED)) == PAGED
     assert bench.machine.reason == "the audit found differences"
 
 
 def test_a_load_that_has_not_left_the_line_answers_what_is_demanded_meanwhile() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
-    bench.machine.demand_load("restored", distrust=True)
-    bench.machine.load_begins()
+    bench.machine.request_relist("restored", distrust=True)
+    bench.machine.begin_load()
     assert bench.machine.distrust
     assert bench.machine.reason == "restored"
     assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
@@ -333,10 +334,10 @@ def test_a_load_that_has_not_left_the_line_answers_what_is_demanded_meanwhile() 
 
 def test_what_is_demanded_while_a_break_is_healed_is_no_second_break() -> None:
     bench = Bench(use_watch_list=False).watching()
-    bench.machine.demand_load("restored", distrust=True)
+    bench.machine.request_relist("restored", distrust=True)
     assert bench.step(WatchEnded(1, 100.0)) == PAGED
-    bench.machine.load_begins()
-    bench.machine.demand_load("the audit found differences")
+    bench.machine.begin_load()
+    bench.machine.request_relist("the audit found differences")
     assert bench.step(Loaded(LoadMode.PAGED)) == PAGED
     assert not bench.machine.distrust
 
@@ -364,7 +365,7 @@ def test_after_a_long_time_without_a_watch_the_history_is_proven_anew() -> None:
     assert isinstance(command, Sleep)
     bench.now += command.seconds
     assert bench.step(Woke()) == Prove()
-    assert bench.step(Proved(Verdict.INTACT)) == Watch()
+    assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
 
 
 def test_bookmarks_that_are_behind_again_and_again_load_and_are_then_said_aloud() -> None:

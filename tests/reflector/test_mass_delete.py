@@ -52,17 +52,17 @@ def test_a_share_of_zero_suspects_any_loss() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "reason"),
     [
-        ("share", -0.1, "out of range"),
-        ("share", 1, "a list never lacks more than everything"),
-        ("share", 1.5, "out of range"),
-        ("share", math.nan, "out of range"),
-        ("share", "half", "no number"),
-        ("share", True, "no number"),
-        ("at_least", 0, "from 1 on"),
-        ("at_least", -5, "from 1 on"),
-        ("at_least", 1.5, "from 1 on"),
-        ("at_least", True, "from 1 on"),
-        ("everything", 1, "neither yes nor no"),
+        ("share", -0.1, "must be a number >= 0 and < 1"),
+        ("share", 1, "must be a number >= 0 and < 1"),
+        ("share", 1.5, "must be a number >= 0 and < 1"),
+        ("share", math.nan, "must be a number >= 0 and < 1"),
+        ("share", "half", "must be a number >= 0 and < 1"),
+        ("share", True, "must be a number >= 0 and < 1"),
+        ("at_least", 0, "must be an integer >= 1"),
+        ("at_least", -5, "must be an integer >= 1"),
+        ("at_least", 1.5, "must be an integer >= 1"),
+        ("at_least", True, "must be an integer >= 1"),
+        ("everything", 1, "must be True or False"),
     ],
 )
 def test_a_policy_that_cannot_work_is_refused_when_it_is_made(

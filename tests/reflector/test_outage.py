@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.reflector import Admission, ReflectorState
-from pyinformer.reflector._outage import Ending, Outage, ProbeSchedule
+from pyinformer.reflector import ReflectorState, RequestBudget
+from pyinformer.reflector._outage import Outage, ProbeSchedule
+from pyinformer.reflector.machine import WakeCause
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig
 from tests.reflector.running import options, put, reflecting, verbs
@@ -69,12 +70,12 @@ def outage() -> Outage:
 
 
 async def returned_at(
-    wait: Outage, wire: AbsentServer, seconds: float, ended_by: Ending = Ending.ANSWER
+    wait: Outage, wire: AbsentServer, seconds: float, wake_on: WakeCause = WakeCause.ANSWER
 ) -> float:
     """Wait, and return when the wait ended; below 0 if the server had not answered."""
-    answered = await wait.wait(wire, seconds, ended_by=ended_by)
+    answered = await wait.wait(wire, seconds, wake_on=wake_on)
     now = asyncio.get_running_loop().time()
-    return -now if answered is Ending.NOTHING else now
+    return -now if answered is WakeCause.TIME else now
 
 
 @pytest.mark.virtual_time
@@ -109,9 +110,9 @@ async def test_without_a_waiting_reflector_nothing_is_probed() -> None:
 async def test_answers_that_did_no_good_end_no_wait_until_the_server_was_away() -> None:
     wire, wait = AbsentServer(answers_from=0.0), outage()
     async with asyncio.TaskGroup() as group:
-        wary = group.create_task(returned_at(wait, wire, 600.0, Ending.RETURN))
+        wary = group.create_task(returned_at(wait, wire, 600.0, WakeCause.RECOVERY))
         await elapse(10.0)
-        assert await returned_at(wait, wire, 600.0, Ending.ANSWER) < 12.0
+        assert await returned_at(wait, wire, 600.0, WakeCause.ANSWER) < 12.0
         assert not wary.done()
         wire.answers_from = 100.0
     assert 100.0 <= wary.result() < 102.0
@@ -120,7 +121,7 @@ async def test_answers_that_did_no_good_end_no_wait_until_the_server_was_away() 
 @pytest.mark.virtual_time
 async def test_while_nothing_is_away_probes_become_rare() -> None:
     wire, wait = AbsentServer(answers_from=0.0), outage()
-    assert await returned_at(wait, wire, 600.0, Ending.RETURN) == -600.0
+    assert await returned_at(wait, wire, 600.0, WakeCause.RECOVERY) == -600.0
     gaps = [later - sooner for sooner, later in pairwise(wire.asked_at)]
     assert [round(gap, 3) for gap in gaps[:4]] == [1.0, 2.0, 4.0, 4.0]
     assert len(wire.asked_at) <= 600 / 4 + 3
@@ -130,7 +131,7 @@ async def test_while_nothing_is_away_probes_become_rare() -> None:
 async def test_a_server_that_goes_while_probes_are_rare_is_seen_away_and_back() -> None:
     wire, wait = AbsentServer(answers_from=0.0), outage()
     async with asyncio.TaskGroup() as group:
-        waits = [returned_at(wait, wire, 600.0, Ending.RETURN) for _ in range(20)]
+        waits = [returned_at(wait, wire, 600.0, WakeCause.RECOVERY) for _ in range(20)]
         tasks = [group.create_task(one) for one in waits]
         await elapse(100.0)
         wire.answers_from = 125.0
@@ -147,7 +148,7 @@ async def test_a_reflector_that_reached_no_server_is_not_kept_waiting_by_rare_pr
 ) -> None:
     wire, wait = AbsentServer(answers_from=0.0), outage()
     async with asyncio.TaskGroup() as group:
-        wary = group.create_task(returned_at(wait, wire, 600.0, Ending.RETURN))
+        wary = group.create_task(returned_at(wait, wire, 600.0, WakeCause.RECOVERY))
         await elapse(seconds)
         for task in [group.create_task(returned_at(wait, wire, 600.0)) for _ in range(20)]:
             assert seconds <= await task < seconds + 1.1
@@ -160,23 +161,23 @@ async def test_a_server_that_is_away_already_need_not_be_seen_away_again() -> No
     wire, wait = AbsentServer(), outage()
     await returned_at(wait, wire, 50.5)
     wire.answers_from = 0.0
-    assert 50.5 < await returned_at(wait, wire, 600.0, Ending.RETURN) < 52.0
+    assert 50.5 < await returned_at(wait, wire, 600.0, WakeCause.RECOVERY) < 52.0
     began = asyncio.get_running_loop().time()
-    assert await returned_at(wait, wire, 30.0, Ending.RETURN) == -(began + 30.0)
+    assert await returned_at(wait, wire, 30.0, WakeCause.RECOVERY) == -(began + 30.0)
 
 
 @pytest.mark.virtual_time
 async def test_it_is_known_whether_the_server_was_seen_to_be_away() -> None:
     wire, wait = AbsentServer(), outage()
-    assert await wait.wait(wire, 600.0, ended_by=Ending.ANSWER) is Ending.RETURN
-    assert await wait.wait(wire, 600.0, ended_by=Ending.ANSWER) is Ending.ANSWER
-    assert await wait.wait(wire, 10.0, ended_by=Ending.RETURN) is Ending.NOTHING
+    assert await wait.wait(wire, 600.0, wake_on=WakeCause.ANSWER) is WakeCause.RECOVERY
+    assert await wait.wait(wire, 600.0, wake_on=WakeCause.ANSWER) is WakeCause.ANSWER
+    assert await wait.wait(wire, 10.0, wake_on=WakeCause.RECOVERY) is WakeCause.TIME
 
 
 @pytest.mark.virtual_time
 async def test_only_time_ends_the_wait_for_a_server_that_was_reached() -> None:
     wire, wait = AbsentServer(answers_from=0.0), outage()
-    assert await returned_at(wait, wire, 50.0, Ending.NOTHING) == -50.0
+    assert await returned_at(wait, wire, 50.0, WakeCause.TIME) == -50.0
     assert not wire.asked_at
 
 
@@ -200,7 +201,7 @@ def test_the_first_probe_of_a_quiet_time_is_due_at_random_within_a_second(seed: 
     assert 0.0 <= first <= 1.0
     schedule.probed(1000.0 + first, 1000.5 + first, answered=False)
     assert schedule.seconds_until_due(1000.5 + first) == pytest.approx(0.5)
-    assert not schedule.ends(0.0, Ending.ANSWER)
+    assert not schedule.ends(0.0, WakeCause.ANSWER)
     assert schedule.is_away
     assert ProbeSchedule(random.Random(seed + 100)).seconds_until_due(1000.0) != first
 
@@ -222,33 +223,33 @@ def server() -> Iterator[APIServer]:
 async def test_a_server_that_answers_again_is_watched_long_before_the_delay_is_over(
     server: APIServer,
 ) -> None:
-    admission = Admission()
+    request_budget = RequestBudget()
     patient = options(rng=Patient(), watch_timeout_seconds=(200.0, 200.0))
-    async with reflecting(server, with_options=patient, admission=admission) as running:
+    async with reflecting(server, with_options=patient, request_budget=request_budget) as running:
         await running.until_watching()
         await asyncio.to_thread(server.stop_accepting)
         await asyncio.to_thread(server.drop_connections)
         await until(lambda: running.reflector.state is ReflectorState.WAITING)
-        await until(lambda: admission.outage.probes >= 2)
+        await until(lambda: request_budget.outage.probes >= 2)
         await asyncio.to_thread(server.accept_again)
         put(server, "b")
         await running.until_equal()
         assert verbs(server).count("list") == 1
-        sent = admission.outage.probes
+        sent = request_budget.outage.probes
         put(server, "c")
         await running.until_equal()
-        assert admission.outage.probes == sent, "nothing is probed while nothing waits"
+        assert request_budget.outage.probes == sent, "nothing is probed while nothing waits"
 
 
 async def test_a_first_list_that_no_server_answers_is_made_as_soon_as_there_is_one(
     server: APIServer,
 ) -> None:
     await asyncio.to_thread(server.stop_accepting)
-    admission = Admission()
+    request_budget = RequestBudget()
     async with reflecting(
-        server, with_options=options(rng=Patient()), admission=admission
+        server, with_options=options(rng=Patient()), request_budget=request_budget
     ) as running:
-        await until(lambda: admission.outage.probes >= 1)
+        await until(lambda: request_budget.outage.probes >= 1)
         await asyncio.to_thread(server.accept_again)
         await running.until_equal()
 
@@ -258,14 +259,14 @@ async def test_a_server_behind_a_load_balancer_is_watched_as_soon_as_it_is_back(
     server: APIServer, status: int
 ) -> None:
     """While the server is away the load balancer answers everything, the probes too."""
-    admission = Admission()
+    request_budget = RequestBudget()
     patient = options(rng=Patient(), watch_timeout_seconds=(200.0, 200.0))
-    async with reflecting(server, with_options=patient, admission=admission) as running:
+    async with reflecting(server, with_options=patient, request_budget=request_budget) as running:
         await running.until_watching()
         server.faults.add(Fault(status=status, times=None))
         await asyncio.to_thread(server.drop_connections)
         await until(lambda: running.reflector.state is ReflectorState.WAITING)
-        await until(lambda: admission.outage.probes >= 2)
+        await until(lambda: request_budget.outage.probes >= 2)
         await asyncio.to_thread(server.faults.clear)
         put(server, "b")
         await running.until_equal()
@@ -273,8 +274,8 @@ async def test_a_server_behind_a_load_balancer_is_watched_as_soon_as_it_is_back(
 
 
 async def test_a_server_that_asks_for_patience_is_not_probed(server: APIServer) -> None:
-    admission = Admission()
+    request_budget = RequestBudget()
     server.faults.add(Fault(verb="watch", status=503, retry_after_seconds=2, times=2))
-    async with reflecting(server, admission=admission) as running:
+    async with reflecting(server, request_budget=request_budget) as running:
         await running.until_watching()
-        assert admission.outage.probes == 0
+        assert request_budget.outage.probes == 0

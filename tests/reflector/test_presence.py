@@ -14,7 +14,12 @@ from pyinformer.apimachinery import (
     InvalidArgumentError,
     ProtocolError,
 )
-from pyinformer.reflector._presence import Answer, Finding, Presence, ask_discovery
+from pyinformer.reflector._availability import (
+    Availability,
+    DiscoveryAnswer,
+    DiscoveryOutcome,
+    ask_discovery,
+)
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch, NoCredentials
 
@@ -24,9 +29,9 @@ if TYPE_CHECKING:
 WIDGETS = GroupVersionResource.of("example.com/v1", "widgets")
 
 
-def followed(policy: Any = "wait") -> Presence:
+def followed(policy: Any = "wait") -> Availability:
     """Return the presence of a resource that was loaded, and is answered with 404 now."""
-    presence = Presence("widgets.example.com/v1", policy)
+    presence = Availability("widgets.example.com/v1", policy)
     presence.loaded()
     presence.not_found()
     return presence
@@ -44,71 +49,71 @@ def test_a_404_alone_keeps_the_cache() -> None:
 def test_the_cache_is_emptied_by_two_answers_ten_seconds_apart(policy: str) -> None:
     presence = followed(policy)
 
-    assert presence.answered(Answer(is_served=False), 100.0) is Finding.KEEP
-    assert presence.answered(Answer(is_served=False), 109.9) is Finding.KEEP
-    assert presence.answered(Answer(is_served=False), 110.0) is Finding.EMPTY
+    assert presence.answered(DiscoveryAnswer(is_served=False), 100.0) is DiscoveryOutcome.KEEP
+    assert presence.answered(DiscoveryAnswer(is_served=False), 109.9) is DiscoveryOutcome.KEEP
+    assert presence.answered(DiscoveryAnswer(is_served=False), 110.0) is DiscoveryOutcome.EMPTY
 
 
 def test_the_cache_is_emptied_once() -> None:
     presence = followed()
-    found = [presence.answered(Answer(is_served=False), 10.0 * n) for n in range(5)]
+    found = [presence.answered(DiscoveryAnswer(is_served=False), 10.0 * n) for n in range(5)]
 
-    assert found.count(Finding.EMPTY) == 1
+    assert found.count(DiscoveryOutcome.EMPTY) == 1
 
 
 def test_an_answer_that_it_is_served_starts_the_count_anew() -> None:
     presence = followed()
-    presence.answered(Answer(is_served=False), 100.0)
+    presence.answered(DiscoveryAnswer(is_served=False), 100.0)
 
-    assert presence.answered(Answer(is_served=True), 105.0) is Finding.SERVED
-    assert presence.answered(Answer(is_served=False), 120.0) is Finding.KEEP
-    assert presence.answered(Answer(is_served=False), 130.0) is Finding.EMPTY
+    assert presence.answered(DiscoveryAnswer(is_served=True), 105.0) is DiscoveryOutcome.SERVED
+    assert presence.answered(DiscoveryAnswer(is_served=False), 120.0) is DiscoveryOutcome.KEEP
+    assert presence.answered(DiscoveryAnswer(is_served=False), 130.0) is DiscoveryOutcome.EMPTY
 
 
 def test_a_required_resource_is_never_emptied_once_it_was_loaded() -> None:
     presence = followed("require")
-    found = {presence.answered(Answer(is_served=False), 10.0 * n) for n in range(50)}
+    found = {presence.answered(DiscoveryAnswer(is_served=False), 10.0 * n) for n in range(50)}
 
-    assert found == {Finding.KEEP}
+    assert found == {DiscoveryOutcome.KEEP}
     assert not presence.fails_sync
 
 
 def test_a_required_resource_that_never_was_fails_the_wait_for_it() -> None:
-    presence = Presence("widgets", "require")
+    presence = Availability("widgets", "require")
     presence.not_found()
     assert not presence.fails_sync  # a 404 may come from a replica that lags behind
 
-    assert presence.answered(Answer(is_served=False), 0.0) is Finding.KEEP
+    assert presence.answered(DiscoveryAnswer(is_served=False), 0.0) is DiscoveryOutcome.KEEP
     assert presence.fails_sync
-    presence.answered(Answer(is_served=True), 1.0)
+    presence.answered(DiscoveryAnswer(is_served=True), 1.0)
     assert not presence.fails_sync
 
 
 def test_an_optional_resource_that_never_was_is_empty_at_the_first_answer() -> None:
-    presence = Presence("widgets", "optional")
+    presence = Availability("widgets", "optional")
     presence.not_found()
 
-    assert presence.answered(Answer(is_served=False), 0.0) is Finding.EMPTY
-    assert presence.answered(Answer(is_served=False), 60.0) is Finding.KEEP
+    assert presence.answered(DiscoveryAnswer(is_served=False), 0.0) is DiscoveryOutcome.EMPTY
+    assert presence.answered(DiscoveryAnswer(is_served=False), 60.0) is DiscoveryOutcome.KEEP
 
 
 def test_a_resource_that_is_waited_for_stays_unknown() -> None:
-    presence = Presence("widgets", "wait")
+    presence = Availability("widgets", "wait")
     presence.not_found()
-    found = {presence.answered(Answer(is_served=False), 10.0 * n) for n in range(5)}
+    found = {presence.answered(DiscoveryAnswer(is_served=False), 10.0 * n) for n in range(5)}
 
-    assert found == {Finding.KEEP}
+    assert found == {DiscoveryOutcome.KEEP}
     assert not presence.fails_sync
 
 
 def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
     """An aggregated API server need not say all that it serves: now and then a list is tried."""
-    presence = Presence("widgets.v1.example.com")
+    presence = Availability("widgets.v1.example.com")
     presence.loaded()
     presence.not_found()
     tried = list[int]()
     for number in range(1, 13):
-        presence.answered(Answer(is_served=False), 10.0 * number)
+        presence.answered(DiscoveryAnswer(is_served=False), 10.0 * number)
         if presence.tries_load:
             tried.append(number)
     assert tried == [6, 12]
@@ -116,25 +121,25 @@ def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
 
 def test_what_came_back_can_go_again() -> None:
     presence = followed()
-    presence.answered(Answer(is_served=False), 0.0)
-    presence.answered(Answer(is_served=False), 10.0)
+    presence.answered(DiscoveryAnswer(is_served=False), 0.0)
+    presence.answered(DiscoveryAnswer(is_served=False), 10.0)
     presence.loaded()
     assert not presence.is_absent
 
     presence.not_found()
-    assert presence.answered(Answer(is_served=False), 500.0) is Finding.KEEP
-    assert presence.answered(Answer(is_served=False), 510.0) is Finding.EMPTY
+    assert presence.answered(DiscoveryAnswer(is_served=False), 500.0) is DiscoveryOutcome.KEEP
+    assert presence.answered(DiscoveryAnswer(is_served=False), 510.0) is DiscoveryOutcome.EMPTY
 
 
 def test_a_program_that_is_early_does_not_wait_ten_seconds() -> None:
-    presence = Presence("widgets")
+    presence = Availability("widgets")
     waits = []
     for number in range(6):
-        waits.append(presence.ask_again_seconds)
-        presence.answered(Answer(is_served=False), float(number))
+        waits.append(presence.retry_seconds)
+        presence.answered(DiscoveryAnswer(is_served=False), float(number))
 
     assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-    assert followed().ask_again_seconds == 10.0
+    assert followed().retry_seconds == 10.0
 
 
 def test_absence_and_return_are_one_log_line_each(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,7 +147,7 @@ def test_absence_and_return_are_one_log_line_each(caplog: pytest.LogCaptureFixtu
     presence = followed()
     for number in range(5):
         presence.not_found()
-        presence.answered(Answer(is_served=False), 10.0 * number)
+        presence.answered(DiscoveryAnswer(is_served=False), 10.0 * number)
     presence.loaded()
     presence.loaded()
 
@@ -154,8 +159,8 @@ def test_absence_and_return_are_one_log_line_each(caplog: pytest.LogCaptureFixtu
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="'maybe' is none of require, wait, optional"):
-        Presence("widgets", "maybe")  # type: ignore[arg-type] # what is refused
+    with pytest.raises(InvalidArgumentError, match="require, wait, optional, got 'maybe'"):
+        Availability("widgets", "maybe")  # type: ignore[arg-type] # what is refused
 
 
 @pytest.fixture
@@ -169,7 +174,7 @@ async def ask(server: APIServer, resource: GroupVersionResource = WIDGETS) -> bo
     return (await answer_of(server, resource)).is_served
 
 
-async def answer_of(server: APIServer, resource: GroupVersionResource) -> Answer:
+async def answer_of(server: APIServer, resource: GroupVersionResource) -> DiscoveryAnswer:
     """Ask discovery, and what comes near."""
     connection = Connection(ClusterConfig(server=server.url, credentials=NoCredentials()))
     try:
@@ -215,32 +220,32 @@ def _parts(api_version: str) -> tuple[str, str]:
 def test_a_near_name_is_asked_for_once_and_only_before_the_first_load(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    presence = Presence("pod.v1")
+    presence = Availability("pod.v1")
     presence.not_found()
     for number in range(3):
-        presence.answered(Answer(is_served=False, near=("v1/pods",)), float(number))
+        presence.answered(DiscoveryAnswer(is_served=False, near=("v1/pods",)), float(number))
     assert presence.hint == "did you mean v1/pods?"
     assert caplog.messages[1:] == ["pod.v1 has never been served; did you mean v1/pods?"]
 
     presence.loaded()
     assert presence.hint == ""
     presence.not_found()
-    presence.answered(Answer(is_served=False, near=("v1/pods",)), 10.0)
+    presence.answered(DiscoveryAnswer(is_served=False, near=("v1/pods",)), 10.0)
     assert presence.hint == ""
 
 
 def test_a_required_resource_that_is_not_served_says_what_may_have_been_meant() -> None:
-    presence = Presence("pod.v1", "require")
+    presence = Availability("pod.v1", "require")
     presence.not_found()
-    presence.answered(Answer(is_served=False, near=("v1/pods",)), 0.0)
-    assert presence.cure.endswith('or use "wait" or "optional"; did you mean v1/pods?')
+    presence.answered(DiscoveryAnswer(is_served=False, near=("v1/pods",)), 0.0)
+    assert presence.remedy.endswith('or use "wait" or "optional"; did you mean v1/pods?')
 
 
 def test_a_required_resource_without_a_similar_name_ends_its_error_with_the_policies() -> None:
-    presence = Presence("widgets.v1", "require")
+    presence = Availability("widgets.v1", "require")
     presence.not_found()
-    presence.answered(Answer(is_served=False), 0.0)
-    assert presence.cure.endswith('or use "wait" or "optional"')
+    presence.answered(DiscoveryAnswer(is_served=False), 0.0)
+    assert presence.remedy.endswith('or use "wait" or "optional"')
 
 
 def _resources(**changes: object) -> bytes:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, TransportError
-from pyinformer.reflector._proof import Proof, Witness, look, prove
-from pyinformer.reflector._state import Verdict
+from pyinformer.reflector import read_live
+from pyinformer.reflector.history import HistorySample, HistoryVerdict
+from pyinformer.reflector.history._proof import Proof, prove
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch
 from tests.reflector.running import put
@@ -27,15 +28,20 @@ FAR_AHEAD = "999999"
 class Member:
     """A reflector, as far as a proof needs one."""
 
-    def __init__(self, connection: Connection, position: str, seen: Sequence[Witness] = ()) -> None:
+    def __init__(
+        self, connection: Connection, position: str, seen: Sequence[HistorySample] = ()
+    ) -> None:
         self.list_watch = ListWatch(connection, GroupVersionResource.of("v1", "pods"))
         self.position = position
         self.is_ordered = True
         self._seen = seen
 
-    async def witnesses(self) -> Sequence[Witness]:
+    async def history_samples(self) -> Sequence[HistorySample]:
         """Return what it has seen."""
         return self._seen
+
+    def on_history_broken(self, reason: str) -> None:
+        raise NotImplementedError
 
 
 @pytest.fixture
@@ -56,7 +62,7 @@ async def connected(server: APIServer) -> AsyncIterator[Connection]:
         await connection.aclose()
 
 
-async def proof_of(server: APIServer, position: str, *seen: Witness) -> Proof:
+async def proof_of(server: APIServer, position: str, *seen: HistorySample) -> Proof:
     """Ask a server about a position."""
     async with connected(server) as connection:
         return await prove([Member(connection, position, seen)])
@@ -67,7 +73,7 @@ async def test_a_restored_server_is_asked_twice_a_second_apart_for_the_newest_th
 ) -> None:
     proof = await proof_of(server, FAR_AHEAD)
 
-    assert proof.verdict is Verdict.BROKEN
+    assert proof.verdict is HistoryVerdict.BROKEN
     assert FAR_AHEAD in proof.reason
     probe, first, second = server.requests
     assert probe.query["resourceVersion"] == FAR_AHEAD
@@ -87,7 +93,7 @@ async def test_a_server_that_is_late_is_lagging_and_no_other_history(
 
     proof = await proof_of(server, at)
 
-    assert proof.verdict is Verdict.LAGGING
+    assert proof.verdict is HistoryVerdict.LAGGING
     assert len(server.requests) == 1 + late
 
 
@@ -100,7 +106,7 @@ async def test_a_server_that_cannot_be_reached_is_an_error_and_no_verdict(
 
 
 async def test_what_has_no_version_that_compares_is_no_proof(server: APIServer) -> None:
-    assert (await proof_of(server, "opaque-7")).verdict is Verdict.UNDECIDED
+    assert (await proof_of(server, "opaque-7")).verdict is HistoryVerdict.UNDECIDED
     assert not server.requests
 
 
@@ -112,15 +118,15 @@ async def test_the_newest_object_and_the_newest_deletion_bear_witness_and_no_mor
     (pod,) = server.list("v1", "pods")
     uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
     seen = [
-        Witness("default/a", uid, version, at, existed=True),
-        Witness("default/older", "u", "1", at, existed=True),
-        Witness("default/gone", "g", version, at, existed=False),
-        Witness("default/gone-before", "h", "1", at, existed=False),
+        HistorySample("default/a", uid, version, at, existed=True),
+        HistorySample("default/older", "u", "1", at, existed=True),
+        HistorySample("default/gone", "g", version, at, existed=False),
+        HistorySample("default/gone-before", "h", "1", at, existed=False),
     ]
 
     proof = await proof_of(server, at, *seen)
 
-    assert (proof.verdict, proof.witnesses) == (Verdict.INTACT, 2)
+    assert (proof.verdict, proof.samples) == (HistoryVerdict.INTACT, 2)
     asked = [one.query for one in server.requests[1:]]
     assert [one["fieldSelector"] for one in asked] == ["metadata.name=a", "metadata.name=gone"]
     assert {one["resourceVersionMatch"] for one in asked} == {"Exact"}
@@ -133,9 +139,9 @@ async def test_an_object_in_another_version_at_that_time_is_another_history(
     (pod,) = server.list("v1", "pods")
     at = server.resource_version
     proof = await proof_of(
-        server, at, Witness("default/a", pod["metadata"]["uid"], "1", at, existed=True)
+        server, at, HistorySample("default/a", pod["metadata"]["uid"], "1", at, existed=True)
     )
-    assert proof.verdict is Verdict.BROKEN
+    assert proof.verdict is HistoryVerdict.BROKEN
     assert "default/a" in proof.reason
 
 
@@ -151,16 +157,18 @@ async def test_a_server_that_ignores_field_selectors_is_no_witness(server: APISe
         Fault(match=lambda one: "metadata.name" in str(one.query), body=other, times=None)
     )
     seen = [
-        Witness("default/a", uid, at, at, existed=True),
-        Witness("default/gone", "u", at, at, existed=False),
+        HistorySample("default/a", uid, at, at, existed=True),
+        HistorySample("default/gone", "u", at, at, existed=False),
     ]
     proof = await proof_of(server, at, *seen)
-    assert (proof.verdict, proof.witnesses) == (Verdict.INTACT, 2)
+    assert (proof.verdict, proof.samples) == (HistoryVerdict.INTACT, 2)
 
 
-@pytest.mark.parametrize(("uid", "verdict"), [("u", Verdict.INTACT), ("v", Verdict.BROKEN)])
+@pytest.mark.parametrize(
+    ("uid", "verdict"), [("u", HistoryVerdict.INTACT), ("v", HistoryVerdict.BROKEN)]
+)
 async def test_a_witness_that_is_nested_deeply_decides(
-    server: APIServer, uid: str, verdict: Verdict
+    server: APIServer, uid: str, verdict: HistoryVerdict
 ) -> None:
     at = server.resource_version
     value = b'{"f:a":' * 9_994 + b"1" + b"}" * 9_994
@@ -170,9 +178,9 @@ async def test_a_witness_that_is_nested_deeply_decides(
     body = head % at.encode() + b'{"metadata":{%s},"spec":{"x":%s}}]}' % (meta, value)
     server.faults.add(Fault(verb="list", body=body, times=None))
 
-    proof = await proof_of(server, at, Witness("default/a", "u", at, at, existed=True))
+    proof = await proof_of(server, at, HistorySample("default/a", "u", at, at, existed=True))
 
-    assert (proof.verdict, proof.witnesses) == (verdict, 1)
+    assert (proof.verdict, proof.samples) == (verdict, 1)
 
 
 async def test_a_server_that_ignores_the_limit_is_asked_for_its_first_item_only(
@@ -186,6 +194,6 @@ async def test_a_server_that_ignores_the_limit_is_asked_for_its_first_item_only(
     server.faults.add(Fault(resource="pods", body=body))
     async with connected(server) as connection:
         pods = ListWatch(connection, GroupVersionResource.of("v1", "pods"))
-        found = await look(pods)
+        found = await read_live(pods)
 
     assert (found.resource_version, found.uid, found.version) == ("7", "u", "7")

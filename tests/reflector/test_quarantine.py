@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from pyinformer.apimachinery import KubeObject
+from pyinformer.reflector import Guard
 from pyinformer.reflector._quarantine import Quarantine
-from tests.reflector.samples import PODS, pod
+from tests.reflector.samples import PODS, DictSink, pod
 
 _PROBLEM = "cannot be read as asked: Expected `int`"
 
@@ -19,22 +20,24 @@ def bad(name: str, version: str, uid: str = "uid-1") -> KubeObject[None]:
     return KubeObject(good._key, good.metadata, None, good.raw, good.gvk, _PROBLEM)
 
 
-class Cache(dict[str, KubeObject[None]]):
-    """A cache, and the quarantine that looks at it."""
+class Cache(DictSink):
+    """A cache and its quarantine."""
 
     def __init__(self, *objects: KubeObject[None]) -> None:
-        super().__init__({obj.key: obj for obj in objects})
-        self.counted = 0
-        self.quarantine: Quarantine[None] = Quarantine(str(PODS), self.get, self._count)
+        super().__init__(*objects)
+        self._guard = Guard()
+        self.quarantine: Quarantine[None] = Quarantine(str(PODS), self, self._guard)
 
-    def _count(self) -> None:
-        self.counted += 1
+    @property
+    def counted(self) -> int:
+        """How many unreadable objects were counted."""
+        return self._guard.statistics().counts["undecodable:kept"]
 
     def arrives(self, obj: KubeObject[None]) -> None:
         """Do what a reflector does with an object."""
         if obj.problem:
             self.quarantine.notice(obj)
-        self[obj.key] = obj
+        self.objects[obj.key] = obj
 
 
 def test_the_last_good_state_is_found_and_marked() -> None:
@@ -76,7 +79,7 @@ def test_what_is_gone_or_was_never_good_has_no_last_state() -> None:
     cache = Cache(pod("a", "5"))
     cache.arrives(bad("a", "6"))
     cache.arrives(bad("b", "7"))
-    del cache["a"]
+    del cache.objects["a"]
 
     assert cache.quarantine.last_good("a") is None
     assert cache.quarantine.last_good("b") is None
@@ -130,14 +133,14 @@ def test_memory_is_bounded_and_keeps_the_latest() -> None:
 def test_who_has_no_good_state_to_keep_makes_room_first(others: str) -> None:
     """Else a crowd of objects that nobody could ever read would take the one state that counts."""
     cache = Cache(*([] if others == "never good" else [pod(f"p{n}", "5") for n in range(300)]))
-    cache["a"] = pod("a", "5")
+    cache.objects["a"] = pod("a", "5")
     cache.arrives(bad("a", "6"))
     for number in range(300):
         cache.arrives(bad(f"p{number}", "7"))
         if others == "good again":
             cache.arrives(pod(f"p{number}", "8"))
         elif others == "gone":
-            del cache[f"p{number}"]
+            del cache.objects[f"p{number}"]
 
     assert cache.quarantine.last_good("a") is not None
     assert cache.quarantine.keys()[0] == "a"
@@ -149,7 +152,7 @@ def test_a_sweep_lets_go_of_what_is_good_again() -> None:
     cache.arrives(bad("b", "6"))
     cache.arrives(pod("a", "7"))
     cache.quarantine.sweep()
-    cache["a"] = bad("a", "8")  # as if it had come past the quarantine
+    cache.objects["a"] = bad("a", "8")  # as if it had come past the quarantine
 
     assert cache.quarantine.last_good("a") is None
     assert cache.quarantine.last_good("b") is not None
@@ -164,7 +167,7 @@ def test_good_states_are_bounded_in_bytes() -> None:
         assert cache.quarantine.held_bytes <= 16 << 20
     assert cache.quarantine.last_good("p99") is not None
     assert cache.quarantine.last_good("p0") is None
-    cache.clear()
+    cache.objects.clear()
     cache.quarantine.sweep()
     assert cache.quarantine.held_bytes == 0
 

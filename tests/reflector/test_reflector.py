@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, JSONObject
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+from pyinformer.apimachinery._json import JSONObject
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.testing import APIServer, Fault, Token
-from pyinformer.transport import MAX_LINE_BYTES, StaticCredentials
+from pyinformer.transport import StaticCredentials
+from pyinformer.transport._lines import MAX_LINE_BYTES
 from tests.reflector.running import (
     is_load,
     is_watch_list,
@@ -408,7 +410,7 @@ def _list_body(*names: str, version: str = "50", kind: str = "PodList", **more: 
         pytest.param([b""], "", id="nothing"),
         pytest.param([b"[]"], "", id="array"),
         pytest.param([_list_body("x")[:-3]], "", id="cut-off"),
-        pytest.param([_list_body("x", kind="Pod")], "is a Pod, not a list", id="no-list"),
+        pytest.param([_list_body("x", kind="Pod")], "is a Pod, no list", id="no-list"),
         pytest.param([_list_body("x").replace(b'"v1"', b'"v2"')], "v2/PodList", id="other-version"),
         pytest.param([_list_body("x", version="")], "is missing", id="no-version"),
         pytest.param([_list_body("x", version="0")], "not comparable", id="version-zero"),
@@ -611,7 +613,7 @@ async def test_a_look_that_shows_other_objects_changes_nothing(
         await until(lambda: verbs(server).count("watch") == 2)
         put(server, "c")
         await running.until_equal()
-    assert any("could not be looked at" in reason for reason in suspicions)
+    assert any("could not be read" in reason for reason in suspicions)
     assert any("does the server ignore field selectors" in reason for reason in suspicions)
 
 

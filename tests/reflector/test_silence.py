@@ -16,21 +16,24 @@ from typing import TYPE_CHECKING, cast
 import anyio
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, Journal
-from pyinformer.reflector import Admission, AdmissionOptions, Guard, Reflector, ReflectorState
-from pyinformer.reflector._liveness import Liveness
-from pyinformer.reflector._silence import Finding, Silence
-from pyinformer.reflector._watching import Watching
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.reflector import (
+    Reflector,
+    ReflectorState,
+    RequestBudget,
+    RequestBudgetOptions,
+)
+from pyinformer.reflector._silence import SilenceFinding, SilenceMonitor
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ListWatch
 from tests.reflector.running import options, put, reflecting, until_held, verbs, watches
-from tests.reflector.samples import PODS, DictSink, bookmark, codec, line
+from tests.reflector.samples import PODS, DictSink, bookmark, line
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 from tests.virtual_time import elapse
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.reflector._idle import IdleTimer
+    from pyinformer.reflector._silence import IdleTimer
     from pyinformer.transport import Body
     from tests.transport.serving import Request
 
@@ -212,25 +215,18 @@ class EndlessLine:
 
 @pytest.mark.virtual_time
 async def test_a_line_without_an_end_delays_a_silence_by_a_minute_at_most() -> None:
-    list_watch = SimpleNamespace(is_selective=False, connection=None)
-    watching: Watching[None] = Watching(
-        cast("ListWatch", list_watch),
-        codec(),
-        Guard(),
-        DictSink(),
-        options=options(silence_seconds=75.0),
-        admission=Admission(AdmissionOptions()),
-        liveness=Liveness(),
-        journal=Journal(),
-        on_connected=lambda: None,
-        on_progress=lambda: None,
-        on_skipped=lambda _: None,
+    list_watch = SimpleNamespace(
+        resource=PODS, metadata_only=False, is_selective=False, connection=None
     )
-    follower = watching.follower()
+    reflector: Reflector[None] = Reflector(
+        cast("ListWatch", list_watch), DictSink(), options=options(silence_seconds=75.0)
+    )
+    watching = reflector._watch_loop
+    applier = watching.applier()
     splitter = watching._splitter()
-    splitter.redirect(follower.on_line, follower.on_oversized)
+    splitter.redirect(applier.on_line, applier.on_oversized)
     with anyio.fail_after(300.0):
-        silent_seconds = await watching._read(cast("Body", EndlessLine()), splitter, follower)
+        silent_seconds = await watching._read(cast("Body", EndlessLine()), splitter, applier)
     assert silent_seconds == pytest.approx(75.0 + 60.0, abs=1.0)
 
 
@@ -285,32 +281,32 @@ async def test_a_repeated_event_is_heard_though_it_changes_nothing() -> None:
             await asyncio.wait({task})
 
 
-def checking(seconds: float = 0.3) -> Admission:
+def checking(seconds: float = 0.3) -> RequestBudget:
     """Return the budgets of a connection that checks silent streams so soon."""
-    return Admission(AdmissionOptions(silence_check_seconds=seconds))
+    return RequestBudget(RequestBudgetOptions(silence_check_seconds=seconds))
 
 
 async def test_a_stalled_stream_with_news_behind_it_is_replaced_long_before_bookmarks_are_missed(
     server: APIServer,
 ) -> None:
     server.faults.add(STALLED)
-    admission = checking()
-    async with reflecting(server, admission=admission) as running:
+    request_budget = checking()
+    async with reflecting(server, request_budget=request_budget) as running:
         await until_held(server)
         put(server, "b")
         await running.until_equal()
         assert running.reflector.status().takeovers == 1
         assert {len(history) for history in running.sink.history.values()} == {1}
-        assert admission.silence.checks >= 1
+        assert request_budget.silence.checks >= 1
     assert verbs(server).count("list") == 1
 
 
 async def test_one_stalled_stream_gives_all_silent_ones_away(server: APIServer) -> None:
     server.faults.add(replace(STALLED, times=2))
-    admission = checking(2.0)  # longer than a check takes
+    request_budget = checking(2.0)  # longer than a check takes
     async with (
-        reflecting(server, admission=admission) as first,
-        reflecting(server, resource=CONFIG_MAPS, admission=admission) as second,
+        reflecting(server, request_budget=request_budget) as first,
+        reflecting(server, resource=CONFIG_MAPS, request_budget=request_budget) as second,
     ):
         await until_held(server, 2)
         put(server, "b")
@@ -321,7 +317,7 @@ async def test_one_stalled_stream_gives_all_silent_ones_away(server: APIServer) 
 async def test_a_server_that_answers_nothing_any_more_is_known_and_found_again(
     server: APIServer,
 ) -> None:
-    async with reflecting(server, admission=checking()) as running:
+    async with reflecting(server, request_budget=checking()) as running:
         await running.until_watching()
         server.faults.add(Fault(hang=True, times=None))
         await until(lambda: running.reflector.state is ReflectorState.WAITING)
@@ -334,26 +330,26 @@ async def test_a_server_that_answers_nothing_any_more_is_known_and_found_again(
 
 
 async def test_a_quiet_stream_is_checked_and_stays(server: APIServer) -> None:
-    admission = checking(0.05)
-    async with reflecting(server, admission=admission) as running:
+    request_budget = checking(0.05)
+    async with reflecting(server, request_budget=request_budget) as running:
         await running.until_watching()
-        await until(lambda: admission.silence.checks >= 2)
+        await until(lambda: request_budget.silence.checks >= 2)
         assert running.reflector.status().takeovers == 0
         put(server, "b")
         await running.until_equal()
 
 
 async def test_a_stream_that_is_never_doubted_is_never_checked(server: APIServer) -> None:
-    admission = checking(0.01)
+    request_budget = checking(0.01)
     endless = options(silence_seconds=math.inf)
     async with (
-        reflecting(server, admission=admission, with_options=endless) as running,
-        reflecting(server, admission=(other := checking(0.01))) as beside,
+        reflecting(server, request_budget=request_budget, with_options=endless) as running,
+        reflecting(server, request_budget=(other := checking(0.01))) as beside,
     ):
         await running.until_watching()
         await beside.until_watching()
         await until(lambda: other.silence.checks >= 2)
-        assert admission.silence.checks == 0
+        assert request_budget.silence.checks == 0
 
 
 class Heard:
@@ -364,7 +360,7 @@ class Heard:
 
 
 def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_is_heard() -> None:
-    silence = Silence(30.0)
+    silence = SilenceMonitor(30.0)
     quiet, live = cast("IdleTimer", Heard(100.0)), cast("IdleTimer", Heard(120.0))
     silence.join(quiet)
     leave = silence.join(live)
@@ -378,8 +374,8 @@ def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_is_heard(
 
 
 def test_what_was_found_holds_for_as_long_as_a_check() -> None:
-    silence = Silence(30.0)
-    silence.found(Finding.STALLED, 100.0)
-    silence.found(Finding.NOTHING, 110.0)
-    assert silence.latest(130.0) is Finding.STALLED
-    assert silence.latest(131.0) is Finding.NOTHING
+    silence = SilenceMonitor(30.0)
+    silence.found(SilenceFinding.STALLED, 100.0)
+    silence.found(SilenceFinding.NOTHING, 110.0)
+    assert silence.latest(130.0) is SilenceFinding.STALLED
+    assert silence.latest(131.0) is SilenceFinding.NOTHING

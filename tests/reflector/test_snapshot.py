@@ -14,7 +14,7 @@ from pyinformer.apimachinery import (
     ResourceExpiredError,
 )
 from pyinformer.reflector import Guard
-from pyinformer.reflector._follower import Follower
+from pyinformer.reflector._event_applier import EventApplier
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.transport import LineSplitter, ListSplitter
 from tests.reflector.samples import (
@@ -112,7 +112,7 @@ def test_an_older_item_of_another_uid_proves_nothing() -> None:
 def test_an_item_that_is_older_than_a_verify_showed_proves_no_rewind() -> None:
     bench = Bench()
     bench.guard.loaded("90")
-    follower = Follower(bench.codec, bench.guard, bench.sink)
+    follower = EventApplier(bench.codec, bench.guard, bench.sink)
     assert follower.on_verified("a", pod("a", "195"), "198")
     bench.items(pod_bytes("a", "90"), pod_bytes("old", "80"))
     assert bench.versions("200") == {"a": "90", "old": "80"}, "the list wins"
@@ -123,7 +123,7 @@ def test_a_list_behind_a_verify_does_not_undo_it() -> None:
     """A peer that lags may answer it: not behind the position, but behind what was looked at."""
     bench = Bench()
     bench.guard.loaded("90")
-    follower = Follower(bench.codec, bench.guard, bench.sink)
+    follower = EventApplier(bench.codec, bench.guard, bench.sink)
     follower.on_verified("a", pod("a", "195"), "198")
     follower.on_verified("old", None, "198")
     bench.items(pod_bytes("a", "90"), pod_bytes("old", "80"))
@@ -134,7 +134,7 @@ def test_a_list_behind_a_verify_does_not_undo_it() -> None:
 def test_an_item_that_was_seen_to_die_at_a_later_version_proves_a_rewind() -> None:
     bench = Bench()
     bench.guard.loaded("90")
-    follower = Follower(bench.codec, bench.guard, bench.sink)
+    follower = EventApplier(bench.codec, bench.guard, bench.sink)
     gone = line("DELETED", "old", "95")
     follower.on_line(gone, 0, len(gone))
     bench.items(pod_bytes("old", "80"))
@@ -145,7 +145,7 @@ def test_an_item_that_was_seen_to_die_at_a_later_version_proves_a_rewind() -> No
 def test_an_item_that_came_back_after_its_deletion_proves_nothing() -> None:
     bench = Bench()
     bench.guard.loaded("90")
-    follower = Follower(bench.codec, bench.guard, bench.sink)
+    follower = EventApplier(bench.codec, bench.guard, bench.sink)
     gone = line("DELETED", "old", "95")
     follower.on_line(gone, 0, len(gone))
     bench.items(pod_bytes("old", "96"))
@@ -172,7 +172,7 @@ def test_a_list_that_proves_a_rewind_is_read_again_comparing_contents() -> None:
     assert objects["old"].at("spec.nodeName") == "x"
     assert bench.snapshot.rewound
     assert bench.guard.loaded("200", rewound=True)
-    assert not bench.guard.distrusts
+    assert not bench.guard.compares_contents
 
 
 def test_with_distrust_a_record_stays_only_if_its_content_is_the_same() -> None:
@@ -232,7 +232,7 @@ def test_a_load_ends_with_an_error_at_the_1001st_object_without_a_name() -> None
     for _ in range(1_000):
         bench.snapshot.on_invalid_item(b"{}", 0, 2, error)
         bench.snapshot.on_invalid_item(odd, 0, len(odd), error)  # has a name: it does not count
-    with pytest.raises(ProtocolError, match="at most 1000 of its objects may have no readable"):
+    with pytest.raises(ProtocolError, match="more than 1000 of its objects have no readable name"):
         bench.snapshot.on_invalid_item(b"{}", 0, 2, error)
 
 
@@ -240,7 +240,7 @@ def test_a_watch_list_ends_with_an_error_at_the_1001st_object_without_a_name() -
     bench = Bench()
     nameless = b'{"type":"ADDED","object":{}}'
     bench.lines(*[nameless] * 1_000)
-    with pytest.raises(ProtocolError, match="at most 1000 of its objects may have no readable"):
+    with pytest.raises(ProtocolError, match="more than 1000 of its objects have no readable name"):
         bench.lines(nameless)
 
 
@@ -248,7 +248,7 @@ def test_an_endless_list_of_objects_without_a_name_ends_with_an_error() -> None:
     snapshot = Bench().snapshot
     splitter = ListSplitter(snapshot.on_item, verify=False, on_invalid=snapshot.on_invalid_item)
     splitter.feed(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{}')
-    with pytest.raises(ProtocolError, match="at most 1000 of its objects may have no readable"):
+    with pytest.raises(ProtocolError, match="more than 1000 of its objects have no readable name"):
         splitter.feed(b",{}" * 1_001)  # the last one has no end yet
 
 
@@ -377,7 +377,7 @@ def test_what_stands_behind_the_end_bookmark_goes_to_the_watch(size: int) -> Non
     list(bench.sink.replace_nowait(bench.snapshot.complete(version), version))
     bench.guard.loaded(version)
 
-    follower = Follower(bench.codec, bench.guard, bench.sink)
+    follower = EventApplier(bench.codec, bench.guard, bench.sink)
     splitter.redirect(follower.on_line)
     for rest in bench.snapshot.rest:
         follower.on_line(rest, 0, len(rest))
@@ -401,6 +401,6 @@ def test_a_load_is_let_go_in_short_steps() -> None:
     bench = Bench()
     bench.items(*[pod_bytes(f"p{number}", str(number + 1)) for number in range(2_000)])
     left = [len(bench.snapshot.objects)]
-    left += [len(bench.snapshot.objects) for _ in bench.snapshot.let_go()]
+    left += [len(bench.snapshot.objects) for _ in bench.snapshot.release()]
     assert left[-1] == 0
     assert max(before - after for before, after in pairwise(left)) <= 512

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyinformer.reflector._readings import Reading, Readings
-from pyinformer.reflector._tombstones import Tombstones
+from pyinformer.reflector.guard._memory import PointRead, PointReads, Tombstones
 
 _BOUND = 4 << 20
 
@@ -11,7 +10,7 @@ _BOUND = 4 << 20
 def test_tombstones_are_bounded_in_number() -> None:
     dead = Tombstones()
     for number in range(10_050):
-        dead.bury(f"default/p{number}", "uid", f"{number + 1}")
+        dead.add(f"default/p{number}", "uid", f"{number + 1}")
     assert len(dead) == 10_000
     assert not dead.has("default/p49", "uid")
     assert dead.has("default/p50", "uid")
@@ -22,20 +21,20 @@ def test_tombstones_are_bounded_in_bytes() -> None:
     dead = Tombstones()
     for number in range(100):
         key = f"{number}" + "x" * (1 << 19)
-        dead.bury(key, "uid", "5", is_dated=number % 2 == 0)
-        dead.bury(key, "uid", "6")
+        dead.add(key, "uid", "5", is_dated=number % 2 == 0)
+        dead.add(key, "uid", "6")
         assert dead.held_bytes <= _BOUND
         assert dead.covers(key, "uid", "6")
     dead.lift(key, "uid")
     assert not dead.has(key, "uid")
-    dead.bury("x" * 2 * _BOUND, "uid", "7")
+    dead.add("x" * 2 * _BOUND, "uid", "7")
     assert len(dead) == dead.held_bytes == 0
 
 
 def test_what_is_counted_is_what_is_remembered() -> None:
     dead = Tombstones()
     for number in range(50):
-        dead.bury(f"p{number % 7}", f"u{number % 3}", f"{number + 1}")
+        dead.add(f"p{number % 7}", f"u{number % 3}", f"{number + 1}")
         dead.lift(f"p{number % 5}", f"u{number % 2}")
     names = [(f"p{key}", f"u{uid}") for key in range(7) for uid in range(3)]
     died = {name: dead._dead[name] for name in names if dead.has(*name)}
@@ -45,8 +44,8 @@ def test_what_is_counted_is_what_is_remembered() -> None:
 
 
 def test_a_reading_of_an_endless_key_is_not_kept() -> None:
-    readings = Readings()
+    readings = PointReads()
     for key in ("a", "x" * 5_000):
-        readings.note(key, Reading("5", "6", is_source=True))
+        readings.record(key, PointRead("5", "6", is_source=True))
     assert readings.cover("a", "6")
     assert not readings.cover("x" * 5_000, "6")

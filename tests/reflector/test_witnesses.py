@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pyinformer.reflector import Guard
-from pyinformer.reflector._ruling import Order
-from pyinformer.reflector._witnesses import witnesses_of
+from pyinformer.reflector.guard import Order
+from pyinformer.reflector.history import history_samples
 from tests.reflector.samples import DictSink, meta, pod
 
 
 async def seen(guard: Guard, *cached: tuple[str, str]) -> list[tuple[str, str, bool]]:
     sink = DictSink(*(pod(name, version) for name, version in cached))
-    return [(one.key, one.at, one.existed) for one in await witnesses_of(sink, guard)]
+    return [(one.key, one.at, one.existed) for one in await history_samples(sink, guard)]
 
 
 async def test_the_newest_object_and_the_newest_deletion_are_witnesses() -> None:

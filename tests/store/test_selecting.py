@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import KubeObject, Labels, LabelSelector
+from pyinformer.apimachinery import KubeObject, LabelSelector
+from pyinformer.apimachinery._meta import Labels
 from pyinformer.store._selecting import select
 from tests.objects import make
 

@@ -11,13 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.apimachinery import (
-    ConflictError,
-    InvalidArgumentError,
-    JSONObject,
-    KubeAPIServerError,
-    NotFoundError,
-)
+from pyinformer.apimachinery import ConflictError, InvalidArgumentError, NotFoundError
+from pyinformer.apimachinery._errors import KubeAPIServerError
+from pyinformer.apimachinery._json import JSONObject
 from pyinformer.testing import APIServer, _object_calls
 from pyinformer.testing._sync_client import SyncClient
 

@@ -11,6 +11,7 @@ import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.workqueue import (
+    DelayingQueue,
     ItemExponentialFailureRateLimiter,
     PriorityQueue,
     Queue,
@@ -35,7 +36,7 @@ def test_before_there_is_a_loop_any_thread_may_add() -> None:
 
 
 def test_what_was_handed_over_before_the_loop_is_taken_by_it() -> None:
-    queue = Queue[str]()
+    queue = DelayingQueue[str]()
     in_thread(lambda: queue.add_after("later", 0.3))
     in_thread(lambda: queue.add("now"))
 
@@ -145,9 +146,9 @@ def test_what_comes_after_the_loop_is_no_error() -> None:
     assert queue.statistics().handed_over == 1
 
 
-@pytest.mark.parametrize("kind", [Queue, PriorityQueue])
+@pytest.mark.parametrize("kind", [DelayingQueue, PriorityQueue])
 async def test_another_thread_that_looks_moves_nothing(
-    kind: type[Queue[str] | PriorityQueue[str]],
+    kind: type[DelayingQueue[str] | PriorityQueue[str]],
 ) -> None:
     now = [0.0]
     queue = kind(clock=lambda: now[0])

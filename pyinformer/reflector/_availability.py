@@ -1,0 +1,304 @@
+"""Whether a resource that is answered with 404 is really gone.
+
+A 404 alone deletes nothing: a lagging replica or an aggregator sends it as well. The cache is
+emptied only after discovery lacked the resource twice, ten seconds apart, each time on a new
+connection, and never under `require`. A resource that is served again is loaded, never resumed: the
+cache may have been emptied, or the server's history be another.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
+
+import msgspec
+from msgspec import Struct
+
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    NotFoundError,
+    ProtocolError,
+    did_you_mean,
+    near_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.transport import ListWatch
+
+AbsencePolicy: TypeAlias = Literal["require", "wait", "optional"]
+"""What to do while the server does not serve the resource. `require`: the first sync fails at once,
+and the cache is never emptied. `wait`: keep waiting. `optional`: treat it as empty."""
+
+CONFIRM_SECONDS: Final = 10.0
+"""The least time between two answers of discovery: a lagging replica has caught up by then."""
+
+_ASKED_PER_LOAD = 6
+_FIRST_RETRY_SECONDS = 1.0  # a program often starts a moment before its definitions are served
+_DEADLINE_SECONDS = 30.0
+_MAX_ANSWER_BYTES = 16 << 20
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_log = get_logger(__name__)
+
+
+class DiscoveryOutcome(enum.Enum):
+    """What follows from an answer of discovery."""
+
+    SERVED = enum.auto()
+    """The resource is served: load it."""
+    KEEP = enum.auto()
+    """Keep the cache and retry later."""
+    EMPTY = enum.auto()
+    """The absence is proven: empty the cache and retry later."""
+
+
+@final
+class Availability:
+    """Judges the absence of one resource.
+
+    Args:
+        resource: its name in logs.
+        policy: what to do while it is not served.
+
+    Raises:
+        InvalidArgumentError: an unknown policy.
+    """
+
+    def __init__(self, resource: str, policy: AbsencePolicy = "wait") -> None:
+        if policy not in get_args(AbsencePolicy):
+            reason = f"must be one of {', '.join(get_args(AbsencePolicy))}, got {policy!r}"
+            raise InvalidArgumentError("absent", reason)
+        self.policy: AbsencePolicy = policy
+        self.is_absent: bool = False
+        """Whether the last list or watch was answered with 404; the cache may be stale."""
+        self._resource = resource
+        self._is_empty = False
+        self._has_loaded = False
+        self._near: tuple[str, ...] = ()
+        self._is_near_logged = False
+        self._lacked_at: float | None = None
+        self._asked = 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether discovery said at least once that the resource is not served."""
+        return self.is_absent and self._lacked_at is not None
+
+    @property
+    def fails_sync(self) -> bool:
+        """Whether the first list will not come: the resource is required and not served."""
+        return self.policy == "require" and self.is_confirmed and not self._has_loaded
+
+    @property
+    def remedy(self) -> str:
+        """What the user can do while `fails_sync`; empty otherwise."""
+        if not self.fails_sync:
+            return ""
+        return (
+            f'{self._resource} is not served, and absent="require" demands it: install its'
+            ' definition, correct the name, or use "wait" or "optional"'
+            + (f"; {self.hint}" if self._near else "")
+        )
+
+    @property
+    def hint(self) -> str:
+        """Similar names that are served; empty if the resource is served, or there are none."""
+        return did_you_mean(self._near)
+
+    @property
+    def retry_seconds(self) -> float:
+        """The delay before discovery is asked again."""
+        if self._has_loaded:
+            return CONFIRM_SECONDS
+        return min(CONFIRM_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(self._asked, 10))
+
+    @property
+    def tries_load(self) -> bool:
+        """Whether to try a load now, though discovery lacks the resource.
+
+        Not every aggregated API server lists all that it serves.
+        """
+        return self._asked % _ASKED_PER_LOAD == 0
+
+    def not_found(self) -> None:
+        """Record a 404 to a list or a watch; it is logged once until the resource is back."""
+        if self.is_absent:
+            return
+        self.is_absent = True
+        facts = {"resource": self._resource, "policy": self.policy}
+        if self.policy == "optional":
+            text = "%s is not served (404); it is optional, and is followed once it is served"
+            _log.info(text, self._resource, extra=facts)
+            return
+        _log.warning(
+            "%s is not served (404): the cache is kept, and the reflector retries until it is back",
+            self._resource,
+            extra=facts,
+        )
+
+    def answered(self, answer: DiscoveryAnswer, asked_at: float) -> DiscoveryOutcome:
+        """Record an answer of discovery, and return what follows from it.
+
+        Args:
+            answer: what `ask_discovery` returned.
+            asked_at: when it was called, on the loop's clock.
+        """
+        self._asked += 1
+        self._near = () if self._has_loaded else answer.near
+        if answer.is_served:
+            self._lacked_at = None
+            return DiscoveryOutcome.SERVED
+        self._log_near()
+        first = self._lacked_at is None
+        if self._lacked_at is None:
+            self._lacked_at = asked_at
+        if self._is_empty or not self._may_empty(first, asked_at - self._lacked_at):
+            return DiscoveryOutcome.KEEP
+        self._is_empty = True
+        return DiscoveryOutcome.EMPTY
+
+    def _may_empty(self, first: bool, apart_seconds: float) -> bool:  # noqa: FBT001 - one caller
+        if self.policy == "require":
+            return False
+        if not self._has_loaded:  # nothing is cached, so there is nothing to lose
+            return self.policy == "optional"
+        return not first and apart_seconds >= CONFIRM_SECONDS
+
+    def _log_near(self) -> None:
+        if self._near and not self._is_near_logged:
+            self._is_near_logged = True
+            _log.warning("%s has never been served; %s", self._resource, self.hint)
+
+    def loaded(self) -> None:
+        """Record a complete load: the resource is served; logged if it was not before."""
+        if self.is_absent:
+            facts = {"resource": self._resource}
+            _log.info("%s is served again", self._resource, extra=facts)
+        self.is_absent = self._is_empty = False
+        self._has_loaded = True
+        self._near = ()
+        self._lacked_at = None
+        self._asked = 0
+
+
+class DiscoveryAnswer(NamedTuple):
+    """Whether discovery lists a resource."""
+
+    is_served: bool
+    near: tuple[str, ...] = ()
+    """What is served under a similar name: `v1/pods`, or a group and version, `apps/v1`."""
+
+
+class _Entry(Struct, frozen=True, rename="camel"):
+    name: str
+    singular_name: str = ""
+    kind: str = ""
+    short_names: list[str] | None = None
+
+    @property
+    def words(self) -> Iterator[str]:
+        """The names that people use for it, in lower case."""
+        for word in (self.name, self.singular_name, self.kind, *(self.short_names or ())):
+            if word and "/" not in self.name:
+                yield word.lower()
+
+
+class _ResourceList(Struct, frozen=True, rename="camel"):
+    kind: str
+    group_version: str
+    resources: list[_Entry] | None = None
+
+
+class _Version(Struct, frozen=True, rename="camel"):
+    group_version: str
+
+
+class _Group(Struct, frozen=True):
+    versions: list[_Version] | None = None
+
+
+class _GroupList(Struct, frozen=True):
+    kind: str
+    groups: list[_Group] | None = None
+
+
+_decode_resources = msgspec.json.Decoder(_ResourceList).decode
+_decode_groups = msgspec.json.Decoder(_GroupList).decode
+
+
+async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
+    """Ask the server whether it serves a resource, on a new connection.
+
+    A 404 does not count as an answer, since a load balancer that has lost its servers sends it for
+    every path. The list of all API groups has to confirm it.
+
+    Args:
+        list_watch: the resource, and the server.
+
+    Returns:
+        Whether it is served, and if not, what is served under a similar name.
+
+    Raises:
+        APIStatusError: the server refuses discovery, or is overloaded.
+        TransportError: it was not reached.
+        ProtocolError: the answer is not valid, or contradicts itself.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    resource = list_watch.resource
+    try:
+        answer = await _read(list_watch, resource.path)
+    except NotFoundError:
+        return DiscoveryAnswer(is_served=False, near=await _near_versions(list_watch))
+    try:
+        found = _decode_resources(answer)
+    except _UNREADABLE as error:
+        raise _invalid_answer(resource.path, f"it is not a list of resources: {error}") from error
+    if found.kind != "APIResourceList" or found.group_version != resource.api_version:
+        reason = f"it is a {found.kind} of {found.group_version}, not of {resource.api_version}"
+        raise _invalid_answer(resource.path, reason)
+    entries = found.resources or ()
+    if any(entry.name == resource.resource for entry in entries):
+        return DiscoveryAnswer(is_served=True)
+    words = {word: f"{resource.api_version}/{one.name}" for one in entries for word in one.words}
+    return DiscoveryAnswer(is_served=False, near=near_names(resource.resource, words))
+
+
+async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:
+    """Check that a version is gone with its group, and return versions of similar names."""
+    version = list_watch.resource.api_version
+    if "/" not in version:
+        raise _invalid_answer(list_watch.resource.path, "every server has its core resources")
+    try:
+        found = _decode_groups(await _read(list_watch, "/apis"))
+    except _UNREADABLE as error:
+        raise _invalid_answer("/apis", f"it is not a list of groups: {error}") from error
+    if found.kind != "APIGroupList":
+        raise _invalid_answer("/apis", f"it is a {found.kind}, not a list of groups")
+    served = {one.group_version for group in found.groups or () for one in group.versions or ()}
+    if version in served:
+        raise _invalid_answer("/apis", f"it names {version}, which was not found a moment ago")
+    return near_names(version, {one.lower(): one for one in served})
+
+
+async def _read(list_watch: ListWatch, path: str) -> bytes:
+    # Opened like a watch: such a connection is never shared with another request, or reused.
+    parts: list[bytes] = []
+    size = 0
+    async with list_watch.connection.stream(
+        path, watch=True, what=f"discover {path}", deadline_seconds=_DEADLINE_SECONDS
+    ) as body:
+        while part := await body.read():
+            size += len(part)
+            if size > _MAX_ANSWER_BYTES:
+                raise _invalid_answer(path, f"it is longer than {_MAX_ANSWER_BYTES} bytes")
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _invalid_answer(path: str, reason: str) -> ProtocolError:
+    return ProtocolError(f"discover {path}", f"the answer cannot be believed: {reason}")

@@ -1,0 +1,48 @@
+"""Reading the body of a watch: each piece goes to the splitter as soon as it arrives.
+
+A body that can push its bytes does so within the loop's own callbacks; the pieces of any other body
+are awaited. After all that arrived at once, the caller is called back and other tasks run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pyinformer.tasks import TimeBudget
+from pyinformer.transport import PushBody
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.transport import Body, LineSplitter
+
+
+async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float], bool]) -> None:
+    """Feed a body to a splitter, to the end of the body or until `on_turn` returns False.
+
+    Args:
+        body: what to read.
+        splitter: takes the pieces; what its reader raises ends the reading.
+        on_turn: called with the loop's time after all that arrived at once; returns whether to
+            continue.
+
+    Raises:
+        InformerError: as `Body.pieces`.
+
+    Cancellation:
+        Safe; every piece that was taken from the body was fed.
+    """
+    if isinstance(body, PushBody):
+        now = asyncio.get_running_loop().time
+        await body.deliver(splitter.feed_part, lambda: on_turn(now()))
+        return
+    budget = TimeBudget()
+    while arrived := await body.pieces():
+        started = budget.now()
+        for piece in arrived:
+            splitter.feed(piece)
+        if not on_turn(started):
+            return
+        if budget.spend_since(started):
+            await budget.yield_now()

@@ -1,0 +1,413 @@
+"""The watches of a reflector: opened at the guard's position, read, replaced when they fall silent.
+
+A stream that is silent for longer than bookmarks allow is replaced by a second one at the same
+position, opened before the first is closed, so no event is missed and no relist is needed. If the
+second stays silent too, the server's history is proven.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Generic, final
+
+import anyio
+import anyio.lowlevel
+from msgspec import Struct
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    InformerError,
+    InternalError,
+    KubeObject,
+    RequestTimeoutError,
+    V,
+)
+from pyinformer.reflector._body_reader import read_body
+from pyinformer.reflector._event_applier import EventApplier, StreamBroken
+from pyinformer.reflector._silence import IdleTimer, SilenceFinding, StreamProgress, until_doubtful
+from pyinformer.reflector.history import check_is_asked_for
+from pyinformer.reflector.machine import (
+    Input,
+    WatchBroken,
+    WatchEnded,
+    WatchFailed,
+    WatchSilent,
+)
+from pyinformer.transport import (
+    LEAST_BYTES_PER_SECOND,
+    LineSplitter,
+    ListSplitter,
+    NetworkConnection,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer.apimachinery import InvalidObjectError, Journal, ObjectCodec
+    from pyinformer.reflector._options import ReflectorOptions
+    from pyinformer.reflector._reporting import AuditRequests, StateReporter
+    from pyinformer.reflector._request_budget import RequestBudget
+    from pyinformer.reflector._silence import SilenceMonitor
+    from pyinformer.reflector._sink import Sink
+    from pyinformer.reflector.guard import Guard
+    from pyinformer.reflector.machine import ReflectorMachine
+    from pyinformer.transport import Body, ListWatch
+
+_LONG_LINE_SECONDS = 60.0  # with the 75 s of silence, etcd's 1.5 MiB arrive at 12 KiB/s
+_EARLY_SECONDS = 5.0  # a watch that ends that much before its time was not ended by its timeout
+
+
+@final
+class Liveness(Struct):
+    """What a reflector received last, and when; times are the loop's, None for never."""
+
+    observed_resource_version: str = ""
+    """The version up to which every change is in the sink."""
+    last_event_at: float | None = None
+    """When the last change arrived."""
+    last_bookmark_at: float | None = None
+    """When the last bookmark arrived."""
+    last_proof_at: float | None = None
+    """When anything last proved that what is cached is what the server has: a change, a bookmark,
+    a complete list, or a proof of the server's history that was followed by a watch."""
+    takeovers: int = 0
+    """How often a stream fell silent and a second one took its place."""
+
+
+@final
+class WatchLoop(Generic[V]):
+    """Opens and reads the watches of one reflector.
+
+    Args:
+        list_watch: the resource and the scope.
+        codec: decodes the objects.
+        guard: judges the events.
+        sink: receives the events that are applied.
+        options: when a stream counts as silent.
+        request_budget: limits new connections.
+        machine: is notified when a watch is accepted, and when it delivers something.
+        reporter: reports the state that changes by that.
+        audits: is asked for a comparison when an object cannot be identified.
+        journal: where rare events are written.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListWatch,
+        codec: ObjectCodec[V],
+        guard: Guard,
+        sink: Sink[V],
+        options: ReflectorOptions,
+        *,
+        request_budget: RequestBudget,
+        machine: ReflectorMachine,
+        reporter: StateReporter,
+        audits: AuditRequests,
+        journal: Journal,
+    ) -> None:
+        self.liveness: Liveness = Liveness()
+        """What arrived last."""
+        self._list_watch = list_watch
+        self._codec = codec
+        self._guard = guard
+        self._sink = sink
+        self._options = options
+        self._request_budget = request_budget
+        self._machine = machine
+        self._reporter = reporter
+        self._audits = audits
+        self._journal = journal
+        self._now = anyio.current_time
+
+    def open(self, *, initial: bool = False) -> AbstractAsyncContextManager[Body]:
+        """Return a watch at the guard's position, or a watch-list of everything."""
+        low, high = self._options.watch_timeout_seconds
+        self._timeout_seconds = self._options.rng.uniform(low, high)
+        return self._list_watch.watch(
+            resource_version="" if initial else self._guard.resume_position,
+            timeout_seconds=self._timeout_seconds,
+            send_initial_events=initial,
+        )
+
+    async def watch(self) -> Input:
+        """Open a watch at the guard's position and follow it to its end.
+
+        Raises:
+            InformerError: it was not accepted.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        await self._request_budget.attempt()
+        async with AsyncExitStack() as stack:
+            body = await stack.enter_async_context(self.open())
+            self._machine.connected()
+            self._reporter.changed()
+            return await self.follow(stack.pop_all(), body, self._splitter(), [])
+
+    async def follow(
+        self, stack: AsyncExitStack, body: Body, splitter: LineSplitter, rest: list[bytes]
+    ) -> Input:
+        """Follow a watch, and the watches that replace it, to the end of the last one.
+
+        Args:
+            stack: holds the watch open; it is closed here.
+            body: the watch.
+            splitter: may hold the start of a line.
+            rest: lines that have arrived already.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        began_at = self._now()
+        try:
+            ended = await self._follow_one(body, splitter, rest)
+            silent = 0
+            while isinstance(ended, WatchSilent):
+                silent = 1 if self._has_received_since(began_at) else silent + 1
+                if silent > 1:
+                    self._journal.note(f"two watches were silent for {ended.seconds:.0f} s each")
+                    return ended
+                self._journal.note(f"the watch was silent for {ended.seconds:.0f} s: a second one")
+                began_at = self._now()
+                stack, body = await self._replace(stack)
+                ended = await self._follow_one(body, self._splitter(), [])
+            return ended
+        except InformerError as error:  # the second watch was not accepted
+            return WatchFailed(error, established=False)
+        finally:
+            await stack.aclose()
+
+    def _has_received_since(self, began_at: float) -> bool:
+        received = (self.liveness.last_event_at, self.liveness.last_bookmark_at)
+        return any(at is not None and at > began_at for at in received)
+
+    async def _replace(self, stack: AsyncExitStack) -> tuple[AsyncExitStack, Body]:
+        """Open a second watch before the first is closed."""
+        async with AsyncExitStack() as made:
+            await self._request_budget.attempt()
+            body = await made.enter_async_context(self.open())
+            await stack.aclose()
+            self.liveness.takeovers += 1
+            self._guard.count("watch_takeovers", "silent", label="reason")
+            return made.pop_all(), body
+
+    def _splitter(self) -> LineSplitter:
+        limit = self._options.max_object_bytes
+        what = f"watch {self._codec.resource}"
+        return LineSplitter(_refuse_line, max_line_bytes=limit, what=what)
+
+    def applier(self) -> EventApplier[V]:
+        """Return what applies the lines of one watch."""
+        return EventApplier(
+            self._codec,
+            self._guard,
+            self._sink,
+            selective=self._list_watch.is_selective,
+            on_skipped=self._on_skipped,
+        )
+
+    def _on_skipped(self, error: InvalidObjectError) -> None:
+        self._audits.event_skipped(error, self._now())
+
+    async def _follow_one(self, body: Body, splitter: LineSplitter, rest: list[bytes]) -> Input:
+        applier = self.applier()
+        splitter.redirect(applier.on_line, applier.on_oversized)
+        self._guard.connected()
+        started, requested_seconds = self._now(), self._timeout_seconds
+        try:
+            for line in rest:
+                applier.on_line(line, 0, len(line))
+            if silent_seconds := await self._read(body, splitter, applier):
+                return WatchSilent(silent_seconds)
+        except StreamBroken as broken:
+            return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
+        except InformerError as error:
+            if isinstance(error, APIStatusError):
+                self._guard.count("watch_errors", str(error.status), label="code")
+            lasted = self._now() - started
+            return WatchFailed(error, established=applier.frames > 0, seconds=lasted)
+        lasted = self._now() - started
+        is_early = lasted < requested_seconds - _EARLY_SECONDS
+        return WatchEnded(applier.frames, lasted, early=is_early)
+
+    async def _read(self, body: Body, splitter: LineSplitter, applier: EventApplier[V]) -> float:
+        """Read a watch to its end; return for how long it was silent, if that ended it."""
+        stream = _SupervisedStream(
+            self._list_watch,
+            self._guard,
+            splitter,
+            applier,
+            silence_seconds=self._options.silence_seconds,
+            silence=self._request_budget.silence,
+        )
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            idle = stream.start(group.cancel_scope)
+            if stream.is_doubted():
+                group.start_soon(stream.cancel_when_doubtful)
+            try:
+                await read_body(body, splitter, self._on_turn(applier, idle))
+                stream.has_ended = True
+            except Exception as error:  # noqa: BLE001 - the group would wrap it
+                failure = error
+            finally:
+                stream.stop()
+        if failure is not None:
+            raise failure
+        return stream.silent_seconds()
+
+    def _on_turn(self, applier: EventApplier[V], idle: IdleTimer) -> Callable[[float], bool]:
+        """Return what records that something arrived; only whole events and bookmarks count."""
+        liveness = self.liveness
+        progressed, bookmarks, events = False, 0, 0
+
+        def on_turn(now: float) -> bool:
+            nonlocal progressed, bookmarks, events
+            if applier.bookmarks != bookmarks:
+                bookmarks = applier.bookmarks
+                liveness.last_bookmark_at = now
+            elif applier.events + applier.skipped != events:
+                liveness.last_event_at = now
+            else:
+                return True
+            events = applier.events + applier.skipped
+            idle.progressed_at = now
+            if not progressed and applier.frames:
+                progressed = True
+                if self._machine.progressed():
+                    self._reporter.changed()
+            return True
+
+        return on_turn
+
+    async def verify(self, key: str) -> None:
+        """List one key and apply the answer like an event.
+
+        Raises:
+            InformerError: the server refused or could not be reached.
+
+        Cancellation:
+            Safe; nothing was applied.
+        """
+        found: list[KubeObject[V]] = []
+        only = self._list_watch.only(key)
+
+        def take(obj: KubeObject[V]) -> None:
+            """Keep the one object; a server that lists others may list them without an end."""
+            check_is_asked_for(only, (obj.key,))
+            found[:] = [obj]
+
+        splitter = ListSplitter(
+            lambda data, start, end: take(self._codec.decode(data, start, end)),
+            what=f"list {self._codec.resource}",
+            verify=False,
+            max_item_bytes=self._options.max_object_bytes,
+            on_oversized=lambda head, size: take(self._codec.decode_head(head, size)),
+        )
+        async with only.list() as body:
+            while chunk := await body.read():
+                splitter.feed(chunk)
+                await anyio.lowlevel.checkpoint_if_cancelled()
+        version = splitter.finish().resource_version
+        self.applier().on_verified(key, found[0] if found else None, version)
+        self._journal.note(f"{key} was listed by itself, at {version}")
+
+
+@final
+class _SupervisedStream(Generic[V]):
+    """One watch while it is read: an idle timer and a second watch find out whether it is stalled.
+
+    Args:
+        list_watch: the resource and the scope.
+        guard: has the position of the stream.
+        splitter: knows how much of an unfinished line has arrived.
+        applier: counts what has arrived.
+        silence_seconds: when a stream counts as silent.
+        silence: the silent streams of the connection.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListWatch,
+        guard: Guard,
+        splitter: LineSplitter,
+        applier: EventApplier[V],
+        *,
+        silence_seconds: float,
+        silence: SilenceMonitor,
+    ) -> None:
+        self._list_watch = list_watch
+        self._guard = guard
+        self._silence_seconds = silence_seconds
+        self._silence = silence
+        self._splitter = splitter
+        self._applier = applier
+        self._finding = SilenceFinding.NOTHING
+        self.has_ended: bool = False
+        """Whether the body was read to its end."""
+
+    def start(self, scope: anyio.CancelScope) -> IdleTimer:
+        """Start the timer that cancels a scope when the stream is silent for too long."""
+        self._scope = scope
+        # A long line that arrives at an honest rate is not silence; a byte now and then is.
+        # The grace is limited: otherwise a line without an end would hide a stalled stream.
+        self._idle = IdleTimer(self._silence_seconds, scope.cancel, grace=self._grace_seconds)
+        self._leave = self._silence.join(self._idle)
+        return self._idle
+
+    def stop(self) -> None:
+        """Stop the timer and the task that doubts the stream."""
+        self._leave()
+        self._idle.cancel()
+        self._scope.cancel()
+
+    def _grace_seconds(self) -> float:
+        return min(_LONG_LINE_SECONDS, self._splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND)
+
+    def is_doubted(self) -> bool:
+        """Return whether a second watch can show that this one is stalled."""
+        is_over_a_network = isinstance(self._list_watch.connection, NetworkConnection)
+        return is_over_a_network and self._silence_seconds < math.inf
+
+    async def cancel_when_doubtful(self) -> None:
+        """End the reading when the stream is known to be stalled, or its server to be lost.
+
+        Cancellation:
+            Safe; a second watch is closed.
+        """
+        self._finding = await until_doubtful(
+            self._silence, self._idle, self._list_watch, self._progress
+        )
+        self._scope.cancel()
+
+    def _progress(self) -> StreamProgress:
+        applier = self._applier
+        return StreamProgress(
+            applier.events + applier.skipped,
+            applier.bookmarks,
+            self._guard.position,
+            self._splitter.unfinished_bytes,
+        )
+
+    def silent_seconds(self) -> float:
+        """Return for how long the stream was silent when that ended it; 0 if its body has ended.
+
+        Raises:
+            RequestTimeoutError: the server answers neither the stream nor new connections.
+        """
+        if self.has_ended:
+            return 0.0
+        silent_seconds = anyio.current_time() - self._idle.progressed_at
+        if self._finding is SilenceFinding.LOST:
+            reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"
+            url = self._list_watch.connection.config.server + self._list_watch.path
+            raise RequestTimeoutError(url, reason, waited_seconds=silent_seconds)
+        return silent_seconds
+
+
+def _refuse_line(data: bytes | bytearray, start: int, end: int) -> None:
+    """Refuse a line that arrives before the splitter is redirected: there is none."""
+    raise InternalError(f"a line of {end - start} of {len(data)} bytes at {start} has no reader")

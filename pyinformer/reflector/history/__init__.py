@@ -1,0 +1,25 @@
+"""The history behind a server: its proof, and the reflectors that share it."""
+
+from pyinformer.reflector.history._groups import is_built_in
+from pyinformer.reflector.history._lineage import Lineage, LineageStatus
+from pyinformer.reflector.history._proof import (
+    HistoryMember,
+    HistoryVerdict,
+    LiveIdentity,
+    check_is_asked_for,
+    read_live,
+)
+from pyinformer.reflector.history._samples import HistorySample, history_samples
+
+__all__ = [
+    "HistoryMember",
+    "HistorySample",
+    "HistoryVerdict",
+    "Lineage",
+    "LineageStatus",
+    "LiveIdentity",
+    "check_is_asked_for",
+    "history_samples",
+    "is_built_in",
+    "read_live",
+]

@@ -1,0 +1,110 @@
+"""Groups of reflectors that follow one history, and so can prove it for each other.
+
+One address can hide several counters of versions: kube-apiserver can keep Events in an etcd of
+their own, and an aggregated API has its own storage. Versions that are far apart do not come from
+one counter, so the furthest position of one says nothing about another. An API that another server
+than kube-apiserver may answer decides only for itself: its versions may be near by chance or on
+purpose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyinformer.apimachinery import resource_version_is_well_formed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.reflector.history._proof import HistoryMember
+
+_EVENTS: Final = "events"
+_BUILT_IN: Final = frozenset({"", _EVENTS})
+_WITHOUT_DOMAIN: Final = frozenset({"", "apps", "autoscaling", "batch", "extensions", "policy"})
+_AGGREGATED: Final = frozenset(
+    {"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"}
+)
+_APART: Final = 10_000  # a stream is behind by what is written between two bookmarks, a minute
+_APART_SHARE: Final = 100  # or, where very much is written, by this small a part of all versions
+
+
+class HistoryGroup(NamedTuple):
+    """The reflectors that share one history."""
+
+    name: str
+    """The API group that has its own storage; empty for the server's own history."""
+    deciding: list[HistoryMember]
+    """The reflectors whose resources the proof reads."""
+    affected: list[HistoryMember]
+    """The reflectors that list again if the history turns out to be another one."""
+
+
+def is_built_in(group: str) -> bool:
+    """Return whether an API group is one of kube-apiserver itself, whose order is a promise.
+
+    Source:
+        KEP-5504: versions of built-in and custom resources compare; aggregated APIs may differ.
+    """
+    return group in _WITHOUT_DOMAIN or (group.endswith(".k8s.io") and group not in _AGGREGATED)
+
+
+def history_group(members: Iterable[HistoryMember], one: HistoryMember | None) -> HistoryGroup:
+    """Return the group of reflectors that share the history of one of them.
+
+    The resources of kube-apiserver itself decide for every reflector whose position is near. A
+    custom resource may belong to an aggregated API, so it decides for its own API group only.
+
+    Args:
+        members: the reflectors of a connection.
+        one: the reflector; None, or one without a comparable position: the server's own history.
+    """
+    storages: dict[str, list[HistoryMember]] = {}
+    for member in members:
+        if counts(member):
+            storages.setdefault(_storage(member.list_watch.resource), []).append(member)
+    asked = "" if one is None else _storage(one.list_watch.resource)
+    if asked not in storages:
+        asked = "" if "" in storages else min(storages, default="")
+    if asked not in _BUILT_IN:
+        return HistoryGroup(asked, storages[asked], storages[asked])
+    furthest = {name: _furthest(some) for name, some in storages.items()}
+    at = "" if _are_near(furthest.get("", 0), furthest.get(asked, 0)) else asked
+    near = [name for name in storages if _are_near(furthest[name], furthest.get(at, 0))]
+    own = [member for name in near if name in _BUILT_IN for member in storages[name]]
+    return HistoryGroup(at, own, [member for name in near for member in storages[name]])
+
+
+def affected_by(members: Iterable[HistoryMember], one: HistoryMember) -> list[HistoryMember]:
+    """Return the reflectors for which a list of one reflector proves another history.
+
+    Args:
+        members: the reflectors of a connection.
+        one: the reflector that listed.
+    """
+    storage = _storage(one.list_watch.resource)
+    return [
+        member
+        for member in members
+        if storage in _BUILT_IN or _storage(member.list_watch.resource) == storage
+    ]
+
+
+def counts(member: HistoryMember) -> bool:
+    """Return whether a reflector's position can be compared with a server's versions."""
+    return member.is_ordered and resource_version_is_well_formed(member.position)
+
+
+def _furthest(members: Iterable[HistoryMember]) -> int:
+    return max(int(member.position) for member in members)
+
+
+def _are_near(one: int, other: int) -> bool:
+    return abs(one - other) <= max(_APART, max(one, other) // _APART_SHARE)
+
+
+def _storage(resource: GroupVersionResource) -> str:
+    """Name what certainly has one counter; a custom resource most likely has the server's own."""
+    if resource.resource == "events" and resource.group in {"", "events.k8s.io"}:
+        return _EVENTS
+    return "" if is_built_in(resource.group) else resource.group

@@ -1,0 +1,79 @@
+"""Repeated anomalies of a server's answers, and how strong the reaction to each is.
+
+The same anomaly again within ten minutes causes at most one relist, so a faulty server is never
+listed in a loop. Time is passed in.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import Final, final
+
+_WINDOW_SECONDS: Final = 600.0
+
+
+class Reaction(enum.Enum):
+    """What the reflector does about a suspect stream."""
+
+    AUDIT = "list the doubtful key, continue the watch, and compare the cache with the server once"
+    RELIST = "list everything"
+    VIOLATION = "the server breaks the order of resource versions even after a complete list"
+
+
+@final
+class SuspectStreams:
+    """Counts the streams of one reflector that were out of order."""
+
+    def __init__(self) -> None:
+        self._at: deque[float] = deque(maxlen=8)
+        self._relisted_at = float("-inf")
+
+    def count(self, now: float) -> Reaction:
+        """Count a suspect stream, and return the reaction."""
+        self._at.append(now)
+        if now - self._relisted_at < _WINDOW_SECONDS:
+            return Reaction.VIOLATION
+        recent = sum(now - at < _WINDOW_SECONDS for at in self._at)
+        if recent < 2:  # noqa: PLR2004 - one may be a replay's edge, two are not
+            return Reaction.AUDIT
+        self._relisted_at = now
+        return Reaction.RELIST
+
+
+@final
+class UnreadableFrames:
+    """Counts unreadable frames: the same frame again causes a list, at most once per window."""
+
+    def __init__(self) -> None:
+        self._digest = b""
+        self._relisted_at = float("-inf")
+
+    def needs_relist(self, digest: bytes, now: float) -> bool:
+        """Count a frame by its digest, and return whether to list everything."""
+        again, self._digest = digest == self._digest, digest
+        if not again or now - self._relisted_at < _WINDOW_SECONDS:
+            return False
+        self._relisted_at = now
+        return True
+
+
+@final
+class MalformedVersions:
+    """Counts resource versions that cannot be compared: one load may cure it, a second cannot."""
+
+    def __init__(self) -> None:
+        self._is_curing = False
+        self._cured_at = float("-inf")
+
+    def is_hopeless(self, now: float) -> bool:
+        """Count an occurrence, and return whether a load did not help."""
+        if self._is_curing or now - self._cured_at < _WINDOW_SECONDS:
+            return True
+        self._is_curing = True
+        return False
+
+    def loaded(self, now: float) -> None:
+        """Record a complete load."""
+        if self._is_curing:
+            self._is_curing, self._cured_at = False, now

@@ -1,0 +1,512 @@
+"""The state machine of a reflector: what it does next, without I/O and without a clock.
+
+A broken connection resumes the watch at its position; only what proves that the position is useless
+loads everything again. Every repetition passes the backoff, so no answer of a server makes a hot
+loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, final
+
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ForbiddenError,
+    InformerError,
+    InternalError,
+    InvalidResourceVersionError,
+    NotFoundError,
+    ResourceExpiredError,
+    ResourceVersionTooLargeError,
+    ServerError,
+    TransportError,
+)
+from pyinformer.reflector.history import HistoryVerdict
+from pyinformer.reflector.machine._anomalies import (
+    MalformedVersions,
+    Reaction,
+    SuspectStreams,
+    UnreadableFrames,
+)
+from pyinformer.reflector.machine._load_modes import LoadModes
+from pyinformer.reflector.machine._retry_delay import RetryDelay
+from pyinformer.reflector.machine._state import (
+    Breach,
+    Command,
+    Discover,
+    Discovered,
+    Follow,
+    Halt,
+    Input,
+    ListBehindError,
+    ListUnorderedError,
+    ListWithoutVersionError,
+    Load,
+    Loaded,
+    LoadFailed,
+    LoadMode,
+    ProofFailed,
+    Prove,
+    Proved,
+    ReflectorState,
+    Sleep,
+    Verified,
+    Verify,
+    WakeCause,
+    Watch,
+    WatchBroken,
+    WatchEnded,
+    WatchFailed,
+    WatchSilent,
+    Woke,
+)
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from pyinformer.reflector.machine._load_modes import WatchListMemory
+
+_log = get_logger(__name__)
+
+_SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner is not reopened at once
+_EMPTY_WATCHES = 3  # that many empty ones in a row: the position may be dead (kubernetes#104171)
+_EMPTY_WATCH_SECONDS = 2.0
+_EXPIRED_AFTER_LOAD = 2  # twice in a row: paging takes longer than the server remembers
+_TOO_LARGE = 3  # a lagging server catches up within three attempts
+_MISSED_DELETION = "StorageReadError"  # a corrupt object was removed without a DELETED event
+_BEHIND = 3  # that many complete lists behind the position, whatever else the server says
+_PROVEN_SECONDS = 15.0  # a server that is restored is away for longer than that
+_REFUSED_PROOFS = 3  # then it watches unproven: a server that refuses lists may serve watches
+_FAILED_PROOFS = 8  # likewise; after a minute or two the server is there and only lists fail
+
+
+@final
+class ReflectorMachine:
+    """Decides what a reflector does next.
+
+    Args:
+        rng: the source of chance for delays.
+        watch_list: shared by the cluster connection: whether its server supports watch-lists.
+        use_watch_list: whether watch-lists are tried at all.
+        on_suspicion: called with the reason when the cache should be compared with the server.
+        relax: compares versions less strictly from now on, "per_object" or "opaque", and returns
+            True; returns False if that is not allowed for this resource.
+    """
+
+    def __init__(
+        self,
+        *,
+        rng: random.Random,
+        watch_list: WatchListMemory,
+        use_watch_list: bool = True,
+        on_suspicion: Callable[[str], None] = lambda _: None,
+        relax: Callable[[Literal["per_object", "opaque"]], bool] = lambda _: False,
+    ) -> None:
+        self.state = ReflectorState.NEW
+        self.reason = ""
+        """Why it is in this state, for people."""
+        self.attempts = 0
+        """Attempts since the last success."""
+        self.last_error: InformerError | None = None
+        self.loads = 0
+        """How many loads were complete."""
+        self.breaks_order = False
+        """The server breaks the order of resource versions; the cache is still served."""
+        self.distrust: bool = False
+        """The server's history was proven to be another; true until everything is loaded again."""
+        self.distrust_reason: str = ""
+        """What proves that, for people; kept while such a load is retried."""
+        self.lost_at: float | None = None
+        """When the watch was lost; None while nothing suggests another history."""
+        self.is_silent: bool = False
+        """The watch was lost because nothing came: only the resource itself proves its history."""
+        self.delays_relist: bool = False
+        """The history broke again within seconds: the load of the latest break is delayed."""
+        self._requested = ""
+        self._distrusts_next = False
+        self._in_touch_at = float("-inf")
+        self._failed_proofs = 0
+        self._proof_error: InformerError | None = None
+        self._loaded_after_break = False
+        self._next: Command = Watch()
+        self._expired_after_load = 0
+        self._watches_since_load = 0
+        self._empty_watches = 0
+        self._too_large = 0
+        self._behind = 0
+        self._unordered_lists = 0
+        self._delay = RetryDelay(rng)
+        self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
+        self._malformed = MalformedVersions()
+        self._unreadable = UnreadableFrames()
+        self._suspect = SuspectStreams()
+        self._on_suspicion = on_suspicion
+        self._relax = relax
+
+    @property
+    def error_text(self) -> str:
+        """The last error for people; it names a proof, which reads other resources as well."""
+        error = self.last_error
+        if error is None:
+            return ""
+        during = "asking for the server's history: " if error is self._proof_error else ""
+        return f"{during}{error}"
+
+    @property
+    def relist_requested(self) -> bool:
+        """Whether everything is loaded instead of the next watch."""
+        return bool(self._requested)
+
+    def request_relist(self, reason: str, *, distrust: bool = False) -> None:
+        """Load everything instead of the next watch.
+
+        Args:
+            reason: why, for people.
+            distrust: the server's history is another one.
+        """
+        self._requested = reason
+        self.distrust = self.distrust or distrust
+        self._distrusts_next = self._distrusts_next or distrust
+        if distrust:
+            self.distrust_reason = reason
+
+    def start(self, now: float) -> Command:
+        """Return the first command."""
+        return self._perform(self._load(now))
+
+    def step(self, happened: Input, now: float) -> Command:
+        """Return the next command after the last one ended like this."""
+        match happened:
+            case Woke(by):
+                if by is not WakeCause.TIME:
+                    self._delay.answered(was_away=by is WakeCause.RECOVERY)
+                self._doubt_if_out_of_touch(now)
+                return self._perform(self._next)
+            case Loaded():
+                return self._on_loaded(happened, now)
+            case LoadFailed():
+                return self._on_load_failed(happened, now)
+            case WatchEnded():
+                return self._on_watch_ended(happened, now)
+            case WatchFailed():
+                return self._on_watch_failed(happened, now)
+            case WatchBroken():
+                return self._on_watch_broken(happened, now)
+            case WatchSilent() | Proved() | ProofFailed() | Verified():
+                return self._on_doubt(happened, now)
+            case Discovered():
+                return self._on_discovered(happened, now)
+        raise InternalError(f"the reflector's machine has no rule for {happened!r}")
+
+    def progressed(self) -> bool:
+        """Record that a watch delivered something, so its position and content are good.
+
+        Returns:
+            Whether attempts, error or reason have changed by that.
+        """
+        is_news = bool(self.attempts or self.reason or self.last_error)
+        self.attempts = 0
+        self.last_error = None
+        self.reason = ""
+        self._expired_after_load = 0
+        self._too_large = 0
+        self._empty_watches = 0
+        self._delay.recovered()
+        return is_news
+
+    def connected(self) -> None:
+        """Record that the server accepted a watch."""
+        self.state = ReflectorState.WATCHING
+        self.reason = ""
+        if self.lost_at is not None:  # the server did not answer the proof
+            self._on_suspicion("the connection was lost, and the server's history is unproven")
+
+    def begin_load(self) -> None:
+        """Record that a load sends its first request: it serves every earlier relist request."""
+        self.reason = (self.distrust and self.distrust_reason) or self._requested or self.reason
+        self._requested = ""
+        self._distrusts_next = self.delays_relist = False
+
+    def _on_loaded(self, happened: Loaded, now: float) -> Command:
+        self.loads += 1
+        self.attempts = 0
+        self.last_error = None
+        self.reason = ""
+        self._watches_since_load = 0
+        self._modes.loaded()
+        self._delay.loaded(now)
+        self._loaded_after_break = self.distrust
+        self._malformed.loaded(now)
+        self._behind = self._unordered_lists = 0
+        self.distrust = self._distrusts_next  # a load does not serve what was requested meanwhile
+        if not self.distrust:
+            self.distrust_reason = ""
+        if not self._requested:
+            self.lost_at = None
+        self._touch(now)
+        self.state = ReflectorState.WATCHING  # nothing is as new as a load
+        if happened.mode is LoadMode.WATCH_LIST:
+            return Follow()
+        return self._perform(Watch())
+
+    def _on_load_failed(self, happened: LoadFailed, now: float) -> Command:
+        error = happened.error
+        if isinstance(error, InvalidResourceVersionError):
+            if happened.mode is LoadMode.WATCH_LIST:
+                self._modes.distrust_watch_list(now)  # only its end bookmark may be wrong
+            return self._on_malformed(error, now)
+        if isinstance(error, ListWithoutVersionError):
+            if self._malformed.is_hopeless(now):
+                self._relax("opaque")
+            return self._retry_load(error, now)
+        if isinstance(error, ListBehindError):
+            return self._on_behind(error, now)
+        if isinstance(error, ListUnorderedError):
+            self._unordered_lists += 1
+            if self._unordered_lists > 1 and not self._relax("per_object"):
+                self.breaks_order = True
+        is_watch_list = happened.mode is LoadMode.WATCH_LIST
+        if is_watch_list and self._modes.watch_list_failed(happened, now):
+            return self._perform(self._modes.list())
+        is_paged = happened.mode is LoadMode.PAGED and happened.pages
+        if is_paged and isinstance(error, ResourceExpiredError):
+            # The continue token expired: the pages read so far are useless, one body is not.
+            return self._perform(Load(LoadMode.WHOLE))
+        return self._retry_load(error, now)
+
+    def _on_behind(self, error: InformerError, now: float) -> Command:
+        self._behind += 1
+        self.lost_at = now
+        if self._behind >= _BEHIND and not self.distrust:
+            # An authoritative list is not refused forever.
+            self.distrust = True
+            _log.error("%s, for the third time: the next list is applied at any version", error)
+            self._on_suspicion(f"lists contradict what the server says of its history: {error}")
+        return self._wait(error, now, self._load(now))
+
+    def _on_doubt(
+        self, happened: WatchSilent | Proved | ProofFailed | Verified, now: float
+    ) -> Command:
+        match happened:
+            case Proved(verdict):
+                return self._on_proved(verdict, now)
+            case ProofFailed(error):
+                if self._repeats_proof(error):
+                    self._proof_error = error
+                    command = self._wait(error, now, self._next)
+                    self.reason = self.error_text
+                    return command
+                return self._on_proved(HistoryVerdict.UNDECIDED, now)
+            case Verified(error):
+                return self._on_verified(error, now)
+        self.lost_at, self.is_silent = now, True
+        return self._perform(Watch())
+
+    def _on_proved(self, verdict: HistoryVerdict, now: float) -> Command:
+        planned, self._next = self._next, Watch()
+        match verdict:
+            case HistoryVerdict.BROKEN:
+                self.distrust = True
+                if not self._loaded_after_break or self._delay.has_served(now):
+                    return self._begin(self._load(now))
+                self.delays_relist = True
+                return self._pause(now, self._load(now), "the server's history is another again")
+            case HistoryVerdict.UNDECIDED:
+                self._touch(now)
+                self.lost_at = now  # it is proven again before the next watch
+                return self._begin(self._due(planned))
+        self._touch(now)
+        self.lost_at = None
+        return self._perform(planned)
+
+    def _repeats_proof(self, error: InformerError) -> bool:
+        """Return whether a failed proof is repeated before the next watch."""
+        self._failed_proofs += 1
+        refuses = isinstance(error, APIStatusError)
+        return self._failed_proofs <= (_REFUSED_PROOFS if refuses else _FAILED_PROOFS)
+
+    def _touch(self, now: float) -> None:
+        """Record that the server's history is unchanged as of `now`."""
+        self._in_touch_at = now
+        self._failed_proofs = 0
+        self.is_silent = False
+
+    def _doubt_if_out_of_touch(self, now: float) -> None:
+        """Have the history proven before a watch that follows a long time without one."""
+        if self.lost_at is None and now - self._in_touch_at > _PROVEN_SECONDS:
+            self.lost_at = now
+
+    def _on_verified(self, error: InformerError | None, now: float) -> Command:
+        if error is None:
+            return self._perform(Watch())
+        self._on_suspicion(f"a doubtful object could not be read: {error}")
+        return self._wait(error, now, Watch())
+
+    def _retry_load(self, error: InformerError, now: float) -> Command:
+        if isinstance(error, NotFoundError):
+            self.last_error, self.reason = error, str(error)
+            self.state = ReflectorState.ABSENT
+            return Discover()
+        return self._wait(error, now, self._load(now))
+
+    def _on_discovered(self, happened: Discovered, now: float) -> Command:
+        if happened.is_served:  # the 404 came from a lagging replica, or the resource is back
+            command = self._pause(now, self._load(now), self.reason)
+        else:
+            self.attempts += 1
+            self._next = self._load(now) if happened.tries_load else Discover()
+            command = Sleep(happened.retry_seconds)
+        self.state = ReflectorState.ABSENT
+        return command
+
+    def _on_watch_ended(self, happened: WatchEnded, now: float) -> Command:
+        self._watches_since_load += 1
+        self._touch(now)
+        if happened.events or happened.seconds >= _EMPTY_WATCH_SECONDS:
+            self.progressed()
+        else:
+            self._empty_watches += 1
+        if self._empty_watches >= _EMPTY_WATCHES:
+            self._empty_watches = 0
+            reason = "watches at this position end at once without an event: loading again"
+            return self._pause(now, self._load(now), reason)
+        if happened.early:
+            self.lost_at = now
+        if happened.seconds < _SHORT_WATCH_SECONDS:
+            reason = "the last watch was very short"
+            return self._pause(now, Watch(), reason, was_useful=happened.events > 0)
+        return self._perform(Watch())
+
+    def _on_watch_failed(self, happened: WatchFailed, now: float) -> Command:
+        error = happened.error
+        was_good = happened.established or happened.seconds >= _EMPTY_WATCH_SECONDS
+        if was_good:
+            self._watches_since_load += 1
+            self._touch(now)
+            self.progressed()
+        if isinstance(error, TransportError):
+            self.lost_at = now
+        if isinstance(error, ResourceExpiredError):
+            return self._on_expired(error, now, first=not self._watches_since_load)
+        is_missed = isinstance(error, ServerError) and error.reason == _MISSED_DELETION
+        if is_missed or isinstance(error, NotFoundError):
+            return self._retry_load(error, now)
+        if isinstance(error, ResourceVersionTooLargeError):
+            self._too_large += 1
+            self.lost_at = now
+            if self._too_large >= _TOO_LARGE:
+                self._too_large = 0
+                return self._retry_load(error, now)
+        # A network that breaks one stream after the other must not make the cache ever older.
+        was_useful = was_good and isinstance(error, TransportError)
+        return self._wait(error, now, Watch(), was_useful=was_useful)
+
+    def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:
+        self._expired_after_load = self._expired_after_load + 1 if first else 0
+        again = self._expired_after_load >= _EXPIRED_AFTER_LOAD
+        self._modes.prefers_whole = self._modes.prefers_whole or again
+        command = self._wait(error, now, self._load(now))
+        if again:
+            self.reason += "; the list takes longer than the server's watch history, so the next"
+            self.reason += " load is a watch-list or one unpaged list"
+        return command
+
+    def _on_watch_broken(self, happened: WatchBroken, now: float) -> Command:
+        self._watches_since_load += 1
+        self._touch(now)
+        error = happened.error
+        match happened.breach:
+            case Breach.MALFORMED:
+                return self._on_malformed(error, now)
+            case Breach.UNREADABLE:
+                return self._on_unreadable(happened, now)
+        return self._on_suspect(happened, now)
+
+    def _on_suspect(self, happened: WatchBroken, now: float) -> Command:
+        reaction = self._suspect.count(now)
+        error = happened.error
+        if reaction is Reaction.RELIST:
+            return self._retry_load(error, now)
+        self.lost_at = now  # what went back in time may be the server
+        self._on_suspicion(str(error))
+        if reaction is Reaction.VIOLATION and not self._relax("per_object"):
+            self.breaks_order = True
+        then = Verify(happened.verify) if happened.verify else Watch()
+        return self._wait(error, now, then)
+
+    def _on_malformed(self, error: InformerError, now: float) -> Command:
+        if not self._malformed.is_hopeless(now) or self._relax("opaque"):
+            return self._retry_load(error, now)
+        self.state = ReflectorState.FAILED
+        self.last_error = error
+        self.reason = "resource versions cannot be compared; the cache is kept as it is"
+        self._next = self._load(now)
+        return Halt(error)
+
+    def _on_unreadable(self, happened: WatchBroken, now: float) -> Command:
+        if self._unreadable.needs_relist(happened.digest, now):
+            return self._retry_load(happened.error, now)
+        return self._wait(happened.error, now, Watch())
+
+    def _load(self, now: float) -> Load:
+        return self._modes.list() if self.distrust else self._modes.any(now)
+
+    def _perform(self, command: Command) -> Command:
+        """Begin a command, or the one that has to come before it."""
+        command = self._due(command)
+        # A load proves the history itself, unless a list that was behind raised the question.
+        needs_proof = isinstance(command, Watch) or (isinstance(command, Load) and self._behind > 0)
+        if needs_proof and self.lost_at is not None and not self.distrust:
+            self._next = command
+            self.state = ReflectorState.PROVING
+            return Prove()
+        return self._begin(command)
+
+    def _due(self, command: Command) -> Command:
+        """Return the requested load instead of a watch."""
+        if not isinstance(command, Watch) or not self._requested:
+            return command
+        self.reason = self._requested
+        return self._modes.list()  # a watch-list may be answered by a lagging cache
+
+    def _begin(self, command: Command) -> Command:
+        """Begin a command; the state of a watch begins when it is accepted, see `connected`."""
+        if isinstance(command, Load):
+            self.begin_load()
+            if self.state not in _PERSISTENT:
+                self.state = ReflectorState.LOADING
+            self.reason = self.reason or command.mode.value
+        return command
+
+    def _wait(
+        self, error: InformerError, now: float, then: Command, *, was_useful: bool = False
+    ) -> Command:
+        """Back off after an error, for at least as long as the server asks."""
+        self.last_error = error
+        command = self._pause(now, then, str(error), error, was_useful=was_useful)
+        if isinstance(error, ForbiddenError):
+            self.state = ReflectorState.FORBIDDEN
+        return command
+
+    def _pause(
+        self,
+        now: float,
+        then: Command,
+        reason: str,
+        error: InformerError | None = None,
+        *,
+        was_useful: bool = False,
+    ) -> Command:
+        self.attempts += 1
+        self.state = ReflectorState.WAITING
+        self.reason = reason
+        self._next = then
+        loads = isinstance(then, Load)
+        seconds = self._delay.seconds(error, now, loads=loads, was_useful=was_useful)
+        return Sleep(seconds, self._delay.wake_on(error))
+
+
+_PERSISTENT = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
+"""States that an attempt alone does not change, so each is reported once."""

@@ -1,0 +1,120 @@
+"""The delay before the next attempt: backoff, the server's Retry-After, and refused rights."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    ExponentialBackoff,
+    ForbiddenError,
+    TransportError,
+)
+from pyinformer.reflector.machine._state import WakeCause
+
+if TYPE_CHECKING:
+    import random
+
+    from pyinformer.apimachinery import InformerError
+
+_MAX_RETRY_AFTER_SECONDS = 3600.0  # a longer one is a wrong clock, which would stop the reflector
+_FORBIDDEN_GRACE_SECONDS = 30.0  # rights are often granted a moment after a program's start
+_FORBIDDEN_SECONDS = 60.0  # then attempts are this rare
+_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer, or from an aggregated API
+_WORTHWHILE_SECONDS = 30.0  # a load that served for the longest delay was worth its cost
+
+
+@final
+class RetryDelay:
+    """Computes the delays of one reflector.
+
+    Failures and relists have a backoff each. The delays after failures grow until something works.
+    If the server was not reached, its answer to a probe ends them, once; until something works,
+    only a server that was seen to be away and answers again ends them after that. The delays before
+    relists grow until a load has served for 30 s: a list of everything is expensive, and neither
+    its own success nor an event after it shows that the next one will last longer.
+
+    Args:
+        rng: the source of chance.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._failures = ExponentialBackoff(rng=rng)
+        self._relists = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
+        self._was_woken = False
+        self._forbidden_since: float | None = None
+        self._loaded_at: float | None = None
+
+    def recovered(self) -> None:
+        """Record that the server delivered something: the delays after failures start over."""
+        self._forbidden_since = None
+        self._failures.reset()
+        self._was_woken = False
+
+    def answered(self, *, was_away: bool) -> None:
+        """Record that the server answers a probe: the delays of the outage are over.
+
+        Args:
+            was_away: an earlier probe was not answered. A server that restarts has no history, so
+                the last load could not serve for long.
+        """
+        self._failures.reset()
+        self._was_woken = True
+        if was_away:
+            self._relists.reset()
+
+    def wake_on(self, error: InformerError | None) -> WakeCause:
+        """Return what ends the delay early.
+
+        A load balancer answers 502, 503 or 504 for an absent server, and a healthy kube-apiserver
+        does for an absent aggregated API. Only in the first case do probes stay unanswered, so only
+        a server that was seen to be away and answers again ends that delay.
+        """
+        if isinstance(error, TransportError):
+            return WakeCause.RECOVERY if self._was_woken else WakeCause.ANSWER
+        if not isinstance(error, APIStatusError) or error.retry_after_seconds is not None:
+            return WakeCause.TIME
+        return WakeCause.RECOVERY if error.status in _NO_SERVER_BEHIND else WakeCause.TIME
+
+    def loaded(self, now: float) -> None:
+        """Record a complete load."""
+        self._loaded_at = now
+        self.recovered()
+
+    def has_served(self, now: float) -> bool:
+        """Return whether the last load served for so long that the next one need not wait."""
+        return self._loaded_at is None or now - self._loaded_at >= _WORTHWHILE_SECONDS
+
+    def seconds(
+        self, error: InformerError | None, now: float, *, loads: bool, was_useful: bool
+    ) -> float:
+        """Return the delay after a failure, or after a success that came too soon.
+
+        Args:
+            error: the failure, if there was one.
+            now: its time.
+            loads: everything is loaded next.
+            was_useful: the attempt delivered something before it failed, so delays do not grow.
+        """
+        if loads and self._loaded_at is not None:
+            delay = self._relist_seconds(now - self._loaded_at, now)
+        else:
+            delay = self._failures.first() if was_useful else self._failures.next(now)
+        return max(delay, self._requested_seconds(error, now))
+
+    def _relist_seconds(self, served_seconds: float, now: float) -> float:
+        self._loaded_at = None  # a load that fails counts as a failure, until one succeeds
+        if served_seconds >= _WORTHWHILE_SECONDS:
+            self._relists.reset()
+        return self._relists.next(now)
+
+    def _requested_seconds(self, error: InformerError | None, now: float) -> float:
+        requested = error.retry_after_seconds if isinstance(error, APIStatusError) else None
+        seconds = min(requested or 0.0, _MAX_RETRY_AFTER_SECONDS)
+        if isinstance(error, ForbiddenError):
+            if self._forbidden_since is None:
+                self._forbidden_since = now
+            if now - self._forbidden_since >= _FORBIDDEN_GRACE_SECONDS:
+                return max(seconds, _FORBIDDEN_SECONDS)
+        return seconds

@@ -1,0 +1,65 @@
+"""What a refused request would have needed, in the words of RBAC.
+
+A request's method and path enter; what leaves is the rule that allows it, as it stands in a Role,
+and where the Role has to be.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_FOLLOWING: Final = ("list", "watch")  # a cache needs both; who lacks one mostly lacks the other
+
+
+def needed_rule(method: str, path: str, *, watch: bool = False) -> str:
+    """Return what the right to send a request looks like.
+
+    Args:
+        method: `GET`, or what changes something.
+        path: from the server's root, without a query: `/api/v1/namespaces/shop/pods`.
+        watch: whether it is a watch.
+
+    Returns:
+        Such as `"list" is missing; needs: apiGroups: [""], resources: ["pods"], verbs: ["list",
+        "watch"] in namespace shop`.
+    """
+    steps = path.strip("/").split("/")
+    group, rest = _group_and_rest(steps)
+    if not rest:
+        verb = method.lower()
+        return _told(verb, f"nonResourceURLs: {_listed(path)}", (verb,), "in a ClusterRole")
+    namespace, rest = _namespace_and_rest(rest)
+    resource, name, below = rest[0], rest[1:2], rest[2:]
+    verb = _verb(method, has_name=bool(name), watch=watch)
+    kinds = "/".join((resource, *below[:1]))
+    where = f"in namespace {namespace}" if namespace else "in a ClusterRole"
+    rule = f"apiGroups: {_listed(group)}, resources: {_listed(kinds)}"
+    return _told(verb, rule, _FOLLOWING if verb in _FOLLOWING else (verb,), where)
+
+
+def _group_and_rest(steps: list[str]) -> tuple[str, list[str]]:
+    if steps[0] == "api":
+        return "", steps[2:]
+    return (steps[1], steps[3:]) if steps[0] == "apis" and len(steps) > 1 else ("", [])
+
+
+def _namespace_and_rest(rest: list[str]) -> tuple[str, list[str]]:
+    # Shorter ones are about namespaces themselves; their status and finalizer are theirs, too.
+    is_inside = rest[0] == "namespaces" and rest[2:] and rest[2] not in {"status", "finalize"}
+    return (rest[1], rest[2:]) if is_inside else ("", rest)
+
+
+def _verb(method: str, *, has_name: bool, watch: bool) -> str:
+    if method == "GET":
+        return "watch" if watch else "get" if has_name else "list"
+    return "deletecollection" if method == "DELETE" and not has_name else _VERBS.get(method, "get")
+
+
+def _told(verb: str, rule: str, verbs: tuple[str, ...], where: str) -> str:
+    return f'"{verb}" is missing; needs: {rule}, verbs: {_listed(*verbs)} {where}'
+
+
+def _listed(*words: str) -> str:
+    return json.dumps(list(words))
