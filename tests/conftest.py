@@ -1,21 +1,25 @@
-"""What every test is held to: it leaves nothing behind.
+"""Rules for every test: it leaves nothing behind, and it does not depend on a fast machine.
 
 After each test no asyncio task, no socket and no non-daemon thread may be left that was not there
-before it. What a fixture of a wider scope opens (a server that several tests share) belongs to
-that fixture and is not held against the test that happened to come first.
+before. What a fixture of a wider scope opens (a server that several tests share) belongs to that
+fixture, and does not fail the test that happened to run first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
 import gc
+import os
 import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from tests.soak import IS_SOAK, examples
 from tests.virtual_time import VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -47,11 +51,26 @@ def _threads() -> set[threading.Thread]:
 
 
 def pytest_configure() -> None:
-    """Let programs that tests start hear Ctrl-C, even where the shell made us deaf to it."""
-    # What runs in the background of a script ignores SIGINT and hands that down to its children;
-    # a signal that is handled is none that is ignored, and starts anew in a child.
+    """Prepare this process, and Hypothesis, for the tests."""
+    # A script's background job ignores SIGINT, and its children inherit that. A signal that is
+    # handled is reset to its default in a child.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # asyncio's debug mode records where each callback and task was created. Ten frames of that are
+    # half of the time of the tests; PYTHONASYNCIODEBUG=1 records them all the same.
+    if not os.environ.get("PYTHONASYNCIODEBUG"):
+        asyncio.constants.DEBUG_STACK_DEPTH = 1  # type: ignore[misc]  # final to typeshed only
+    # A busy machine neither fails a property nor makes it a slow one.
+    busy = (HealthCheck.too_slow,)
+    settings.register_profile("tests", deadline=None, suppress_health_check=busy)
+    settings.register_profile("soak", settings.get_profile("tests"), max_examples=examples(100))
+    settings.load_profile("soak" if IS_SOAK else "tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files with slow tests first, so that no process ends long after the others."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_asyncio_loop_factories(

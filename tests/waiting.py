@@ -1,7 +1,7 @@
-"""Wait in a test for a claim that nobody announces.
+"""Wait in a test for a condition that no event announces.
 
-In goes a question; out comes nothing, once the answer is yes. A claim that does not come true fails
-the test with its own words.
+A condition that does not become true fails the test, with the test's own words. The default timeout
+is only a safety wall, which a busy machine does not reach.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _INTERVAL_SECONDS = 0.005
 
 
 async def until(
-    condition: Callable[[], object], *, timeout_seconds: float = 10.0, what: object = ""
+    condition: Callable[[], object], *, timeout_seconds: float = 100.0, what: object = ""
 ) -> None:
     """Wait until a condition holds.
 
     Args:
-        condition: asked again and again, on the loop.
-        timeout_seconds: how long to go on asking.
-        what: what is waited for; printed if it was in vain.
+        condition: called again and again, on the loop.
+        timeout_seconds: after how long the test fails.
+        what: what the test waits for; printed if it fails.
 
     Raises:
-        AssertionError: it did not come true.
+        AssertionError: the condition did not become true in time.
 
     Cancellation:
         Safe.
@@ -49,6 +49,6 @@ def now() -> float:
 
 
 async def settle() -> None:
-    """Let every task that can run do so, and those that they wake."""
+    """Run every task that can run, and those that they wake."""
     for _ in range(20):
         await asyncio.sleep(0)

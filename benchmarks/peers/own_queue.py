@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from benchmarks.harness.processes import cpu_seconds, pin_to_cpu, rss_bytes
-from pyinformer.workqueue import LOW_PRIORITY, DelayingQueue, PriorityQueue, Queue
+from pyinformer.workqueue import LOW_PRIORITY, PriorityQueue, Queue
 
 Work: TypeAlias = "Callable[[Queue[str], list[str]], Awaitable[None]]"
 
@@ -105,7 +105,7 @@ async def _duplicate(queue: Queue[str], names: list[str]) -> None:
 
 
 async def _delay(queue: Queue[str], names: list[str]) -> None:
-    assert isinstance(queue, DelayingQueue)
+    assert isinstance(queue, Queue)
     for name in names:
         queue.add_after(name, _DELAY_SECONDS)
 
@@ -165,8 +165,8 @@ def _pass(queue: Queue[str], start: int, end: int) -> None:
         queue.done(item)
 
 
-def _delaying(kind: str) -> DelayingQueue[str]:
-    return PriorityQueue[str]() if kind == "priority-queue" else DelayingQueue[str]()
+def _delaying(kind: str) -> Queue[str]:
+    return PriorityQueue[str]() if kind == "priority-queue" else Queue[str]()
 
 
 def _plain(kind: str) -> Queue[str]:

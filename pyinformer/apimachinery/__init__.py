@@ -1,8 +1,8 @@
 """The alphabet: objects, keys, selectors, resource versions, errors. No I/O."""
 
 from pyinformer.apimachinery._backoff import ExponentialBackoff
-from pyinformer.apimachinery._codec import ObjectCodec
-from pyinformer.apimachinery._compact import load_zstandard
+from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
+from pyinformer.apimachinery._compact import CompactObject, load_zstandard
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
 from pyinformer.apimachinery._errors import (
     AlreadyOwnedError,
@@ -66,6 +66,14 @@ from pyinformer.apimachinery._errors import (
 )
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
 from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.apimachinery._fields import (
+    METADATA_BYTES,
+    Identity,
+    MetadataReader,
+    fields_of,
+    identity_in,
+)
+from pyinformer.apimachinery._identity import key_in
 from pyinformer.apimachinery._intern import InternStatistics
 from pyinformer.apimachinery._journal import Journal, JournalEntry
 from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
@@ -77,10 +85,10 @@ from pyinformer.apimachinery._keys import (
     is_object_name,
     object_key,
 )
-from pyinformer.apimachinery._label_selector import LabelSelector
+from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._near import did_you_mean, near_names
-from pyinformer.apimachinery._object import KubeObject, V
+from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
 from pyinformer.apimachinery._redact import (
     REDACTED,
@@ -102,6 +110,8 @@ from pyinformer.apimachinery._wire import view_path
 
 __all__ = [
     "ABSENT",
+    "LARGE_BODY_BYTES",
+    "METADATA_BYTES",
     "PARTIAL_OBJECT_METADATA",
     "REDACTED",
     "APIStatusError",
@@ -116,6 +126,7 @@ __all__ = [
     "CacheSyncTimeoutError",
     "Change",
     "ClusterUnavailableError",
+    "CompactObject",
     "ConfigurationError",
     "ConfigurationNotFoundError",
     "ConflictError",
@@ -130,6 +141,7 @@ __all__ = [
     "FrozenObjectError",
     "GroupVersionKind",
     "GroupVersionResource",
+    "Identity",
     "IndexNotFoundError",
     "InformerConflictError",
     "InformerError",
@@ -152,11 +164,13 @@ __all__ = [
     "KubeAPIServerError",
     "KubeAPIServerNotFoundError",
     "KubeObject",
+    "LabelPredicate",
     "LabelSelector",
     "Labels",
     "LifecycleError",
     "LineTooLongError",
     "ListInconsistentError",
+    "MetadataReader",
     "ModelMismatchError",
     "NotCachedError",
     "NotFoundError",
@@ -196,7 +210,10 @@ __all__ = [
     "decode_object",
     "did_you_mean",
     "diff",
+    "fields_of",
+    "identity_in",
     "is_object_name",
+    "key_in",
     "load_zstandard",
     "near_names",
     "object_key",
@@ -207,5 +224,6 @@ __all__ = [
     "redacted_words",
     "resource_version_is_well_formed",
     "status_error_class",
+    "stored_bytes",
     "view_path",
 ]

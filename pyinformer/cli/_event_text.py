@@ -16,6 +16,8 @@ from typing import Any, Final, final
 from pyinformer._clock import wall_time
 from pyinformer._printable import printable, shortened
 from pyinformer.apimachinery import (
+    ABSENT,
+    REDACTED,
     Added,
     Change,
     Deleted,
@@ -24,9 +26,8 @@ from pyinformer.apimachinery import (
     KubeObject,
     Updated,
     diff,
+    redacted_change,
 )
-from pyinformer.apimachinery._diff import ABSENT
-from pyinformer.apimachinery._redact import REDACTED, redacted_change
 from pyinformer.cli._paper import Style
 from pyinformer.cli._rows import Layout, facts_of, table_of
 

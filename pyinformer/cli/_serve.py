@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pyinformer.apimachinery._errors import InformerError
+from pyinformer.apimachinery import InformerError
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer

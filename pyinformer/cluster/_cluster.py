@@ -39,7 +39,7 @@ from pyinformer.cluster._targets import (
 )
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.cluster._write_observer import WriteObserver
-from pyinformer.cluster._write_path import WritePath, Written, query_of
+from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import Connection, ConnectionProtocol, ListWatch
 
@@ -741,7 +741,7 @@ class Cluster:
         """Send an apply, and remember what the server made of it."""
         query = query_of(field_manager, dry_run=dry_run, force=force)
 
-        async def send() -> Written:
+        async def send() -> WriteResponse:
             """Send the apply."""
             return await self._writes.write(
                 "PATCH",

@@ -35,7 +35,7 @@ _DRY_RUN: Final = ("dryRun", "All")
 _JSON: Final = "application/json"
 
 
-class Written(NamedTuple):
+class WriteResponse(NamedTuple):
     """The response to a write."""
 
     object: KubeObject
@@ -72,7 +72,7 @@ class WritePath:
         content_type: str = _JSON,
         version: str | None = None,
         is_due: bool = False,
-    ) -> Written:
+    ) -> WriteResponse:
         """Send a write that leaves an object, and return the response.
 
         Args:
@@ -102,7 +102,7 @@ class WritePath:
             read = self.responses.read_created if is_create else self.responses.read
             found = read(resource, raw)
         if _DRY_RUN in query or not found.metadata.name:  # nothing was stored
-            return Written(found, raw)
+            return WriteResponse(found, raw)
         after = found.metadata.resource_version
         self._report(resource, found, raw, is_gone=is_gone(found))
         if is_create:
@@ -111,7 +111,7 @@ class WritePath:
             self._outcomes.deleted(resource, found.key)
         else:
             self._outcomes.wrote(resource, found.key, before=version, after=after, is_due=is_due)
-        return Written(found, raw)
+        return WriteResponse(found, raw)
 
     async def delete(
         self,

@@ -26,7 +26,7 @@ from pyinformer.apimachinery import (
 from pyinformer.informer._provenance import Provenance, provenance_of
 from pyinformer.informer._settings import named
 from pyinformer.reflector import ReflectorState, read_live
-from pyinformer.store._overlay import Written
+from pyinformer.store import UnconfirmedWrite
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Journal, KubeObject
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._listener import HandlerHistory
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.reflector import LiveIdentity, Reflector
-    from pyinformer.store import Cache, Lister
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store import Cache, Lister, OverlayEntry
 
 _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
@@ -136,7 +135,7 @@ class Explainer:
         informer: Explained,
         indexer: Cache[Any],
         reflector: Reflector[Any] | None,
-        written: Mapping[str, Entry[Any]],
+        written: Mapping[str, OverlayEntry[Any]],
         stories: Callable[[str], Sequence[HandlerHistory]],
     ) -> None:
         self._informer = informer
@@ -248,7 +247,7 @@ class Explainer:
         if written is None:
             entry = self._written.get(key)
             what, version = "deleted it, or written it out of what is followed", ""
-            if isinstance(entry, Written):
+            if isinstance(entry, UnconfirmedWrite):
                 what, version = "written it out of what is followed", f" (at {entry.version})"
             elif entry is not None:
                 what = "deleted it"

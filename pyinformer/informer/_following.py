@@ -34,8 +34,7 @@ from pyinformer.informer._shared_processor import SharedProcessor
 from pyinformer.informer._state_changes import StateCallbacks
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import ReflectorOptions, StaleObject
-from pyinformer.store import Indexer, IndexFunction, Lister
-from pyinformer.store._overlay import Entries
+from pyinformer.store import Indexer, IndexFunction, Lister, OverlayEntries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -90,7 +89,7 @@ class Following(Asking[V]):
         self.call_sites: list[str] = []
         """The places that a factory has handed it out to, each once; of a private one, none."""
         self._indexes: dict[str, str | IndexFunction] = {}
-        self._written: Entries[V] = Entries()
+        self._written: OverlayEntries[V] = OverlayEntries()
         self._callbacks = StateCallbacks()
         self._selection = selection
         self._lifetime = InformerLifecycle(

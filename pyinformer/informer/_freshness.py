@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._own_writes import WrittenAt
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.reflector import Reflector
-    from pyinformer.store import Indexer
-    from pyinformer.store._overlay import Entries, Entry
+    from pyinformer.store import Indexer, OverlayEntries, OverlayEntry
 
 _NEW_EPOCH = "the server's history is not the one that was written to: a new epoch has begun"
 
@@ -46,7 +45,7 @@ class Freshness(Generic[V]):
         settings: how it keeps that.
         indexer: its store.
         reflector: returns what fills the store; called once everything is assembled.
-        on_unheard: is told what readers saw without an event, and what they see now; see Overlay.
+        on_missed_state: called with what readers saw without an event, and what they see now.
         check_running: raises if the informer is not started, or is closed.
         written_at: returns the object that this process wrote at a version, if it is remembered.
         written: has the own writes of several caches; None if they are this one's alone.
@@ -63,10 +62,10 @@ class Freshness(Generic[V]):
         indexer: Indexer[V],
         *,
         reflector: Callable[[], Reflector[V]],
-        on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None],
+        on_missed_state: Callable[[KubeObject[V], KubeObject[V] | None], None],
         check_running: Callable[[], None],
         written_at: Callable[[str], WrittenAt | None] = lambda _version: None,
-        written: Entries[V] | None = None,
+        written: OverlayEntries[V] | None = None,
     ) -> None:
         if settings.projection is not None:
             check_view(settings.projection)
@@ -87,7 +86,7 @@ class Freshness(Generic[V]):
             self._overlay_position,
             order=lambda: self.version_order,
             was_deleted=lambda key, uid: reflector().has_tombstone(key, uid),
-            on_unheard=on_unheard,
+            on_missed_state=on_missed_state,
             selective=scope.is_selective,
             shown=written,
         )
@@ -125,7 +124,7 @@ class Freshness(Generic[V]):
 
     def ended_by(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
-    ) -> Mapping[str, Entry[V]]:
+    ) -> Mapping[str, OverlayEntry[V]]:
         """Return the own writes, by key, that readers see no more once a list is in the store."""
         if self._reflector().is_resetting:
             return dict(self.overlay.entries)

@@ -13,8 +13,13 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidObjectError, ProtocolError, object_key
-from pyinformer.apimachinery._fields import Identity, identity_in
+from pyinformer.apimachinery import (
+    Identity,
+    InvalidObjectError,
+    ProtocolError,
+    identity_in,
+    object_key,
+)
 from pyinformer.reflector import Paging
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import ListMetadata, ListSplitter

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.informer._shared_processor import SharedProcessor
     from pyinformer.informer._state_changes import StateCallbacks
-    from pyinformer.store import Lister
-    from pyinformer.store._overlay import Entries
+    from pyinformer.store import Lister, OverlayEntries
 
 
 class Insight(Generic[V]):
@@ -43,7 +42,7 @@ class Insight(Generic[V]):
     lister: Lister[V]
     _callbacks: StateCallbacks
     _members: NamespaceCaches[V]
-    _written: Entries[V]
+    _written: OverlayEntries[V]
     _audience: SharedProcessor[V]
     _lifetime: InformerLifecycle
     _selection: NamespaceSelection | None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import (
+    LARGE_BODY_BYTES,
     Added,
     Deleted,
     Event,
@@ -25,9 +26,8 @@ from pyinformer.apimachinery import (
     KubeObject,
     Updated,
     V,
+    stored_bytes,
 )
-from pyinformer.apimachinery._codec import LARGE_BODY_BYTES
-from pyinformer.apimachinery._object import stored_bytes
 from pyinformer.informer._backlog import ResyncList
 from pyinformer.informer._initial_list import CacheContents, InitialList
 

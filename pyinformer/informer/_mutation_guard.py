@@ -99,7 +99,7 @@ class MutationGuard(Generic[V]):
         """Put each object where the index functions say that it belongs, and tell if it moved."""
         cache = self._cache()
         for key in cache.keys() if cache.has_index_functions else ():
-            names, obj = cache.put_right(key), cache.get(key)
+            names, obj = cache.reindex(key), cache.get(key)
             yield (
                 CacheMutation(
                     informer=self.name,

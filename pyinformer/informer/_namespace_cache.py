@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
-    from pyinformer.store import IndexFunction, Lister
-    from pyinformer.store._overlay import Entries
+    from pyinformer.store import IndexFunction, Lister, OverlayEntries
 
 
 @final
@@ -51,7 +50,7 @@ class Common(Generic[V]):
     lifetime: InformerLifecycle
     indexes: Mapping[str, str | IndexFunction]
     """Those that were asked for, by name."""
-    written: Entries[V]
+    written: OverlayEntries[V]
     """The own writes that no member has heard of yet; each puts its own in."""
     callbacks: StateCallbacks
     """Are told of every member's state."""
@@ -106,7 +105,7 @@ class NamespaceCache(Generic[V]):
             settings,
             self.indexer,
             reflector=lambda: self.reflector,
-            on_unheard=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
+            on_missed_state=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
             check_running=common.check_running,
             written_at=common.written_at,
             written=common.written,

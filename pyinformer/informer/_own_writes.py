@@ -121,14 +121,14 @@ class OwnWrites(Generic[V]):
             kept = self._is_kept_as_decoded
             overlay.put(as_decoded if kept else self._codec.decode(raw, 0, len(raw)))
         else:
-            overlay.put_outside(key, meta.uid, meta.resource_version)
+            overlay.put_unselected(key, meta.uid, meta.resource_version)
         self._on_shown(key)
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
         """Take note that a write's response said that an object is gone."""
         overlay = self._overlay_of(key)
         if uid and overlay is not None:
-            overlay.bury(key, uid, resource_version)
+            overlay.put_tombstone(key, uid, resource_version)
             self._on_shown(key)
 
     def written_at(self, resource_version: str) -> WrittenAt | None:

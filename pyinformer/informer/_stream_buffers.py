@@ -20,8 +20,8 @@ from pyinformer.apimachinery import (
     KubeObject,
     V,
     View,
+    stored_bytes,
 )
-from pyinformer.apimachinery._object import stored_bytes
 from pyinformer.informer._initial_list import CacheContents, InitialList
 from pyinformer.informer._mailbox import BYTES_PER_PLACE, LEAST_BYTES, Slot, merge, newest
 

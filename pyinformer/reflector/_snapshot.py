@@ -16,10 +16,10 @@ from pyinformer.apimachinery import (
     ListInconsistentError,
     ProtocolError,
     V,
+    key_in,
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.apimachinery._identity import key_in
 from pyinformer.reflector.machine import ListUnorderedError
 from pyinformer.transport import (
     ADDED,

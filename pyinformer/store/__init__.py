@@ -1,4 +1,4 @@
-"""Station 4, the cache: objects by key, indexes over them, and how they are read."""
+"""The cache: objects by key, indexes over them, listers that read them, and own writes."""
 
 from pyinformer.store._decoded import (
     DecodedLister,
@@ -8,9 +8,16 @@ from pyinformer.store._decoded import (
 )
 from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
-from pyinformer.store._joint import Cache, JointIndexer
+from pyinformer.store._joint_indexer import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
-from pyinformer.store._overlay import Overlay, OverlayStatistics
+from pyinformer.store._overlay import (
+    Overlay,
+    OverlayEntries,
+    OverlayEntry,
+    OverlayStatistics,
+    Tombstone,
+    UnconfirmedWrite,
+)
 
 __all__ = [
     "NAMESPACE_INDEX",
@@ -26,7 +33,11 @@ __all__ = [
     "Lister",
     "NamespaceLister",
     "Overlay",
+    "OverlayEntries",
+    "OverlayEntry",
     "OverlayStatistics",
     "Readiness",
     "SharedObject",
+    "Tombstone",
+    "UnconfirmedWrite",
 ]

@@ -1,4 +1,4 @@
-"""The cache: objects by key, and their indexes. Written on the loop, read from any thread.
+"""The cache: objects by key, and their indexes. UnconfirmedWrite on the loop, read from any thread.
 
 An object enters by an event, or with a complete list. A change takes several steps: new buckets,
 then the object, then old buckets (for a deletion the object first). To readers it is one moment,
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
@@ -31,8 +32,7 @@ from pyinformer.store._index import (
     find_index,
     text_of,
 )
-from pyinformer.store._moment import SnapshotReader
-from pyinformer.store._readers import (
+from pyinformer.store._index_readers import (
     SharedPaths,
     has_value,
     read_again,
@@ -40,19 +40,20 @@ from pyinformer.store._readers import (
     reader_of,
     values_of,
 )
+from pyinformer.store._snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyinformer.store._index import IndexFunction
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._overlay import OverlayEntry
 
 NAMESPACE_INDEX = "namespace"
 """The index that every cache has."""
 
 _FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
 
-_NOTHING: Mapping[str, Entry[Any]] = MappingProxyType({})
+_NOTHING: Mapping[str, OverlayEntry[Any]] = MappingProxyType({})
 
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
 
@@ -60,19 +61,20 @@ _SLICE = 256  # objects per step of a replacement: well under a millisecond with
 class State(Generic[V]):
     """What is swapped as one: the objects and the indexes over exactly these objects."""
 
-    __slots__ = ("ended", "indexes", "items", "ordered", "shown")
+    __slots__ = ("by_namespace", "ended", "indexes", "items", "others", "shown")
 
     def __init__(
         self,
         items: dict[str, KubeObject[V]],
         indexes: dict[str, Index[V]],
-        ended: Mapping[str, Entry[V]] = _NOTHING,
+        ended: Mapping[str, OverlayEntry[V]] = _NOTHING,
     ) -> None:
         self.ended = ended
         """The own writes that are not laid over these objects, by key: their list ended them."""
         self.items = items
         self.indexes = indexes
-        self.ordered = tuple(indexes.values())
+        self.by_namespace = indexes[NAMESPACE_INDEX].buckets
+        self.others = tuple(indexes[name] for name in indexes if name != NAMESPACE_INDEX)
         self.shown = MappingProxyType(items)  # what readers get cannot be written to
 
 
@@ -91,10 +93,10 @@ class Indexer(Generic[V]):
         """The newest resource version whose changes are all in here; empty before the first."""
         self.generation: int = 0
         """How many complete lists have been taken."""
-        self._state: State[V] = State({}, {})
+        by_namespace: Index[V] = Index(NAMESPACE_INDEX, attrgetter("metadata.namespace"))
+        self._state: State[V] = State({}, {NAMESPACE_INDEX: by_namespace})
         self._changing: list[str] = [""]
         """The key whose change is under way, or an empty one. A call of C can read a list."""
-        self.add_index(NAMESPACE_INDEX, "metadata.namespace")
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index; objects that are cached already are indexed at once.
@@ -129,7 +131,7 @@ class Indexer(Generic[V]):
         """Return the object with this key, `namespace/name` or `name`, or None."""
         return self._state.items.get(key)
 
-    def beside(self, key: str, entry: Entry[V]) -> KubeObject[V] | None:
+    def get_merged(self, key: str, entry: OverlayEntry[V]) -> KubeObject[V] | None:
         """Return what a reader sees of a key for which there is an own write."""
         state = self._state
         stored = state.items.get(key)
@@ -170,10 +172,10 @@ class Indexer(Generic[V]):
             # second, so it is a moment within this read.
             if not changing[0]:
                 return found
-        return self.at_once.under(name, wanted, {}).objects
+        return self.snapshot_reader.under(name, wanted, {}).objects
 
     @property
-    def at_once(self) -> SnapshotReader[V]:
+    def snapshot_reader(self) -> SnapshotReader[V]:
         """Reads several of this cache's mappings at one moment."""
         return SnapshotReader((self,))
 
@@ -188,7 +190,7 @@ class Indexer(Generic[V]):
             found = list(find_index(self._state.indexes, name).buckets)
             if not changing[0]:
                 return found
-        return self.at_once.values(name, {}).present()
+        return self.snapshot_reader.values(name, {}).present()
 
     def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
         """Return the values that an index has for an object, cached or not.
@@ -209,9 +211,9 @@ class Indexer(Generic[V]):
     @property
     def has_index_functions(self) -> bool:
         """Whether an index goes by a function of the user's."""
-        return any(index.is_function for index in self._state.ordered)
+        return any(index.is_function for index in self._state.others)
 
-    def put_right(self, key: str) -> builtins.list[str]:
+    def reindex(self, key: str) -> builtins.list[str]:
         """Return the indexes whose function says something else of an object than it did before.
 
         The object is moved to where it belongs now. A function that has begun to leave it out is
@@ -222,7 +224,7 @@ class Indexer(Generic[V]):
         if obj is None:
             return []
         changed: list[str] = []
-        for index in state.ordered:
+        for index in state.others:
             if not index.is_function:
                 continue
             placement = read_again(index, obj)
@@ -260,7 +262,11 @@ class Indexer(Generic[V]):
         state, key, changing = self._state, old._key, self._changing
         changing[0] = key
         moved: list[tuple[Index[V], Placement, Placement]] | None = None
-        for index in state.ordered:
+        try:  # without a call of the index: the namespace is a part of the key
+            state.by_namespace[old.metadata.namespace][key] = new
+        except KeyError:  # the cache does not hold `old`
+            state.by_namespace[old.metadata.namespace] = {key: new}
+        for index in state.others:
             read = index.read
             try:
                 value = read(old)
@@ -286,7 +292,7 @@ class Indexer(Generic[V]):
             self.update_nowait(old, new)
             return
         self._changing[0] = key
-        for index in state.ordered:
+        for index in state.indexes.values():
             index.place(key, read_fenced(index, new), new)
         state.items[key] = new
         self._changing[0] = ""
@@ -305,7 +311,7 @@ class Indexer(Generic[V]):
         objects: Mapping[str, KubeObject[V]],
         resource_version: str,
         *,
-        ended_nowait: Callable[[], Mapping[str, Entry[V]]] = lambda: _NOTHING,
+        ended_nowait: Callable[[], Mapping[str, OverlayEntry[V]]] = lambda: _NOTHING,
     ) -> Iterator[None]:
         """Take a complete list: prepare it in short steps, then swap it in within one.
 
@@ -331,7 +337,7 @@ class Indexer(Generic[V]):
         self,
         items: dict[str, KubeObject[V]],
         indexes: dict[str, Index[V]],
-        ended: Mapping[str, Entry[V]],
+        ended: Mapping[str, OverlayEntry[V]],
     ) -> None:
         for name, index in self._state.indexes.items():
             if name not in indexes:  # added while the list was being prepared

@@ -30,7 +30,7 @@ from pyinformer.store._merging import (
     merged_keys,
     merged_list,
 )
-from pyinformer.store._overlay import Entries
+from pyinformer.store._overlay import OverlayEntries
 from pyinformer.store._selecting import select
 from pyinformer.store._walk import walk
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyinformer.store._decoded import DecodedObjects
     from pyinformer.store._index import IndexValue
-    from pyinformer.store._joint import Cache
+    from pyinformer.store._joint_indexer import Cache
     from pyinformer.store._overlay import Overlay
 
 
@@ -111,7 +111,7 @@ class Lister(Generic[V]):
         resource: str,
         readiness: Readiness | None = None,
         overlay: Overlay[V] | None = None,
-        written: Entries[V] | None = None,
+        written: OverlayEntries[V] | None = None,
         decoded: DecodedObjects[V] | None = None,
     ) -> None:
         self._indexer: Cache[V] = indexer
@@ -119,7 +119,7 @@ class Lister(Generic[V]):
         self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
         # Nearly always empty, and then all that a read costs more is to look.
-        entries: Entries[V] = Entries() if overlay is None else overlay.entries
+        entries: OverlayEntries[V] = OverlayEntries() if overlay is None else overlay.entries
         self._written = entries if written is None else written
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
@@ -326,7 +326,7 @@ class Lister(Generic[V]):
         namespace: str | None,
         allow_unsynced: bool,  # noqa: FBT001
         plain: Callable[[Cache[V]], builtins.list[_T]],
-        merged: Callable[[Cache[V], Entries[V]], builtins.list[_T]],
+        merged: Callable[[Cache[V], OverlayEntries[V]], builtins.list[_T]],
     ) -> builtins.list[_T]:
         """Read the cache that can answer, as it is at one moment.
 

@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyinformer.store._index import IndexValue
-    from pyinformer.store._joint import Cache
-    from pyinformer.store._overlay import Entry
+    from pyinformer.store._joint_indexer import Cache
+    from pyinformer.store._overlay import OverlayEntry
 
 
 def merged_get(
-    indexer: Cache[V], entries: Mapping[str, Entry[V]], key: str
+    indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]], key: str
 ) -> KubeObject[V] | None:
     """Return an object as a reader sees it."""
     entry = entries.get(key)
-    return indexer.get(key) if entry is None else indexer.beside(key, entry)
+    return indexer.get(key) if entry is None else indexer.get_merged(key, entry)
 
 
-def merged_list(indexer: Cache[V], entries: Mapping[str, Entry[V]]) -> list[KubeObject[V]]:
+def merged_list(indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]]) -> list[KubeObject[V]]:
     """Return all objects as a reader sees them."""
-    objects, written, stored = indexer.at_once.objects_beside(entries)
+    objects, written, stored = indexer.snapshot_reader.objects_beside(entries)
     found = [obj for obj in objects if obj._key not in written]
     seen = (entry.over(stored.get(key)) for key, entry in written.items())
     return found + [obj for obj in seen if obj is not None]
 
 
-def merged_keys(indexer: Cache[V], entries: Mapping[str, Entry[V]]) -> list[str]:
+def merged_keys(indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]]) -> list[str]:
     """Return all keys as a reader sees them."""
-    keys, (_, written, stored) = indexer.at_once.keys_beside(entries)
+    keys, (_, written, stored) = indexer.snapshot_reader.keys_beside(entries)
     found = [key for key in keys if key not in written]
     is_seen = (key for key, entry in written.items() if entry.over(stored.get(key)) is not None)
     return [*found, *is_seen]
 
 
 def merged_by_index(
-    indexer: Cache[V], entries: Mapping[str, Entry[V]], name: str, value: IndexValue
+    indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]], name: str, value: IndexValue
 ) -> list[KubeObject[V]]:
     """Return the objects under a value as a reader sees them."""
-    objects, written, stored = indexer.at_once.under(name, text_of(value), entries)
+    objects, written, stored = indexer.snapshot_reader.under(name, text_of(value), entries)
     found = [obj for obj in objects if obj._key not in written]
     for key, entry in written.items():
         seen = entry.over(stored.get(key))
@@ -57,9 +57,11 @@ def merged_by_index(
     return found
 
 
-def merged_index_values(indexer: Cache[V], entries: Mapping[str, Entry[V]], name: str) -> list[str]:
+def merged_index_values(
+    indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]], name: str
+) -> list[str]:
     """Return the values by which some object can be found, as a reader sees them."""
-    found = indexer.at_once.values(name, entries)
+    found = indexer.snapshot_reader.values(name, entries)
     for key, entry in found.written.items():
         seen = entry.over(found.stored.get(key))
         if seen is not None:

@@ -1,11 +1,9 @@
-"""What this process has written and its cache has not heard of yet.
+"""The process's own writes that its watch has not delivered yet, laid over the cache.
 
-Responses of own writes enter; what a reader is to see of a key leaves: the written object, nothing
-(it is gone, or no longer belongs here), or what the store holds once that is as new. An entry goes
-when the store holds its version, never before, so whoever looks here first and into the store
-second sees no object vanish. Nothing older than the store's position enters: no deleted object
-comes back. What readers saw and no event ever tells of is reported when they see it no more.
-Written on the loop, like the store; readers of any thread copy `entries`.
+An entry is removed when the store holds its version and never before, so a reader that looks here
+first and into the store second does not see an object vanish. A write that is older than the
+store's position is ignored, so a deleted object does not come back. Entries are changed on the loop
+only, like the store; readers in any thread copy `entries`.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ _CONFIRMATIONS = 3  # bookmarks or lists that a tombstone outlives when nothing 
 
 
 @final
-class Written(Struct, Generic[V], frozen=True):
-    """The state of an object as a write left it."""
+class UnconfirmedWrite(Struct, Generic[V], frozen=True):
+    """The state of an object as a write of this process left it."""
 
     uid: str
     version: str
@@ -54,8 +52,8 @@ class Written(Struct, Generic[V], frozen=True):
     def over(self, stored: KubeObject[V] | None) -> KubeObject[V] | None:
         """Return what a reader sees, given what the store holds: the newer of the two.
 
-        Where versions of two objects do not compare, another object under the key is the one
-        before: the end of the written one has not been heard of.
+        Where versions of two objects do not compare, another object under the key is the earlier
+        one: no event has reported the end of the written one.
         """
         return stored if stored is not None and self.is_reached_by(stored.metadata) else self.object
 
@@ -65,8 +63,8 @@ class Written(Struct, Generic[V], frozen=True):
 
 
 @final
-class Buried(Struct, frozen=True):
-    """An object that a write ended. Its uid never comes back; its name may."""
+class Tombstone(Struct, frozen=True):
+    """An object that a write of this process removed. Its uid never comes back; its name may."""
 
     uid: str
     floor: str
@@ -82,24 +80,24 @@ class Buried(Struct, frozen=True):
             return None
         if self.order is not VersionOrder.GLOBAL:
             return stored if stored.metadata.uid != self.before else None
-        # Whoever had the name before this object is gone, too.
+        # An object that had the name before this one is gone, too.
         return stored if older(self.floor, stored.metadata.resource_version) else None
 
 
-Entry: TypeAlias = Written[V] | Buried
+OverlayEntry: TypeAlias = UnconfirmedWrite[V] | Tombstone
 
 
-class Entries(dict[str, Entry[V]], Generic[V]):
-    """What is laid over a cache, by key, the oldest key first. Written on the loop alone."""
+class OverlayEntries(dict[str, OverlayEntry[V]], Generic[V]):
+    """The unconfirmed own writes of a cache by key, oldest first; changed only on the loop."""
 
     __slots__ = ("puts",)
 
     def __init__(self) -> None:
         super().__init__()
         self.puts: int = 0
-        """How often an entry was put in: a reader that finds none tells by it that none came."""
+        """How often an entry was added; a reader that finds none checks this afterwards."""
 
-    def __setitem__(self, key: str, entry: Entry[V]) -> None:
+    def __setitem__(self, key: str, entry: OverlayEntry[V]) -> None:
         self.puts += 1
         super().__setitem__(key, entry)
 
@@ -107,16 +105,16 @@ class Entries(dict[str, Entry[V]], Generic[V]):
 @final
 @dataclass(frozen=True, slots=True)
 class OverlayStatistics:
-    """How an overlay does."""
+    """Counters of an overlay."""
 
     entries: int
     peak: int
     ignored: int
-    """Responses that the cache had heard of already."""
+    """Responses that the cache held already."""
     dropped: int
-    """Entries that had to make room: reads may have been older than own writes."""
+    """Entries dropped for lack of room: reads may have been older than own writes."""
     is_off: bool
-    """A resource version could not be compared: reads show the cache alone."""
+    """Whether a resource version could not be compared: reads show the cache alone."""
 
 
 @final
@@ -124,17 +122,18 @@ class Overlay(Generic[V]):
     """The writes of one cache's objects that its watch has not brought yet.
 
     Args:
-        get: returns what the store holds of a key.
+        get: returns the object that the store holds under a key.
         position: returns the resource version up to which the store holds every change.
         order: returns which resource versions compare. Unless all do, the position proves nothing:
-            an entry ends with an event of its own object, or once two complete lists were taken.
-        was_deleted: tells whether the deletion of an object, by key and uid, is in the store.
-        on_unheard: is told of a state that readers saw and of what they see now, if no event says
-            that the one became the other: an object of ours that somebody deleted while the watch
-            was down is in no list, before or after. None for what they see now means anything.
-        selective: the cache has a selector, so that most objects are none of its own.
-        max_entries: how many writes are remembered; the oldest make room.
-        shown: has every entry of this overlay, too, beside those of others; None if nobody shares.
+            an entry ends with an event of its own object, or after two complete lists.
+        was_deleted: returns whether the deletion of an object, by key and uid, is in the store.
+        on_missed_state: called with a state that readers saw and the one that they see now, if no
+            event reports that change: an object that this process created and another client
+            deleted while the watch was down is in no list. None as the second state means that it
+            is unknown.
+        selective: the cache has a selector, so that it does not contain most objects.
+        max_entries: how many writes are kept; the oldest are dropped.
+        shown: entries of several overlays, which this one keeps up to date; None if it is alone.
     """
 
     def __init__(
@@ -144,19 +143,21 @@ class Overlay(Generic[V]):
         *,
         order: Callable[[], VersionOrder] = lambda: VersionOrder.GLOBAL,
         was_deleted: Callable[[str, str], bool] = lambda _key, _uid: False,
-        on_unheard: Callable[[KubeObject[V], KubeObject[V] | None], None] = lambda _was, _now: None,
+        on_missed_state: Callable[
+            [KubeObject[V], KubeObject[V] | None], None
+        ] = lambda _was, _now: None,
         selective: bool = False,
         max_entries: int = _MAX_ENTRIES,
-        shown: Entries[V] | None = None,
+        shown: OverlayEntries[V] | None = None,
     ) -> None:
-        self.entries: Entries[V] = Entries() if shown is None else _Mirrored(shown)
-        """By key, the oldest key first; always this dict, changed by nobody else."""
+        self.entries: OverlayEntries[V] = OverlayEntries() if shown is None else _Mirrored(shown)
+        """By key, oldest first; always this dict, which only the overlay changes."""
         self._get = get
         self._position = position
         self._order_now = order
         self._order = VersionOrder.GLOBAL
         self._was_deleted = was_deleted
-        self._on_unheard = on_unheard
+        self._on_missed_state = on_missed_state
         self._selective = selective
         self._max_entries = max_entries
         self._sweep_at = _SWEEP_AT_LEAST
@@ -168,13 +169,13 @@ class Overlay(Generic[V]):
     def put(self, obj: KubeObject[V]) -> None:
         """Show an object as a write's response has it, unless the store is as new."""
         meta, order = obj.metadata, self._use_order()
-        self._write(obj._key, Written(meta.uid, meta.resource_version, obj, order))
+        self._write(obj._key, UnconfirmedWrite(meta.uid, meta.resource_version, obj, order))
 
-    def put_outside(self, key: str, uid: str, resource_version: str) -> None:
-        """Hide an object that a write took out of the cache's selector; any other is ignored."""
-        self._write(key, Written(uid, resource_version, None, self._use_order()))
+    def put_unselected(self, key: str, uid: str, resource_version: str) -> None:
+        """Hide an object that a write moved out of the cache's selector; ignore any other."""
+        self._write(key, UnconfirmedWrite(uid, resource_version, None, self._use_order()))
 
-    def _write(self, key: str, entry: Written[V]) -> None:
+    def _write(self, key: str, entry: UnconfirmedWrite[V]) -> None:
         if not self._is_comparable(entry.version):
             return
         known, stored = self.entries.get(key), self._get(key)
@@ -186,8 +187,8 @@ class Overlay(Generic[V]):
     def _is_known(
         self,
         key: str,
-        entry: Written[V],
-        known: Entry[V] | None,
+        entry: UnconfirmedWrite[V],
+        known: OverlayEntry[V] | None,
         stored: KubeObject[V] | None,
     ) -> bool:
         order = entry.order
@@ -198,7 +199,7 @@ class Overlay(Generic[V]):
             return True
         if order is not VersionOrder.GLOBAL and self._has_ended(key, entry.uid, stored):
             return True
-        if isinstance(known, Buried):
+        if isinstance(known, Tombstone):
             is_past = order is VersionOrder.GLOBAL and not older(known.floor, entry.version)
             return known.uid == entry.uid or is_past
         return known is not None and order.reaches(
@@ -206,19 +207,19 @@ class Overlay(Generic[V]):
         )
 
     def _has_ended(self, key: str, uid: str, stored: KubeObject[V] | None) -> bool:
-        """Return whether the store has heard of an object's end; its uid never comes back."""
+        """Return whether the store knows of an object's end; its uid never comes back."""
         is_stored = stored is not None and stored.metadata.uid == uid
         return not is_stored and not self._selective and self._was_deleted(key, uid)
 
-    def bury(self, key: str, uid: str, resource_version: str | None = None) -> None:
-        """Hide an object, because a response said that it is gone.
+    def put_tombstone(self, key: str, uid: str, resource_version: str | None = None) -> None:
+        """Hide an object, because a response reported its removal.
 
         Args:
             key: its key.
             uid: which object of that name.
-            resource_version: the newest that is known of it, its deletion's or an earlier one.
-                Without it, nothing tells the end of an object from an earlier leave of the selector
-                that was heard of before the response: an object that came back is not hidden.
+            resource_version: the newest known one: of the deletion, or an earlier one. Without it,
+                the end of an object cannot be distinguished from an earlier event by which it left
+                the selector: an object that came back is not hidden.
         """
         order = self._use_order()
         if self._is_off:
@@ -231,32 +232,32 @@ class Overlay(Generic[V]):
             floor, is_seen = newest(floor, stored.metadata.resource_version), True
         elif stored is not None:
             before = stored.metadata.uid
-        if isinstance(known, Written) and known.uid == uid:
+        if isinstance(known, UnconfirmedWrite) and known.uid == uid:
             floor, is_seen = newest(floor, known.version), True
-        elif isinstance(known, Written) and self._is_successor(known, floor, before):
+        elif isinstance(known, UnconfirmedWrite) and self._is_successor(known, floor, before):
             return  # which hides it already
         is_ours = is_seen or not self._selective
         if not is_seen and self._was_deleted(key, uid):
             # Or it only left the selector, and came back: a version after the position says so.
             is_ours = self._selective and bool(floor)
         floor = floor if order is not VersionOrder.OPAQUE else ""
-        entry = Buried(uid, floor, order=order, before=before)
+        entry = Tombstone(uid, floor, order=order, before=before)
         if is_ours and not self._is_over(key, entry, self._position()):
             self._enter(key, entry)
 
     @staticmethod
-    def _is_successor(known: Written[V], floor: str, before: str) -> bool:
+    def _is_successor(known: UnconfirmedWrite[V], floor: str, before: str) -> bool:
         """Return whether an object that was written came after one that is gone."""
         if known.order is VersionOrder.GLOBAL:
             return older(floor, known.version)
         return known.uid != before
 
-    def _enter(self, key: str, entry: Entry[V]) -> None:
+    def _enter(self, key: str, entry: OverlayEntry[V]) -> None:
         entries = self.entries
         known = entries.get(key)
         entries[key] = entry  # in the place of an older one: no reader may miss both
         if known is not None:
-            self._superseded(known, entry.object if isinstance(entry, Written) else None)
+            self._superseded(known, entry.object if isinstance(entry, UnconfirmedWrite) else None)
         position = self._position()
         # A watch that stalls takes nothing away, however often one looks.
         if position != self._swept and len(entries) >= min(self._sweep_at, self._max_entries):
@@ -271,13 +272,13 @@ class Overlay(Generic[V]):
         self._dropped += 1
         if self._dropped == 1:
             _log.warning(
-                "more own writes are unconfirmed than are remembered: reads may be older than"
-                " own writes; further ones are counted",
+                "more own writes are unconfirmed than are kept: reads may be older than own writes;"
+                " further dropped writes are counted, not logged",
                 extra={"max_entries": self._max_entries},
             )
 
     def observe(self, event: Event[V]) -> None:
-        """Take note of a change, once the store holds it."""
+        """Remove the entry that a change confirms; called once the store holds the change."""
         key = event.key
         entry = self.entries.get(key)
         if entry is None:
@@ -288,7 +289,7 @@ class Overlay(Generic[V]):
             is_end, may_still_exist = True, event.may_still_exist
         else:
             meta = (event.new if isinstance(event, Updated) else event.object).metadata
-        if isinstance(entry, Written):
+        if isinstance(entry, UnconfirmedWrite):
             is_of_it = meta.uid == entry.uid and entry.order is not VersionOrder.GLOBAL
             is_over = entry.is_reached_by(meta) or (is_end and is_of_it)
         elif meta.uid == entry.uid:
@@ -314,10 +315,10 @@ class Overlay(Generic[V]):
             return
         self._confirmed = position
         for key, entry in list(self.entries.items()):
-            if is_global and not isinstance(entry, Buried):
+            if is_global and not isinstance(entry, Tombstone):
                 continue
-            # Nothing says when this deletion took effect; a watch that goes on without it
-            # for minutes contradicts the response, and the server is right.
+            # It is unknown when this deletion took effect; a watch that runs for minutes without
+            # its event contradicts the response, and the watch is right.
             left = entry.confirmations - 1
             if not is_global and is_list:
                 left = min(left, 1)  # only the first list can have begun before the write
@@ -333,25 +334,25 @@ class Overlay(Generic[V]):
                 del self.entries[key]
                 self._superseded(entry, self._get(key))
 
-    def _superseded(self, entry: Entry[V], now: KubeObject[V] | None) -> None:
-        """Report what readers saw, unless an event of this very version tells of it."""
-        if isinstance(entry, Buried) or entry.object is None:
+    def _superseded(self, entry: OverlayEntry[V], now: KubeObject[V] | None) -> None:
+        """Report what readers saw, unless an event of this very version reports it."""
+        if isinstance(entry, Tombstone) or entry.object is None:
             return
         if now is None or now.metadata.resource_version != entry.version:
-            self._on_unheard(entry.object, now)
+            self._on_missed_state(entry.object, now)
 
     def _give_up(self, key: str) -> None:
         """Show what the store holds of a key, whatever was written."""
         entry = self.entries[key]
         del self.entries[key]
-        shown = entry.object if isinstance(entry, Written) else None
+        shown = entry.object if isinstance(entry, UnconfirmedWrite) else None
         was = shown or self._get(key)
         if was is not None:
-            self._on_unheard(was, None)
+            self._on_missed_state(was, None)
 
-    def _is_over(self, key: str, entry: Entry[V], position: str) -> bool:
+    def _is_over(self, key: str, entry: OverlayEntry[V], position: str) -> bool:
         stored = self._get(key)
-        if isinstance(entry, Written):
+        if isinstance(entry, UnconfirmedWrite):
             is_reached = stored is not None and entry.is_reached_by(stored.metadata)
             return is_reached or entry.order.holds(position, entry.version)
         is_ordered = entry.order is VersionOrder.GLOBAL
@@ -361,28 +362,28 @@ class Overlay(Generic[V]):
 
     def ended_by(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
-    ) -> Mapping[str, Entry[V]]:
+    ) -> Mapping[str, OverlayEntry[V]]:
         """Return the entries that a list ends although it has nothing as new in their place."""
         return {
             key: entry
             for key, entry in self.entries.items()
-            if isinstance(entry, Written)
+            if isinstance(entry, UnconfirmedWrite)
             and entry.order.holds(resource_version, entry.version)
             and entry.over(objects.get(key)) is entry.object
         }
 
     def sweep(self) -> None:
-        """Let go of everything that the store holds by now."""
+        """Remove every entry that the store holds by now."""
         self._sweep(self._position())
 
     def clear(self) -> None:
-        """Forget everything: the server's history is not the one that was written to."""
+        """Drop all entries: the server's history is not the one that was written to."""
         for key in list(self.entries):
             self._give_up(key)
         self._confirmed = ""
 
     def _use_order(self) -> VersionOrder:
-        """Return which versions compare; entries of before are compared that way from now on."""
+        """Return which versions compare; existing entries are compared that way from now on."""
         order = self._order_now()
         if order is not self._order:
             self._order = order
@@ -398,29 +399,29 @@ class Overlay(Generic[V]):
             self._is_off = True
             self.clear()
             _log.warning(
-                "resource versions cannot be compared: reads show the cache alone, not own writes",
+                "resource versions cannot be compared: reads show the cache without own writes",
                 extra={"resource_version": version[:40]},
             )
         return not self._is_off
 
     def statistics(self) -> OverlayStatistics:
-        """Return how many writes are unconfirmed."""
+        """Return the counters."""
         return OverlayStatistics(
             len(self.entries), self._peak, self._ignored, self._dropped, self._is_off
         )
 
 
 @final
-class _Mirrored(Entries[V]):
-    """The entries of one overlay, each change of which is made in what several share, too."""
+class _Mirrored(OverlayEntries[V]):
+    """The entries of one overlay; every change is also made in the entries that several share."""
 
     __slots__ = ("_shown",)
 
-    def __init__(self, shown: Entries[V]) -> None:
+    def __init__(self, shown: OverlayEntries[V]) -> None:
         super().__init__()
         self._shown = shown
 
-    def __setitem__(self, key: str, entry: Entry[V]) -> None:
+    def __setitem__(self, key: str, entry: OverlayEntry[V]) -> None:
         super().__setitem__(key, entry)
         self._shown[key] = entry
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import KubeObject, V
-    from pyinformer.apimachinery._label_selector import LabelPredicate
+    from pyinformer.apimachinery import KubeObject, LabelPredicate, V
 
 _CHUNK = 1024  # objects between two looks at whether remembering pays
 _TRIAL = 4096  # objects before the first look: workloads often stand one behind the other

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyinformer.apimachinery import InvalidSelectorError, JSONObject
-from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.apimachinery import FieldSelector, InvalidSelectorError, JSONObject
 from pyinformer.testing import _rbac
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._rbac import ANONYMOUS, AUTHENTICATED, Read, User, Verdict, Wish

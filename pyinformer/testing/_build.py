@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyinformer.apimachinery._errors import KubeAPIServerError, KubeAPIServerNotFoundError
+from pyinformer.apimachinery import KubeAPIServerError, KubeAPIServerNotFoundError
 
 Progress = Callable[[str], None]
 """Takes one line of text, without its newline, for a person to read."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from pyinformer.apimachinery._errors import KubeAPIServerError
+from pyinformer.apimachinery import KubeAPIServerError
 from pyinformer.testing._build import KubeBinaries
 from pyinformer.testing._polling import poll
 from pyinformer.testing._processes import ProcessGroup, Program

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyinformer.apimachinery import APIStatusError, JSONObject
-from pyinformer.apimachinery._errors import status_error_class
+from pyinformer.apimachinery import APIStatusError, JSONObject, status_error_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, final
 
-from pyinformer.apimachinery._errors import (
+from pyinformer.apimachinery import (
     InvalidArgumentError,
+    JSONObject,
     KubeAPIServerError,
     LifecycleError,
 )
-from pyinformer.apimachinery._json import JSONObject
 from pyinformer.testing._build import KubeBinaries, find_or_build
 from pyinformer.testing._etcd import Etcd, SavedEtcd
 from pyinformer.testing._object_calls import ObjectCalls

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from pyinformer.apimachinery._errors import (
+from pyinformer.apimachinery import (
     APIStatusError,
     ConflictError,
     InvalidArgumentError,
+    JSONObject,
+    JSONValue,
     KubeAPIServerError,
     NotFoundError,
 )
-from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.testing._polling import poll
 
 _SERVED_TIMEOUT_SECONDS: Final = 30.0  # a new custom resource is served within about a second

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
-from pyinformer.apimachinery._errors import InformerError
+from pyinformer.apimachinery import InformerError
 from pyinformer.testing._processes import ProcessGroup, Program
 from pyinformer.testing._sync_client import SyncClient
 

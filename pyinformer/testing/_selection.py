@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from pyinformer.apimachinery import InvalidSelectorError
-from pyinformer.apimachinery._field_selector import FieldSelector
-from pyinformer.apimachinery._label_selector import LabelSelector
+from pyinformer.apimachinery import FieldSelector, InvalidSelectorError, LabelSelector
 from pyinformer.testing._failure import Failure
 from pyinformer.testing._objects import Record
 from pyinformer.testing._resources import ResourceType

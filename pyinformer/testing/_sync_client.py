@@ -17,13 +17,14 @@ from urllib.parse import urlencode
 import msgspec
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery._errors import (
+from pyinformer.apimachinery import (
     APIStatusError,
+    JSONObject,
+    JSONValue,
     ProtocolError,
     TransportError,
     status_error_class,
 )
-from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.testing._object_calls import ObjectCalls, objects_of
 
 _HOST: Final = "127.0.0.1"

@@ -1,24 +1,10 @@
-"""The wire: bytes from an API server, split into lines and items; credentials; typed refusals.
+"""The connection to an API server: configuration, credentials, lists, watches and typed errors.
 
-The one door to kubernetes_asyncio. Importing this package loads neither it nor aiohttp; finding a
-kubeconfig and opening the first connection do.
+Only this package imports kubernetes_asyncio. Importing it loads neither that nor aiohttp; a
+kubeconfig's auth provider and the first request do.
 """
 
-from pyinformer.transport._body import (
-    LEAST_BYTES_PER_SECOND,
-    Body,
-    PushBody,
-    read_bounded,
-)
-from pyinformer.transport._config import ClusterConfig
 from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
-from pyinformer.transport._credentials import (
-    Credentials,
-    NoCredentials,
-    StaticCredentials,
-    TokenFileCredentials,
-)
-from pyinformer.transport._envelope import ListMetadata
 from pyinformer.transport._frames import (
     ADDED,
     BOOKMARK,
@@ -33,15 +19,30 @@ from pyinformer.transport._frames import (
     read_frame_head,
     read_frame_slowly,
 )
-from pyinformer.transport._http import Connection, Query
-from pyinformer.transport._in_cluster import in_cluster_config
-from pyinformer.transport._items import ListSplitter, OnInvalidItem, OnItem
-from pyinformer.transport._kubeconfig import KubeconfigPolicy
 from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter, OnLine
 from pyinformer.transport._list_watch import ListWatch
-from pyinformer.transport._locate import check_policy, find_config
-from pyinformer.transport._options import ConnectionOptions
 from pyinformer.transport._status import status_error, status_error_from_object
+from pyinformer.transport.config import (
+    ClusterConfig,
+    Credentials,
+    KubeconfigPolicy,
+    NoCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+    check_policy,
+    find_config,
+    in_cluster_config,
+)
+from pyinformer.transport.http import (
+    LEAST_BYTES_PER_SECOND,
+    Body,
+    Connection,
+    ConnectionOptions,
+    PushBody,
+    Query,
+    read_bounded,
+)
+from pyinformer.transport.list_parser import ListMetadata, ListSplitter, OnInvalidItem, OnItem
 
 __all__ = [
     "ADDED",

@@ -8,9 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from pyinformer.transport._body import Body
-from pyinformer.transport._config import ClusterConfig
-from pyinformer.transport._http import Query
+from pyinformer.transport.config import ClusterConfig
+from pyinformer.transport.http import Body, Query
 
 
 class ConnectionProtocol(Protocol):

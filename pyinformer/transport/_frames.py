@@ -1,9 +1,9 @@
-"""Lines of a watch in, frames out: what happened, and where its object stands in the line.
+"""Read the lines of a watch: the type of the event, and the offsets of its object.
 
-API servers write `{"type":"ADDED","object":{...}}` without white space, so the type is told by the
-first bytes and the object by two offsets; nothing is copied or decoded here on that way. Whether
-the rest of the line really is one object and nothing else is proven by whoever decodes it; a line
-for which that fails, or that looks different, is taken apart by the JSON decoder.
+API servers write `{"type":"ADDED","object":{...}}` without white space, so the first bytes give the
+type and two offsets the object, without a copy or a decode. That the rest of the line is exactly
+one object is proven when the object is decoded; if that fails, or the line looks different, the
+JSON decoder takes the line apart.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pyinformer.apimachinery import (
     InvalidObjectError,
     ProtocolError,
     decode_object,
+    fields_of,
 )
-from pyinformer.apimachinery._fields import fields_of
 from pyinformer.transport._status import status_error_from_object
 
 Frame: TypeAlias = tuple[str, bytes | bytearray, int, int]
@@ -33,12 +33,12 @@ BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
 
 MODIFIED_PREFIX: Final = b'{"type":"MODIFIED","object":'
-"""How nearly every line of a busy watch begins."""
+"""The start of nearly every line of a busy watch."""
 
-_TELLING_BYTES = 19  # enough of a line to tell the common types apart
+_TYPE_BYTES = 19  # enough of a line to distinguish the common types
 _PREFIXES: Final = {
-    prefix[:_TELLING_BYTES]: (kind, prefix)
-    for kind in (ADDED, MODIFIED, DELETED)  # the others are rare, and nobody else proves them
+    prefix[:_TYPE_BYTES]: (kind, prefix)
+    for kind in (ADDED, MODIFIED, DELETED)  # the objects of the others are not decoded later
     for prefix in (b'{"type":"%s","object":' % kind.encode(),)
 }
 _frame_head = re.compile(
@@ -66,7 +66,7 @@ class _BookmarkObject(Struct, frozen=True):
 
 @final
 class Bookmark(Struct, frozen=True, gc=False):
-    """A server's word that everything up to a resource version was sent."""
+    """A BOOKMARK event: all events up to a resource version have been sent."""
 
     resource_version: str
     ends_initial_events: bool
@@ -79,14 +79,12 @@ _decode_bookmark = msgspec.json.Decoder(_BookmarkObject).decode
 
 
 def read_frame(data: bytes | bytearray, start: int, end: int) -> Frame:
-    """Tell what a line is by its first bytes.
-
-    The line is `data[start:end]`, without its line end.
+    """Return the frame of a line, `data[start:end]` without its line end, by its first bytes.
 
     Raises:
-        ProtocolError: the line is no event.
+        ProtocolError: the line is not an event.
     """
-    found = _PREFIXES.get(bytes(data[start : start + _TELLING_BYTES]))
+    found = _PREFIXES.get(bytes(data[start : start + _TYPE_BYTES]))
     if found is not None and data[end - 1] == _CLOSING_BRACE:
         kind, prefix = found
         if data.startswith(prefix, start):
@@ -95,23 +93,23 @@ def read_frame(data: bytes | bytearray, start: int, end: int) -> Frame:
 
 
 def read_frame_slowly(data: bytes | bytearray, start: int, end: int) -> Frame:
-    """Take a line of any shape apart.
+    """Return the frame of a line of any shape, by decoding it.
 
-    A line that is a Status, as some proxies answer with status 200, counts as an ERROR event.
+    A line that is a Status counts as an ERROR event: some proxies send it with HTTP status 200.
 
     Raises:
-        ProtocolError: the line is no event.
+        ProtocolError: the line is not an event.
     """
     line = bytes(memoryview(data)[start:end])
     try:
         envelope = _envelope_of(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError("watch", f"a line that is no event: {error}") from error
+        raise ProtocolError("watch", f"a line is not an event: {error}") from error
     if envelope.kind == "Status" and not envelope.type:
         return ERROR, line, 0, len(line)
     body = bytes(envelope.object)
     if not envelope.type or not body.startswith(b"{"):
-        raise ProtocolError("watch", "a line without a type or without an object")
+        raise ProtocolError("watch", "a line has no type or no object")
     return envelope.type, body, 0, len(body)
 
 
@@ -125,17 +123,17 @@ def _envelope_of(line: bytes) -> _Envelope:
 
 
 def read_frame_head(head: bytes) -> tuple[str, int]:
-    """Tell what a line is by what `LineSplitter` hands on of one that is too long.
+    """Return the type of an oversized line, of which `LineSplitter` passes on only the head.
 
     Returns:
-        The event's type, and where its object begins; it ends before the last byte.
+        The event's type, and the offset of its object, which ends before the last byte.
 
     Raises:
         ProtocolError: the line is not an event.
     """
     found = _frame_head(head)
     if found is None:
-        raise ProtocolError("watch", "a line that is too long and is not an event")
+        raise ProtocolError("watch", "a line is too long, and not an event")
     return found.group(1).decode(), found.end()
 
 
@@ -143,24 +141,24 @@ def read_bookmark(data: bytes | bytearray, start: int, end: int) -> Bookmark:
     """Decode the object of a BOOKMARK event.
 
     Raises:
-        ProtocolError: it is no bookmark.
+        ProtocolError: the object is not a bookmark.
     """
     try:
         meta = _decode_bookmark(data[start:end]).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError("watch", f"a bookmark that cannot be read: {error}") from error
+        raise ProtocolError("watch", f"a bookmark cannot be read: {error}") from error
     annotations = meta.annotations or {}
     return Bookmark(meta.resource_version, annotations.get(_INITIAL_EVENTS_END) == "true")
 
 
 def read_error(data: bytes | bytearray, start: int, end: int, *, request: str) -> APIStatusError:
-    """Decode the object of an ERROR event into the error it stands for.
+    """Return the error for the object of an ERROR event.
 
     Raises:
-        ProtocolError: it is no object at all.
+        ProtocolError: the object cannot be decoded.
     """
     try:
         status = decode_object(bytes(memoryview(data)[start:end]), "an ERROR event")
     except InvalidObjectError as error:
-        raise ProtocolError(request, f"an ERROR event that cannot be read: {error}") from error
+        raise ProtocolError(request, f"an ERROR event cannot be read: {error}") from error
     return status_error_from_object(status, request=request)

@@ -1,10 +1,9 @@
-r"""Chunks of a watch's body in, whole lines out.
+r"""Split the body of a watch into lines.
 
-Lines end with `\n` and nothing else ends them. What comes out is a buffer and two offsets, so that
-a line that arrived as one chunk, the common case by far, is never copied. A line that is spread
-over chunks is put together once. The rest after the last line end stays here: at the end of the
-body it is a line that was cut off, and nobody ever sees it. Of a line beyond the limit only the
-metadata of its object is held, so that one huge object costs neither the memory nor the connection.
+Lines end with `\n` only. A line is passed on as a buffer and two offsets, so a line that arrives as
+one chunk, the common case, is not copied. The bytes after the last line end stay here; at the end
+of the body they are a line that was cut off, and are dropped. Of a line over the limit only the
+metadata of its object is kept, so one huge object costs neither the memory nor the connection.
 """
 
 from __future__ import annotations
@@ -12,44 +11,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from pyinformer.apimachinery import LineTooLongError
-from pyinformer.apimachinery._fields import MetadataReader
+from pyinformer.apimachinery import LineTooLongError, MetadataReader
 
 OnLine = Callable[[bytes | bytearray, int, int], None]
-"""Takes a line: a buffer, and the offsets of the line's first byte and of its line end.
+"""Called with a line: a buffer, the offset of the line's first byte, and that of its line end.
 
-The buffer is shared with the lines around it, and may be used again when the call is over: whoever
-keeps the line copies the part it needs.
+The buffer is shared with the lines around it, and may be reused after the call: copy the bytes to
+keep them.
 """
 
 OnOversized = Callable[[bytes, int], None]
-"""Takes what is too long: JSON of its kind and its metadata, and the size of the whole in bytes.
+"""Called for an oversized object: JSON of its kind and metadata, and the object's size in bytes.
 
-Wherever they stand in it they are found. A field of metadata that is too long is null, and the JSON
-is empty if what is too long is not one object.
+Both are found wherever they are in the object. A metadata field that is too long is null; the JSON
+is empty if the oversized text is not one object.
 """
 
 MAX_LINE_BYTES: Final = 64 << 20
-"""A request to etcd is capped at 1.5 MiB by default; nothing honest comes near this limit."""
+"""The default limit; etcd limits a request to 1.5 MiB by default."""
 
 _READ_AHEAD_BYTES: Final = 256 << 10
-"""From here on the metadata of a line is read as it arrives: to read 64 MiB at once takes seconds,
-and the event loop stands still for so long."""
+"""The length from which the metadata of a line is read as it arrives: reading 64 MiB at once would
+block the event loop for seconds."""
 
 
 @final
 class LineSplitter:
-    """Split a watch's body into lines.
+    """Splits the body of a watch into lines.
 
-    An error raised by `on_line` leaves through `feed`; the lines behind it in the same chunk are
-    lost, so the caller gives up the connection then.
+    `feed` raises what `on_line` raises; the later lines of the chunk are lost then, so the caller
+    must close the connection.
 
     Args:
         on_line: called for each line that is not empty, in order, from within `feed`.
         max_line_bytes: how long a line may be, without its line end.
-        what: what is split, for errors: `watch pods.v1`.
-        on_oversized: called in place of `on_line` for a line over the limit, once it has ended; the
-            lines behind it are handed on. With None such a line is an error.
+        what: the request, for errors: `watch pods.v1`.
+        on_oversized: called instead of `on_line` for a line over the limit, once it has ended; the
+            next line follows. With None such a line is an error.
     """
 
     __slots__ = (
@@ -75,36 +73,36 @@ class LineSplitter:
         self._on_oversized = on_oversized
         self._max_line_bytes = max_line_bytes
         self._what = what
-        self._pending = bytearray()  # while a line is skipped, its first byte
+        self._pending = bytearray()  # the unfinished line; its first byte while it is skipped
         self._reader: MetadataReader | None = None  # of a line that is skipped, or may be
-        self._skipped = 0  # bytes of it that were read
-        self._skips = False  # a line is over the limit and has not ended
+        self._skipped = 0  # how many of its bytes were read
+        self._skips = False  # the unfinished line is over the limit
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes of an unfinished line are held."""
+        """How many bytes of an unfinished line are in memory."""
         return len(self._pending) + (0 if self._reader is None else self._reader.held_bytes)
 
     @property
     def unfinished_bytes(self) -> int:
-        """How many bytes of an unfinished line have arrived, whether they are held or not."""
+        """How many bytes of an unfinished line have arrived, in memory or not."""
         return self._skipped if self._skips else len(self._pending)
 
     def redirect(self, on_line: OnLine, on_oversized: OnOversized | None = None) -> None:
-        """Hand later lines to somebody else; what is held of an unfinished line is kept."""
+        """Pass later lines to other callbacks; an unfinished line is kept."""
         self._on_line = on_line
         self._on_oversized = on_oversized
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of the body, whatever their size, and hand on the lines they end.
+        """Process the next bytes of the body, and pass on the lines that they complete.
 
         Raises:
-            LineTooLongError: a line, finished or not, is over the limit, and nobody takes it.
+            LineTooLongError: a line is over the limit, and there is no `on_oversized`.
         """
         self.feed_part(chunk, 0, len(chunk))
 
     def feed_part(self, data: bytes | bytearray, start: int, stop: int) -> None:
-        """Take the next bytes of the body, `data[start:stop]`; nothing of `data` is kept.
+        """Process the next bytes of the body, `data[start:stop]`, without keeping `data`.
 
         Raises:
             LineTooLongError: as `feed`.
@@ -136,7 +134,7 @@ class LineSplitter:
     def _finish_pending(self, rest: bytes) -> None:
         self._hold(rest)
         line = bytes(self._pending)
-        self._pending = bytearray()  # one long line must not keep its memory for ever
+        self._pending = bytearray()  # release the memory of a long line
         if self._skips:
             self._end_skipped()
         else:
@@ -157,7 +155,7 @@ class LineSplitter:
             self._pending = self._pending[:1]
 
     def _skip(self, part: bytes) -> None:
-        """Read the next bytes of a line that is too long, or the first of it."""
+        """Read the metadata in the next bytes of an oversized line."""
         if self._on_oversized is None:
             raise LineTooLongError(f"a line of {self._what}", limit_bytes=self._max_line_bytes)
         if self._reader is None:

@@ -1,8 +1,7 @@
-"""One resource in one scope: the two questions that keep a cache in step with a server.
+"""List and watch one resource in one scope.
 
-What enters is where to resume and how; what leaves is a stream of bytes. The rules of the API's
-query live here: a list that names a resource version always says how it is meant, and a watch
-never starts from nowhere.
+A list that names a resource version always says how the version is matched, and a watch always
+names the resource version from which it continues, unless it sends the initial state.
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectKey
-from pyinformer.transport._body import Body
 from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
+from pyinformer.transport.http import Body
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery._field_selector import FieldSelector
-    from pyinformer.apimachinery._label_selector import LabelSelector
+    from pyinformer.apimachinery import FieldSelector, LabelSelector
 
 WATCH_GRACE_SECONDS: Final = 15.0
-"""How long after `timeoutSeconds` the server has to end a watch before we do."""
+"""How long after `timeoutSeconds` a watch may stay open before the client ends it."""
 
 _METADATA_LIST: Final = (
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -31,22 +29,22 @@ _METADATA_WATCH: Final = (
 )
 
 
-_NOBODY: Final = "-"  # no object can have this name
+_IMPOSSIBLE_NAME: Final = "-"
 
 
 @final
 class ListWatch:
-    """List and watch one resource.
+    """Lists and watches one resource.
 
     Args:
         connection: the server.
-        resource: what to list.
-        namespace: where; None or an empty string for all namespaces and for cluster-scoped
+        resource: the resource.
+        namespace: the namespace; None or an empty string for all namespaces and for cluster-scoped
             resources.
         label_selector: which labels; None or empty for all.
         field_selector: which fields; None or empty for all.
-        metadata_only: ask for nothing but the objects' metadata, in lists and in watches; a server
-            that cannot sends them whole, so whoever reads them looks at nothing else.
+        metadata_only: request only the objects' metadata, in lists and in watches. A server that
+            cannot do that sends whole objects: the reader must use nothing but their metadata.
     """
 
     def __init__(
@@ -60,31 +58,33 @@ class ListWatch:
         metadata_only: bool = False,
     ) -> None:
         self.metadata_only: bool = metadata_only
-        """Whether metadata is all that is asked for, in every list and watch."""
+        """Whether every list and watch requests only metadata."""
         self.connection = connection
         self.resource = resource
         self.namespace: str | None = namespace or None
         scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         self.path: str = f"{resource.path}{scope}/{resource.resource}"
         self.key: str = ""
-        """The one object that is listed; empty for all. A server may ignore it and send others."""
+        """The only object that is listed; empty for all. A server may ignore it and send others."""
         self._selectors = tuple(_selectors(label_selector, field_selector))
 
     @property
     def is_selective(self) -> bool:
-        """Whether a selector is in force, so that an object can leave without being deleted."""
+        """Whether there is a selector, so that an object can leave without being deleted."""
         return bool(self._selectors)
 
     def __repr__(self) -> str:
         return f"ListWatch({self.path!r})"
 
     def describe_pending(self) -> str:
-        """Return what a list or a watch waits for that has no answer yet; empty if none does.
+        """Return what a pending list or watch waits for; empty if none is pending.
 
         Safe from any thread.
         """
-        wire = self.connection
-        return wire.describe_pending(self.path) if isinstance(wire, NetworkConnection) else ""
+        connection = self.connection
+        if not isinstance(connection, NetworkConnection):
+            return ""
+        return connection.describe_pending(self.path)
 
     def list(
         self,
@@ -99,28 +99,27 @@ class ListWatch:
         """Open a list, or a page of one.
 
         Args:
-            resource_version: empty for the newest, `0` for anything the server has at hand.
-            resource_version_match: how the version is meant; empty for `NotOlderThan`.
-            limit: how many items a page may have; 0 for all in one.
-            continue_token: where the page before ended; goes with no resource version.
-            own_connection_seconds: ask on a connection of its own, which no earlier request has
-                used, and give it up after so long; None for one that is shared.
-            metadata_only: leave out all but the items' metadata in this list, if that is not
-                asked for anyway.
+            resource_version: empty for the newest, `0` for any state that the server has cached.
+            resource_version_match: how the version is matched; empty for `NotOlderThan`.
+            limit: how many items a page may have; 0 for all items in one page.
+            continue_token: the token of the page before; not together with a resource version.
+            own_connection_seconds: use a new connection, and end it after so long; None for the
+                shared pool.
+            metadata_only: request only metadata in this list, even if the other lists do not.
 
         Returns:
             The stream; entering it raises what `Connection.stream` raises.
 
         Raises:
-            InvalidArgumentError: the server would misunderstand this combination.
+            InvalidArgumentError: the server would misinterpret this combination.
 
         Source:
             apimachinery pkg/apis/meta/internalversion/validation; KEP-2340.
         """
         if limit < 0:
-            raise InvalidArgumentError("limit", f"{limit} is negative; use 0 for no pages")
+            raise InvalidArgumentError("limit", f"must be 0 (no pages) or more, got {limit}")
         if continue_token and (resource_version or resource_version_match):
-            reason = "goes with no resource version: the token carries its own"
+            reason = "must not be combined with a resource version: the token has its own"
             raise InvalidArgumentError("continue_token", reason)
         if resource_version_match and not resource_version:
             reason = "needs a resource version to match"
@@ -130,14 +129,14 @@ class ListWatch:
         return self.connection.stream(
             self.path,
             (*self._selectors, *query),
-            watch=own_connection_seconds is not None,  # each watch has one
+            watch=own_connection_seconds is not None,  # each watch has its own connection
             what=what,
             deadline_seconds=own_connection_seconds,
             accept=_METADATA_LIST if metadata_only or self.metadata_only else "",
         )
 
     def only(self, key: str) -> ListWatch:
-        """Return what lists one object, if it is in this scope: a GET ignores selectors.
+        """Return a ListWatch of one object, if it is in this scope: a GET ignores selectors.
 
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
@@ -158,9 +157,9 @@ class ListWatch:
         return one
 
     def nothing(self) -> ListWatch:
-        """Return what lists no object whole: the list's kind is all that its answer has to say."""
+        """Return a ListWatch of no object: its response holds only the list's kind and version."""
         whole = ListWatch(self.connection, self.resource, namespace=self.namespace)
-        return whole.only(_NOBODY)
+        return whole.only(_IMPOSSIBLE_NAME)
 
     def watch(
         self,
@@ -172,26 +171,27 @@ class ListWatch:
         """Open a watch, with bookmarks.
 
         Args:
-            resource_version: where to resume. Empty or `0` only with `send_initial_events`: a
-                watch from nowhere is neither fresh nor complete.
-            timeout_seconds: when the server shall end it; sent as whole seconds. If the server
-                does not, the stream ends with RequestTimeoutError fifteen seconds later.
-            send_initial_events: begin with what exists, then a bookmark that says so (watch-list).
+            resource_version: the version to continue from. Empty or `0` only with
+                `send_initial_events`: such a watch is neither fresh nor complete otherwise.
+            timeout_seconds: after how long the server ends the watch; sent as whole seconds. If the
+                server does not, the stream ends with RequestTimeoutError fifteen seconds later.
+            send_initial_events: begin with the existing objects, then a bookmark (watch-list).
 
         Returns:
             The stream; entering it raises what `Connection.stream` raises.
 
         Raises:
-            InvalidArgumentError: nowhere to resume, or no time.
+            InvalidArgumentError: there is no version to continue from, or the timeout is not
+                greater than 0.
 
         Source:
             KEP-3157; apimachinery pkg/apis/meta/internalversion/validation.
         """
         if not timeout_seconds > 0:
-            reason = f"{timeout_seconds} is no time to watch; use about 200 s"
+            reason = f"must be greater than 0, about 200 s is usual, got {timeout_seconds}"
             raise InvalidArgumentError("timeout_seconds", reason)
         if resource_version in {"", "0"} and not send_initial_events:
-            reason = f"{resource_version!r} is nowhere to resume; list first"
+            reason = f"must be the version of a list, got {resource_version!r}: list first"
             raise InvalidArgumentError("resource_version", reason)
         seconds = max(1, round(timeout_seconds))
         query = watch_query(resource_version, seconds, send_initial_events=send_initial_events)

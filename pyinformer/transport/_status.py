@@ -1,8 +1,7 @@
-"""A refusal in, one of our errors out.
+"""Build the error for a refused request, or for an ERROR event of a watch.
 
-What enters is an HTTP status with its headers and body, or the Status object of a watch's ERROR
-event. The body may be a Status, other JSON, a proxy's HTML, plain text or nothing: the HTTP status
-code alone decides about the class, whatever the body says, and the server's words are cut short.
+The body of a response may be a Status, other JSON, a proxy's HTML, plain text or empty: the HTTP
+status code alone decides the class of the error. The server's message is shortened and redacted.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pyinformer.apimachinery import (
 )
 
 MAX_MESSAGE_CHARS: Final = 500
-_MAX_RETRY_AFTER_DIGITS = 9  # three decades: more is no number of seconds
+_MAX_RETRY_AFTER_DIGITS = 9  # three decades: a longer number is not meant as seconds
 _MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
 _STATUS_CODES = range(100, 1000)
 _INTERNAL_SERVER_ERROR = 500
@@ -52,14 +51,14 @@ def status_error(
     request: str = "",
     needed: str = "",
 ) -> APIStatusError:
-    """Build the error for a response that is no success.
+    """Return the error for a response that is not a success.
 
     Args:
         status: the HTTP status code.
-        headers: the response's headers, with names that compare in any case.
-        body: the response's body, or as much of it as was read.
-        request: what was asked for, for the error: `list pods.v1`.
-        needed: the right that the request takes, for the error if it is missing.
+        headers: the headers of the response, whose names are case-insensitive.
+        body: the body of the response, or the part of it that was read.
+        request: the request, for the error: `list pods.v1`.
+        needed: the RBAC rule that the request needs, for the error if it is missing.
     """
     fields = _status_fields(body)
     details = _mapping(fields.get("details"))
@@ -76,7 +75,7 @@ def status_error(
     return found(
         status=status,
         reason=_text(fields.get("reason")),
-        message=_sayable(_message(fields, body), status, request),
+        message=_redacted(_message(fields, body), status, request),
         request=request,
         causes=causes,
         retry_after_seconds=retry_after_seconds,
@@ -84,12 +83,12 @@ def status_error(
 
 
 def status_error_from_object(status_object: JSONValue, *, request: str = "") -> APIStatusError:
-    """Build the error for the object of a watch's ERROR event.
+    """Return the error for the object of a watch's ERROR event.
 
     Args:
         status_object: the decoded object, normally a Status; without a usable code it counts as
-            a failure of the server.
-        request: what was asked for, for the error: `watch pods.v1`.
+            status 500.
+        request: the request, for the error: `watch pods.v1`.
     """
     fields = _mapping(status_object)
     details = _mapping(fields.get("details"))
@@ -99,7 +98,7 @@ def status_error_from_object(status_object: JSONValue, *, request: str = "") -> 
     return status_error_class(status, causes)(
         status=status,
         reason=_text(fields.get("reason")),
-        message=_sayable(_text(fields.get("message"))[:MAX_MESSAGE_CHARS], status, request),
+        message=_redacted(_text(fields.get("message"))[:MAX_MESSAGE_CHARS], status, request),
         request=request,
         causes=causes,
         retry_after_seconds=_seconds(details.get("retryAfterSeconds")),
@@ -113,12 +112,11 @@ def parse_retry_after(
 
     Args:
         value: the header: a number of seconds, or an HTTP date.
-        date: the response's Date header; a date is measured against it, so that the two clocks
-            need not agree.
-        wall_now: what to measure against without a Date header; None for the clock.
+        date: the response's Date header, from which a date is measured: the clocks may differ.
+        wall_now: the time to measure from without a Date header; None for the clock.
 
     Returns:
-        Seconds, never negative; None if there is no header or it makes no sense.
+        Seconds, never negative; None if the header is missing or malformed.
     """
     text = (value or "").strip()
     if text.isascii() and text.isdigit():
@@ -152,16 +150,16 @@ def _status_fields(body: bytes) -> JSONObject:
 def _message(fields: JSONObject, body: bytes) -> str:
     words = _text(fields.get("message"))
     if not words and not fields:
-        # Credentials go before anything is cut off: no piece of one is left.
+        # Credentials are removed before the text is shortened: no part of one is left.
         words = " ".join(without_tokens(body.decode("utf-8", "replace")).split())
     return words[:MAX_MESSAGE_CHARS]
 
 
-def _sayable(words: str, status: int, request: str) -> str:
-    """Return a server's words without what they may quote: they go into logs and health pages."""
+def _redacted(words: str, status: int, request: str) -> str:
+    """Return a server's message without what it may quote: it appears in logs and health pages."""
     if request not in _OF_SECRETS:
         return redacted_words(words)
-    # A refusal speaks of the request; a failure may speak of the object at which it failed.
+    # The message of a refusal is about the request; that of a failure may be about an object.
     return redacted_words(words, kind="Secret") if status in _REFUSALS or not words else REDACTED
 
 

@@ -1,10 +1,9 @@
 """Work queues: keys that wait for work, each processed by one worker at a time.
 
-`Queue` is fair, `DelayingQueue` can wait, `RateLimitingQueue` waits longer with each failure, and
-`PriorityQueue` takes the urgent first. They know nothing of informers.
+A `Queue` is fair, can delay keys, and delays failed keys longer with each failure; a
+`PriorityQueue` takes urgent keys first. They do not depend on informers.
 """
 
-from pyinformer.workqueue._delaying import DelayingQueue
 from pyinformer.workqueue._limiters import (
     BucketRateLimiter,
     ItemExponentialFailureRateLimiter,
@@ -17,14 +16,11 @@ from pyinformer.workqueue._limiters import (
 )
 from pyinformer.workqueue._ordering import Ordering
 from pyinformer.workqueue._priority import LOW_PRIORITY, PriorityQueue
-from pyinformer.workqueue._queue import Lease, Queue
-from pyinformer.workqueue._rate_limiting import RateLimitingQueue
-from pyinformer.workqueue._statistics import WorkQueueStatistics
+from pyinformer.workqueue._queue import Lease, Queue, WorkQueueStatistics
 
 __all__ = [
     "LOW_PRIORITY",
     "BucketRateLimiter",
-    "DelayingQueue",
     "ItemExponentialFailureRateLimiter",
     "ItemFastSlowRateLimiter",
     "Lease",
@@ -33,7 +29,6 @@ __all__ = [
     "PriorityQueue",
     "Queue",
     "RateLimiter",
-    "RateLimitingQueue",
     "WithMaxWaitRateLimiter",
     "WorkQueueStatistics",
     "default_controller_rate_limiter",

@@ -1,7 +1,7 @@
-"""How long a key that failed must wait: client-go's rate limiters, with bounds.
+"""Rate limiters: how long a failed key waits. They are client-go's, with bounds.
 
-What enters are a key and the time; what leaves is a delay. Nothing here waits or reads a clock.
-What is remembered of keys is bounded: the key that failed longest ago is forgotten first.
+Nothing here waits or reads a clock. The number of remembered keys is bounded: the key that failed
+longest ago is forgotten first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LAST_DOUBLING: Final = 1_000  # beyond it every limit is reached, and a float o
 
 
 class RateLimiter(Protocol):
-    """Says how long each key has to wait.
+    """Returns how long each failed key has to wait.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, RateLimiter.
@@ -33,7 +33,7 @@ class RateLimiter(Protocol):
         ...
 
     def forget(self, item: Hashable) -> None:
-        """Let a key begin anew: it succeeded, or was given up."""
+        """Forget a key's failures: it succeeded, or was given up."""
         ...
 
     def num_requeues(self, item: Hashable) -> int:
@@ -41,62 +41,52 @@ class RateLimiter(Protocol):
         ...
 
 
-class _Failures:
-    """Failures by key, for so many keys at most."""
+class _PerItem:
+    """The failures of each key, for so many keys at most; the base of two limiters."""
 
     __slots__ = ("_counts", "_max_items")
 
     def __init__(self, max_items: int) -> None:
         if max_items < 1:
-            raise InvalidArgumentError("max_items", f"{max_items!r} is not at least 1")
+            raise InvalidArgumentError("max_items", f"must be at least 1, got {max_items!r}")
         self._counts: OrderedDict[Hashable, int] = OrderedDict()
         self._max_items = max_items
 
     def __len__(self) -> int:
+        """Count the keys whose failures are remembered."""
         return len(self._counts)
 
-    def add(self, item: Hashable) -> int:
-        """Count one; return how many there were before."""
+    def __bool__(self) -> bool:
+        return True  # also without failures
+
+    def forget(self, item: Hashable) -> None:
+        """Forget a key's failures: it succeeded, or was given up."""
+        self._counts.pop(item, None)
+
+    def num_requeues(self, item: Hashable) -> int:
+        """Return how many failures of a key are remembered."""
+        return self._counts.get(item, 0)
+
+    def _count(self, item: Hashable) -> int:
+        """Count a failure; return how many there were before."""
         before = self._counts.pop(item, 0)
         self._counts[item] = before + 1
         if len(self._counts) > self._max_items:
             self._counts.popitem(last=False)
         return before
 
-    def forget(self, item: Hashable) -> None:
-        self._counts.pop(item, None)
-
-    def of(self, item: Hashable) -> int:
-        return self._counts.get(item, 0)
-
-
-class _PerItem:
-    """What the limiters share that remember failures by key."""
-
-    __slots__ = ("_failures",)
-
-    def __init__(self, max_items: int) -> None:
-        self._failures = _Failures(max_items)
-
-    def __len__(self) -> int:
-        """Count the keys whose failures are remembered."""
-        return len(self._failures)
-
-    def __bool__(self) -> bool:
-        return True  # a limiter without failures is a limiter
-
-    def forget(self, item: Hashable) -> None:
-        """Let a key begin anew: it succeeded, or was given up."""
-        self._failures.forget(item)
-
-    def num_requeues(self, item: Hashable) -> int:
-        """Return how many failures of a key are remembered."""
-        return self._failures.of(item)
-
 
 @final
 class ItemExponentialFailureRateLimiter(_PerItem):
     """Doubles the delay with each failure of a key, up to a limit.
+
+    Args:
+        base_seconds: the delay after the first failure.
+        max_seconds: the longest delay.
+        max_items: for how many keys failures are remembered.
+
+    Raises:
+        InvalidArgumentError: one of the numbers is invalid.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, ItemExponentialFailureRateLimiter.
@@ -107,16 +97,6 @@ class ItemExponentialFailureRateLimiter(_PerItem):
     def __init__(
         self, base_seconds: float, max_seconds: float, *, max_items: int = _MAX_ITEMS
     ) -> None:
-        """Remember nothing yet.
-
-        Args:
-            base_seconds: the delay after the first failure.
-            max_seconds: the longest delay.
-            max_items: for how many keys failures are remembered.
-
-        Raises:
-            InvalidArgumentError: one of the numbers cannot work.
-        """
         check_seconds("base_seconds", base_seconds)
         check_seconds("max_seconds", max_seconds)
         super().__init__(max_items)
@@ -128,15 +108,24 @@ class ItemExponentialFailureRateLimiter(_PerItem):
 
         Args:
             item: the key.
-            now: monotonic seconds; this limiter does not look at it.
+            now: not used.
         """
-        doublings = min(self._failures.add(item), _LAST_DOUBLING)
+        doublings = min(self._count(item), _LAST_DOUBLING)
         return min(self._base_seconds * 2.0**doublings, self._max_seconds)
 
 
 @final
 class ItemFastSlowRateLimiter(_PerItem):
     """Gives a key some short delays, then long ones.
+
+    Args:
+        fast_seconds: the delay after each of the first failures.
+        slow_seconds: the delay after each later one.
+        max_fast_attempts: how many failures count as the first.
+        max_items: for how many keys failures are remembered.
+
+    Raises:
+        InvalidArgumentError: one of the numbers is invalid.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, ItemFastSlowRateLimiter.
@@ -152,17 +141,6 @@ class ItemFastSlowRateLimiter(_PerItem):
         *,
         max_items: int = _MAX_ITEMS,
     ) -> None:
-        """Remember nothing yet.
-
-        Args:
-            fast_seconds: the delay after each of the first failures.
-            slow_seconds: the delay after each later one.
-            max_fast_attempts: how many failures count as the first.
-            max_items: for how many keys failures are remembered.
-
-        Raises:
-            InvalidArgumentError: one of the numbers cannot work.
-        """
         check_seconds("fast_seconds", fast_seconds)
         check_seconds("slow_seconds", slow_seconds)
         super().__init__(max_items)
@@ -175,9 +153,9 @@ class ItemFastSlowRateLimiter(_PerItem):
 
         Args:
             item: the key.
-            now: monotonic seconds; this limiter does not look at it.
+            now: not used.
         """
-        is_fast = self._failures.add(item) < self._max_fast_attempts
+        is_fast = self._count(item) < self._max_fast_attempts
         return self._fast_seconds if is_fast else self._slow_seconds
 
 
@@ -185,7 +163,14 @@ class ItemFastSlowRateLimiter(_PerItem):
 class BucketRateLimiter:
     """Lets so many keys through per second, all keys together, after a burst.
 
-    It remembers no key: a burst of failures is spread out, whoever fails.
+    It does not distinguish keys: a burst of failures is spread out.
+
+    Args:
+        items_per_second: how fast the bucket is filled; positive.
+        burst: how many go through at once; the bucket begins full.
+
+    Raises:
+        InvalidArgumentError: one of the numbers is invalid.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, BucketRateLimiter.
@@ -194,30 +179,21 @@ class BucketRateLimiter:
     __slots__ = ("_burst", "_items_per_second", "_seen_at", "_tokens")
 
     def __init__(self, items_per_second: float, burst: int) -> None:
-        """Begin with a full burst.
-
-        Args:
-            items_per_second: how fast the bucket is filled; positive.
-            burst: how many go through at once.
-
-        Raises:
-            InvalidArgumentError: one of the numbers cannot work.
-        """
         check_seconds("items_per_second", items_per_second)
         if not items_per_second:
-            raise InvalidArgumentError("items_per_second", "0 lets nothing through, ever")
+            raise InvalidArgumentError("items_per_second", "must be greater than 0")
         if burst < 1:
-            raise InvalidArgumentError("burst", f"{burst!r} is not at least 1")
+            raise InvalidArgumentError("burst", f"must be at least 1, got {burst!r}")
         self._items_per_second = items_per_second
         self._burst = burst
         self._tokens = float(burst)
         self._seen_at: float | None = None
 
     def when(self, item: Hashable, now: float) -> float:
-        """Take a token, one of the future if need be; return the seconds until it is there.
+        """Take a token, a future one if the bucket is empty; return the seconds until it exists.
 
         Args:
-            item: the key; all are alike.
+            item: not used.
             now: monotonic seconds.
         """
         passed_seconds = 0.0 if self._seen_at is None else max(0.0, now - self._seen_at)
@@ -227,16 +203,22 @@ class BucketRateLimiter:
         return max(0.0, -self._tokens / self._items_per_second)
 
     def forget(self, item: Hashable) -> None:
-        """Change nothing: no key is remembered."""
+        """Do nothing: keys are not remembered."""
 
     def num_requeues(self, item: Hashable) -> int:
-        """Return 0: no key is remembered."""
+        """Return 0: keys are not remembered."""
         return 0
 
 
 @final
 class MaxOfRateLimiter:
-    """Asks several limiters and obeys the strictest.
+    """Combines several limiters; the longest of their delays counts.
+
+    Args:
+        limiters: one or more.
+
+    Raises:
+        InvalidArgumentError: none was given.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, MaxOfRateLimiter.
@@ -245,17 +227,12 @@ class MaxOfRateLimiter:
     __slots__ = ("_limiters",)
 
     def __init__(self, *limiters: RateLimiter) -> None:
-        """Combine limiters.
-
-        Raises:
-            InvalidArgumentError: there is none.
-        """
         if not limiters:
-            raise InvalidArgumentError("limiters", "none was given")
+            raise InvalidArgumentError("limiters", "must be at least one")
         self._limiters = limiters
 
     def __len__(self) -> int:
-        """Count the keys whose failures are remembered, by the one who remembers most."""
+        """Count the keys whose failures are remembered, by the limiter with the most keys."""
         return max(remembered(limiter) for limiter in self._limiters)
 
     def __bool__(self) -> bool:
@@ -271,7 +248,7 @@ class MaxOfRateLimiter:
         return max(limiter.when(item, now) for limiter in self._limiters)
 
     def forget(self, item: Hashable) -> None:
-        """Let a key begin anew with every limiter."""
+        """Forget a key's failures in every limiter."""
         for limiter in self._limiters:
             limiter.forget(item)
 
@@ -282,7 +259,14 @@ class MaxOfRateLimiter:
 
 @final
 class WithMaxWaitRateLimiter:
-    """Obeys another limiter up to a longest delay.
+    """Bounds the delays of another limiter.
+
+    Args:
+        limiter: the other limiter.
+        max_seconds: the longest delay.
+
+    Raises:
+        InvalidArgumentError: the delay is invalid.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, WithMaxWaitRateLimiter.
@@ -291,15 +275,6 @@ class WithMaxWaitRateLimiter:
     __slots__ = ("_limiter", "_max_seconds")
 
     def __init__(self, limiter: RateLimiter, max_seconds: float) -> None:
-        """Bound a limiter.
-
-        Args:
-            limiter: whom to ask.
-            max_seconds: the longest delay.
-
-        Raises:
-            InvalidArgumentError: the delay cannot work.
-        """
         check_seconds("max_seconds", max_seconds)
         self._limiter = limiter
         self._max_seconds = max_seconds
@@ -321,7 +296,7 @@ class WithMaxWaitRateLimiter:
         return min(self._max_seconds, self._limiter.when(item, now))
 
     def forget(self, item: Hashable) -> None:
-        """Let a key begin anew."""
+        """Forget a key's failures."""
         self._limiter.forget(item)
 
     def num_requeues(self, item: Hashable) -> int:
@@ -330,15 +305,15 @@ class WithMaxWaitRateLimiter:
 
 
 def remembered(limiter: RateLimiter) -> int:
-    """Count the keys whose failures a limiter remembers; 0 if it does not say."""
+    """Count the keys whose failures a limiter remembers; 0 if it has no length."""
     try:
-        return len(limiter)  # type: ignore[arg-type]  # an offer, no part of the protocol
+        return len(limiter)  # type: ignore[arg-type]  # optional, not in the protocol
     except TypeError:
         return 0
 
 
 def default_controller_rate_limiter() -> RateLimiter:
-    """Make what controllers use: 5 ms to 1,000 s per key, and 10 keys/s after a burst of 100.
+    """Return controllers' limiter: 5 ms to 1,000 s per key, and 10 keys/s after a burst of 100.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, DefaultTypedControllerRateLimiter.
@@ -349,7 +324,7 @@ def default_controller_rate_limiter() -> RateLimiter:
 
 
 def default_item_based_rate_limiter() -> RateLimiter:
-    """Make one that looks at each key alone: 1 ms to 1,000 s.
+    """Return a limiter of each key alone: 1 ms to 1,000 s.
 
     Source:
         client-go util/workqueue/default_rate_limiters.go, DefaultTypedItemBasedRateLimiter.

@@ -1,7 +1,6 @@
-"""In which order waiting keys leave: what a queue asks of an ordering, and the usual one.
+"""The order in which waiting keys leave a queue.
 
-What enters is a key that has begun to wait; what leaves is the one whose turn it is. The queue
-sees to it that no key stands here twice; an ordering only decides who comes first.
+The queue never puts a key here twice; an ordering only decides which key is next.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Ordering(Protocol[T]):
-    """Keys that wait, each of them once.
+    """Waiting keys in an order of their own, each of them once.
 
     Source:
         client-go util/workqueue/queue.go, Queue.
     """
 
     def push(self, item: T, /) -> None:
-        """Take a key that is not here."""
+        """Store a key that is not here."""
         ...
 
     def pop(self) -> T:
-        """Give the key whose turn it is; there is one."""
+        """Remove and return the next key; the queue calls it only if there is one."""
         ...
 
     def touch(self, item: T, /) -> None:
-        """Take note that a key that is here was added again."""
+        """Record that a key that is here was added again."""
         ...
 
     def __len__(self) -> int: ...
@@ -39,7 +38,7 @@ class Ordering(Protocol[T]):
 
 @final
 class FIFO(Generic[T]):
-    """First come, first served: a deque behind the three words of an ordering."""
+    """First come, first served."""
 
     __slots__ = ("items", "pop", "push")
 
@@ -49,7 +48,7 @@ class FIFO(Generic[T]):
         self.pop = self.items.popleft
 
     def touch(self, item: T, /) -> None:
-        """Leave the key where it stands."""
+        """Leave the key in its place."""
 
     def __len__(self) -> int:
         return len(self.items)

@@ -1,42 +1,231 @@
-"""A work queue that takes urgent keys first and still starves nobody.
+"""A work queue that takes urgent keys first, and in which no key starves.
 
-What enters are keys with a priority and perhaps a delay; what leaves is the oldest key of the
-highest priority, or one that has waited too long. A key that is added several times before it is
-taken waits once: with the highest priority and the earliest time of them all.
+Waiting keys stand in one bucket per priority. Every fourth turn belongs to the key that has waited
+longest, if that is longer than the ageing time. A key that moves to a higher priority leaves a
+stale place behind; stale places never outnumber the live ones for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import math
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, final
 
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import InvalidTypeError, check_seconds
+from pyinformer.apimachinery import InternalError, InvalidTypeError, check_seconds
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.workqueue._buckets import PriorityBuckets
-from pyinformer.workqueue._core import QueueCore, unhashable
-from pyinformer.workqueue._delaying import DelayingQueue, OnShutdown, check_delay
 from pyinformer.workqueue._limiters import RateLimiter
-from pyinformer.workqueue._rate_limiting import RateLimitingQueue
+from pyinformer.workqueue._queue import OnShutdown, Queue, check_delay, unhashable
 
 T = TypeVar("T", bound=Hashable)
 
 LOW_PRIORITY: Final = -100
-"""For what is not urgent, such as initial lists and resyncs; as controller-runtime has it."""
+"""For what is not urgent, such as initial lists and resyncs; controller-runtime's value."""
+
+AGED_TURN: Final = 4
+"""Every such turn is for the oldest key: urgent keys keep three quarters of the turns."""
+_SPARE: Final = 64  # so many stale places are kept before they are cleaned up
 
 
 @final
-class PriorityQueue(RateLimitingQueue[T], Generic[T]):
-    """A RateLimitingQueue in which keys have a priority: higher first, 0 where none is given.
+class _Bucket(Generic[T]):
+    """The keys of one priority, in order; the one at the head is never stale."""
 
-    Keys of one priority leave in the order in which they came. Whatever has waited longer than
-    `ageing_seconds` gets every fourth turn, the oldest first, whatever its priority: a key is
-    then taken within four turns for itself and for each key that has waited as long. A key that
-    moves up begins to age anew in its new place. Priorities are classes, a handful of them: the
-    queue's time grows with how many different ones wait.
+    __slots__ = ("_stale_places", "items", "stale")
+
+    def __init__(self) -> None:
+        self.items: deque[T] = deque()
+        self.stale: dict[T, int] = {}  # how many places of a key, from the head on, are stale
+        self._stale_places = 0
+
+    @property
+    def depth(self) -> int:
+        """The number of keys that wait here."""
+        return len(self.items) - self._stale_places
+
+    def withdraw(self, item: T) -> None:
+        """Make a key's place stale."""
+        self.stale[item] = self.stale.get(item, 0) + 1
+        self._stale_places += 1
+        self.clean_head()
+        if len(self.items) > 2 * self.depth + _SPARE:
+            self.items = deque(item for item in self.items if not self._is_stale(item))
+
+    def clean_head(self) -> None:
+        """Remove the stale places at the head."""
+        while self.items and self._is_stale(self.items[0]):
+            self.items.popleft()
+
+    def _is_stale(self, item: T) -> bool:
+        """Return whether the next place of a key is stale; if so, count it as removed."""
+        places = self.stale.get(item, 0)
+        if places > 1:
+            self.stale[item] = places - 1
+        elif places:
+            del self.stale[item]
+        self._stale_places -= places > 0
+        return places > 0
+
+
+@final
+class PriorityBuckets(Generic[T]):
+    """The ordering of a PriorityQueue: by priority, with ageing.
+
+    Args:
+        ageing_seconds: how long a key waits before it gets a share of the turns.
+        clock: monotonic seconds.
+    """
+
+    __slots__ = (
+        "_ageing_seconds",
+        "_buckets",
+        "_depth",
+        "_priorities",
+        "_turn",
+        "clock",
+        "since",
+        "taken",
+        "wanted",
+    )
+
+    def __init__(self, ageing_seconds: float, clock: Callable[[], float]) -> None:
+        self._ageing_seconds = ageing_seconds
+        self._buckets: dict[int, _Bucket[T]] = {}  # an empty bucket only if it is the only one
+        self._priorities: list[int] = []  # of the buckets, ascending
+        self._depth = 0
+        self._turn = 0
+        self.clock = clock
+        self.since: Mapping[T, float | None] = {}
+        """When each key began to wait; the queue's own dict."""
+        self.wanted: dict[T, int] = {}
+        """The priority of each key that waits, here or delayed; 0 is left out."""
+        self.taken: dict[T, int] = {}
+        """The priority of each key that was taken; 0 is left out."""
+
+    def __len__(self) -> int:
+        return self._depth
+
+    def push(self, item: T, /) -> None:
+        """Store a key that is not here, with its wanted priority."""
+        priority = self.wanted.get(item, 0) if self.wanted else 0
+        bucket = self._buckets.get(priority)
+        if bucket is None:
+            bucket = self._open(priority)
+        bucket.items.append(item)
+        self._depth += 1
+
+    def pop(self) -> T:
+        """Remove and return the next key, and move its priority to `taken`."""
+        priorities = self._priorities
+        priority = priorities[-1] if len(priorities) == 1 else self._choose()
+        bucket = self._buckets[priority]
+        item = bucket.items.popleft()
+        if bucket.stale:
+            bucket.clean_head()
+        self._depth -= 1
+        if not bucket.items:
+            self._empty(priority)
+        if priority:
+            self.taken[item] = self.wanted.pop(item)
+        return item
+
+    def touch(self, item: T, /) -> None:
+        """Leave the key in its place; `withdraw` and `push` move it."""
+
+    def withdraw(self, item: T) -> None:
+        """Remove a key that is not the next."""
+        priority = self.wanted.get(item, 0)
+        bucket = self._buckets[priority]
+        bucket.withdraw(item)
+        self._depth -= 1
+        if not bucket.items:
+            self._empty(priority)
+
+    def depths(self) -> tuple[tuple[int, int], ...]:
+        """Return priority and depth, highest first; from any thread."""
+        if not self._depth:
+            return ()
+        return tuple((key, bucket.depth) for key, bucket in reversed(self._open_buckets()))
+
+    def oldest_at(self) -> float:
+        """Return when the oldest key began to wait, infinity if none waits.
+
+        From any thread: keys that are removed meanwhile are left out.
+        """
+        oldest_at = math.inf
+        for _, bucket in self._open_buckets():
+            with suppress(IndexError):
+                since = self.since.get(bucket.items[0])
+                oldest_at = oldest_at if since is None else min(since, oldest_at)
+        return oldest_at
+
+    def _open_buckets(self) -> list[tuple[int, _Bucket[T]]]:
+        """Return the buckets by priority, ascending; from any thread."""
+        found = [(priority, self._buckets.get(priority)) for priority in tuple(self._priorities)]
+        return [(priority, bucket) for priority, bucket in found if bucket is not None]
+
+    def _choose(self) -> int:
+        """Choose among several priorities."""
+        self._turn += 1
+        if self._turn % AGED_TURN == 0:
+            oldest = min(self._priorities, key=self._head_at)
+            if self.clock() - self._head_at(oldest) >= self._ageing_seconds:
+                return oldest
+        return self._priorities[-1]
+
+    def _head_at(self, priority: int) -> float:
+        since = self.since[self._buckets[priority].items[0]]
+        if since is None:
+            raise InternalError("a key waits and is being processed")
+        return since
+
+    def _empty(self, priority: int) -> None:
+        """Close a bucket that has become empty, unless it is the last: that may be used again."""
+        if self._depth:
+            self._close(priority)
+        else:
+            self._turn = 0
+
+    def _open(self, priority: int) -> _Bucket[T]:
+        if self._priorities and not self._depth:
+            self._close(self._priorities[0])
+        bucket = self._buckets[priority] = _Bucket()
+        insort(self._priorities, priority)
+        return bucket
+
+    def _close(self, priority: int) -> None:
+        del self._buckets[priority]
+        self._priorities.remove(priority)
+
+
+@final
+class PriorityQueue(Queue[T], Generic[T]):
+    """A Queue in which keys have a priority: higher first, 0 where none is given.
+
+    A key that is added several times before it is taken waits once, with the highest of the
+    priorities and the earliest of the times. Keys of one priority leave in the order in which they
+    came. A key that has waited longer than `ageing_seconds` gets every fourth turn, the oldest
+    first, whatever its priority: it is taken within four turns for itself and for each key that has
+    waited as long. A key that moves up begins to age anew. Use a handful of priorities: the queue's
+    time grows with how many different ones wait.
+
+    Args:
+        name: the label of its metrics.
+        rate_limiter: as for a Queue.
+        ageing_seconds: how long a key waits before it has a share of the turns whatever its
+            priority. A minute is long against any burst and short against any resync.
+        on_shutdown: as for a Queue.
+        metrics: where its metrics go, under client-go's names.
+        clock: monotonic seconds; by default the loop's time, once there is a loop.
+
+    Raises:
+        InvalidArgumentError: `ageing_seconds` or `on_shutdown` is invalid.
 
     Source:
         controller-runtime pkg/controller/priorityqueue, without its starvation.
@@ -54,22 +243,6 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
         metrics: Metrics = NO_METRICS,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Make an empty queue.
-
-        Args:
-            name: the label of its metrics.
-            rate_limiter: how long a key that failed waits; `default_controller_rate_limiter()`
-                if not given. It belongs to this queue from now on.
-            ageing_seconds: how long a key waits before it has a share of the turns whatever its
-                priority. A minute is long against any burst and short against any resync.
-            on_shutdown: what becomes of keys that wait for their time when the queue is shut
-                down: "drop" counts and returns them, "flush" has them taken at once.
-            metrics: where its figures go, under client-go's names.
-            clock: monotonic seconds; by default the loop's time, once there is a loop.
-
-        Raises:
-            InvalidArgumentError: one of the arguments cannot work.
-        """
         check_seconds("ageing_seconds", ageing_seconds)
         buckets = PriorityBuckets[T](ageing_seconds, clock or monotonic)
         super().__init__(
@@ -83,10 +256,10 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
         buckets.since = self._states
         self._buckets = buckets
         self._wanted = buckets.wanted
-        self._taken: dict[T, int] = {}  # priorities of what is being processed, 0 left out
+        self._taken = buckets.taken
 
     def add(self, item: T, *, priority: int = 0) -> None:
-        """Put a key into the queue; from any thread, also before there is a loop.
+        """Add a key; from any thread, also before an event loop runs.
 
         As `add_nowait`, at once on the loop's thread, soon from another one.
 
@@ -95,7 +268,7 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             priority: higher is earlier.
 
         Raises:
-            InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
+            InvalidTypeError: the key is not hashable, or None, or the priority is not an integer;
                 nothing was added.
         """
         if self._is_here():
@@ -105,28 +278,24 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             self._hand_over(item, partial(self.add_nowait, item, priority=priority))
 
     def add_nowait(self, item: T, *, priority: int = 0) -> None:
-        """Put a key into the queue; only on the loop's thread.
+        """Add a key; only on the loop's thread.
 
-        As `Queue.add_nowait`; a key that waits already moves to the end of the higher priority,
-        and one that waited for its time waits no longer.
+        As `Queue.add_nowait`; a key that waits already moves to the end of the higher priority.
 
         Args:
             item: the key; hashable, not None.
             priority: higher is earlier.
 
         Raises:
-            InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
+            InvalidTypeError: the key is not hashable, or None, or the priority is not an integer;
                 nothing was added.
         """
         if priority != 0 or self._wanted:
             self._want(item, priority)
-        if self._moments:
-            DelayingQueue.add_nowait(self, item)
-        else:
-            QueueCore.add_nowait(self, item)  # at once: each step in between costs a tenth
+        Queue.add_nowait(self, item)
 
     def add_after(self, item: T, delay_seconds: float, *, priority: int = 0) -> None:
-        """Put a key into the queue after a delay; from any thread, also before there is a loop.
+        """Add a key after a delay; from any thread, also before an event loop runs.
 
         As `add_after_nowait`; the delay begins with this call.
 
@@ -136,23 +305,18 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             priority: higher is earlier, once the delay is over.
 
         Raises:
-            InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
+            InvalidTypeError: the key is not hashable, or None, or the priority is not an integer;
                 nothing was added.
             InvalidArgumentError: the delay is not a finite number.
         """
-        check_delay(delay_seconds)
-        if self._is_here():
-            self.add_after_nowait(item, delay_seconds, priority=priority)
-            return
         check_priority(priority)
-        call = partial(self._add_since, item, delay_seconds, self._stamp(), priority=priority)
-        self._hand_over(item, call)
+        self._add_after(item, delay_seconds, partial(self.add_after_nowait, priority=priority))
 
     def add_after_nowait(self, item: T, delay_seconds: float, *, priority: int = 0) -> None:
-        """Put a key into the queue after a delay; only on the loop's thread.
+        """Add a key after a delay; only on the loop's thread.
 
-        As `DelayingQueue.add_after_nowait`; the highest priority counts, also for a key that
-        waits to be taken anyway.
+        As `Queue.add_after_nowait`; the highest priority counts, also for a key that waits to be
+        taken already.
 
         Args:
             item: the key; hashable, not None.
@@ -160,90 +324,78 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             priority: higher is earlier, once the delay is over.
 
         Raises:
-            InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
+            InvalidTypeError: the key is not hashable, or None, or the priority is not an integer;
                 nothing was added.
             InvalidArgumentError: the delay is not a finite number.
         """
-        check_delay(delay_seconds)
         if priority != 0 or self._wanted:
+            check_delay(delay_seconds)
             self._want(item, priority)
-        DelayingQueue.add_after_nowait(self, item, delay_seconds)
+        Queue.add_after_nowait(self, item, delay_seconds)
 
     def add_rate_limited(self, item: T, *, priority: int = 0) -> None:
-        """Put a key that failed into the queue, when the limiter allows; from any thread.
+        """Add a key that failed, after the rate limiter's delay; from any thread.
 
         Args:
             item: the key; hashable, not None.
             priority: higher is earlier, once the delay is over.
 
         Raises:
-            InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
+            InvalidTypeError: the key is not hashable, or None, or the priority is not an integer;
                 nothing was added.
         """
         if self._is_here():
             self.add_rate_limited_nowait(item, priority=priority)
-            return
-        check_priority(priority)
-        self._hand_over(item, partial(self.add_rate_limited_nowait, item, priority=priority))
+        else:
+            check_priority(priority)
+            self._hand_over(item, partial(self.add_rate_limited_nowait, item, priority=priority))
 
     def add_rate_limited_nowait(self, item: T, *, priority: int = 0) -> None:
-        """Put a key that failed into the queue, when the limiter allows.
+        """Add a key that failed, after the rate limiter's delay; only on the loop's thread.
 
-        Only on the loop's thread. After shutdown nothing is added or counted.
+        After shutdown nothing is added or counted.
 
         Args:
             item: the key; hashable, not None.
             priority: higher is earlier, once the delay is over.
 
         Raises:
-            InvalidTypeError: the key is not hashable, or None, or the priority is no integer;
+            InvalidTypeError: the key is not hashable, or None, or the priority is not an integer;
                 nothing was added.
         """
         check_priority(priority)
-        self.add_after_nowait(item, self._delay_of(item), priority=priority)
-
-    def get_nowait(self) -> T | None:
-        """Take the key whose turn it is; only on the loop's thread.
-
-        Returns:
-            The key, now being processed until `done`; None if none waits, or none is due.
-        """
-        if self._moments:
-            self._promote()
-        item = QueueCore.get_nowait(self)
-        if self._wanted and item in self._wanted and item is not None:
-            self._taken[item] = self._wanted.pop(item)
-        return item
+        self.add_after_nowait(item, self._limited_delay(item), priority=priority)
 
     def done(self, item: T) -> None:
-        """Say that a key's processing is over; it comes again if it was added meanwhile.
+        """End the processing of a key; it comes again if it was added meanwhile.
 
-        A key that is not being processed is left as it is.
+        Nothing happens if the key is not being processed.
 
         Args:
-            item: what a get gave.
+            item: what a get returned.
         """
         if self._taken:
             self._taken.pop(item, None)
-        QueueCore.done(self, item)
+        Queue.done(self, item)
 
     def priority_of(self, item: T) -> int:
         """Return the priority with which a key was taken, if it is being processed.
 
-        Otherwise that with which it waits; 0 for a key that is not here at all.
+        Otherwise that with which it waits; 0 for an unknown key.
         """
-        of = self._taken if self.is_processing(item) else self._wanted
-        return of.get(item, 0)
+        if not self._taken and not self._wanted:
+            return 0
+        return (self._taken if self.is_processing(item) else self._wanted).get(item, 0)
 
     def remove(self, item: T) -> bool:
-        """Drop a key that waits, for its turn, its time or the end of its processing.
+        """Drop a key that waits: for its turn, its delay, or the end of its processing.
 
         Returns:
-            Whether it waited. What is being processed goes on.
+            Whether it waited. What is being processed continues.
         """
         if self.forget_delayed(item):
             return True
-        if not self._waits_to_be_taken(item):
+        if not self._is_ready_or_again(item):
             return False
         if item in self._again:
             self._again.remove(item)
@@ -252,17 +404,17 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             del self._states[item]
         self._forget(item)
         if self._closed:
-            self._settle()
+            self._wake_if_finished()
         return True
 
     def _want(self, item: T, priority: int) -> None:
-        """Note the highest priority that is wanted for a key, and move it there if it waits."""
+        """Record the highest priority that is wanted for a key, and move it there if it waits."""
         check_priority(priority)
         try:
-            waits = self.is_waiting(item)
+            is_waiting = self.is_waiting(item)
         except TypeError as error:
             raise unhashable(item, error) from error
-        if item is None or self._closed or (waits and priority <= self._wanted.get(item, 0)):
+        if item is None or self._closed or (is_waiting and priority <= self._wanted.get(item, 0)):
             return
         is_ready = self._states.get(item) is not None
         if is_ready:
@@ -275,12 +427,10 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
             self._push(item)
             self._states[item] = self._mark or self._clock()  # buckets stay in their order
 
-    def _add_since(self, item: T, delay_seconds: float, stamp: float, *, priority: int = 0) -> None:
-        left_seconds = delay_seconds - (self._stamp() - stamp)
-        self.add_after_nowait(item, left_seconds, priority=priority)
-
     def _forget(self, item: T) -> None:
         self._wanted.pop(item, None)
+        if item not in self._states:
+            self._taken.pop(item, None)
         super()._forget(item)
 
     def _use_clock(self, clock: Callable[[], float]) -> None:
@@ -295,10 +445,10 @@ class PriorityQueue(RateLimitingQueue[T], Generic[T]):
 
 
 def check_priority(priority: int) -> None:
-    """Refuse a priority that is no integer.
+    """Refuse a priority that is not an integer.
 
     Raises:
         InvalidTypeError: naming the argument.
     """
     if not isinstance(priority, int):
-        raise InvalidTypeError("priority", f"{priority!r} is no integer")
+        raise InvalidTypeError("priority", f"must be an integer, got {priority!r}")

@@ -1,88 +1,190 @@
-"""The plain work queue, and what every work queue does about loops, threads and the end.
+"""The work queue: keys that wait for work, each held by one worker at a time.
 
-What enters are keys, from any thread; what leaves are keys to be processed, each by one worker at
-a time, in the order in which they came. Everything but waiting is decided in the core at once.
+A key that is added while it is processed comes again once that is done, so no change is lost. One
+dict holds both states of a key: the time at which it began to wait, or None while it is processed.
+Decisions are made at once, in `*_nowait` methods; only `get` and `shut_down_with_drain` wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
+from itertools import islice
 from threading import get_ident
 from types import TracebackType
-from typing import Generic, final
+from typing import Final, Generic, Literal, TypeAlias, final
 
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import QueueClosedError, check_seconds
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    QueueClosedError,
+    check_seconds,
+)
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.workqueue._core import QueueCore, unhashable
-from pyinformer.workqueue._handover import Handover
-from pyinformer.workqueue._meter import TICK_SECONDS, Meter
-from pyinformer.workqueue._ordering import Ordering
-from pyinformer.workqueue._statistics import WorkQueueStatistics
+from pyinformer.workqueue._limiters import (
+    RateLimiter,
+    default_controller_rate_limiter,
+    remembered,
+)
+from pyinformer.workqueue._metrics import TICK_SECONDS, QueueMetrics
+from pyinformer.workqueue._ordering import FIFO, Ordering
+from pyinformer.workqueue._schedule import Schedule
+from pyinformer.workqueue._thread_inbox import ThreadInbox
 
 T = TypeVar("T", bound=Hashable)
 
-_MARK_SECONDS = 0.05  # a reading of the clock is a fifth of an add: it serves those that follow
-_TURN_SECONDS = 0.004  # workers that never wait for anything else give way to the loop this often
+OnShutdown: TypeAlias = Literal["drop", "flush"]
+
+_ABSENT: Final = math.nan  # compared by identity: neither a time nor None
+_MARK_SECONDS: Final = 0.05  # reading the clock is a fifth of an add, so readings are shared
+_SLICE: Final = 1_000  # due keys moved in one step: about 2 ms
+_TURN_SECONDS: Final = 0.004  # busy workers yield to the event loop this often
 
 
-class Queue(QueueCore[T], Generic[T]):
-    """Keys waiting for work: fair, without duplicates, and never one key at two workers.
+@final
+class WorkQueueStatistics(Struct, frozen=True, kw_only=True):
+    """The state of a work queue at one moment."""
 
-    Nothing is started and no loop is needed until somebody waits. `add` may be called from any
-    thread, also before there is a loop, and so may `statistics`; everything else belongs to the
-    loop's thread.
+    name: str
+    """The queue's name; empty if it has none."""
+    depth: int
+    """The number of keys that wait to be taken."""
+    delayed: int
+    """The number of keys whose delay is not over."""
+    processing: int
+    """The number of keys that were taken and are not done."""
+    again: int
+    """The number of these that come again once they are done."""
+    handed_over: int
+    """The number of calls from other threads that the loop has not made yet."""
+    peak: int
+    """The largest depth that a get has found."""
+    waiters: int
+    """The number of coroutines that wait for a key."""
+    oldest_seconds: float
+    """How long the oldest waiting key has waited, of all priorities; 0.0 if none waits.
+
+    On a loop with asyncio's own time up to 0.05 s too much, or as long as a step of the loop takes:
+    keys that are added in quick succession share a reading of the clock. Elsewhere it is exact.
+    """
+    dropped: int
+    """The number of waiting keys that were dropped: at shutdown, or by `drop_waiting`."""
+    failures: int
+    """The number of keys whose failures the rate limiter remembers."""
+    depth_by_priority: tuple[tuple[int, int], ...]
+    """Priority and depth, highest first; empty for a queue without priorities."""
+    is_shutting_down: bool
+    """Whether the queue refuses new keys."""
+
+
+class Queue(Generic[T]):
+    """A fair work queue without duplicates: one key is never with two workers.
+
+    It has client-go's three interfaces in one: `add`, `add_after` for later, and
+    `add_rate_limited`, which waits longer with each failure of a key. It starts no task, and no
+    timer unless a worker waits for a key. `add*` may be called from any thread, also before an
+    event loop runs, and so may `statistics`; everything else belongs to the loop's thread.
+
+    Args:
+        name: the label of its metrics.
+        rate_limiter: returns how long a failed key waits; `default_controller_rate_limiter()` if
+            not given. It must not be shared with another queue.
+        on_shutdown: what becomes of delayed keys at shutdown: "drop" counts and returns them,
+            "flush" makes them ready at once.
+        metrics: where its metrics go, under client-go's names.
+        ordering: the order of waiting keys, by default first come, first served. It must not be
+            shared with another queue.
+        clock: monotonic seconds; by default the loop's time, once there is a loop.
+
+    Raises:
+        InvalidArgumentError: `on_shutdown` is neither "drop" nor "flush".
 
     Source:
-        client-go util/workqueue/queue.go.
+        client-go util/workqueue/queue.go, delaying_queue.go, rate_limiting_queue.go.
     """
 
     __slots__ = (
         "__weakref__",
+        "_again",
+        "_clock",
+        "_closed",
         "_drainers",
-        "_handover",
+        "_dropped",
         "_has_own_clock",
+        "_inbox",
         "_is_forced",
+        "_is_plain",
+        "_mark",
         "_marking_loop",
+        "_metrics",
+        "_moments",
         "_name",
+        "_on_shutdown",
+        "_ordering",
+        "_peak",
+        "_pop",
+        "_push",
+        "_rate_limiter",
+        "_ready",
+        "_schedule",
+        "_states",
         "_ticker",
         "_timer",
         "_turn_began",
+        "_waiters",
     )
 
     def __init__(
         self,
         name: str = "",
         *,
+        rate_limiter: RateLimiter | None = None,
+        on_shutdown: OnShutdown = "drop",
         metrics: Metrics = NO_METRICS,
         ordering: Ordering[T] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Make an empty queue.
-
-        Args:
-            name: the label of its metrics.
-            metrics: where its figures go, under client-go's names.
-            ordering: who comes first, in place of the one who came first; it belongs to this
-                queue from now on.
-            clock: monotonic seconds; by default the loop's time, once there is a loop.
-        """
-        meter = None if metrics is NO_METRICS else Meter(name, metrics)
-        super().__init__(ordering, clock or monotonic, meter)
+        if on_shutdown not in {"drop", "flush"}:
+            reason = f"must be 'drop' or 'flush', got {on_shutdown!r}"
+            raise InvalidArgumentError("on_shutdown", reason)
         self._name = name
-        self._has_own_clock = clock is not None
-        self._handover = Handover()
+        self._on_shutdown = on_shutdown
+        default = default_controller_rate_limiter
+        self._rate_limiter = default() if rate_limiter is None else rate_limiter
+        self._states: dict[T, float | None] = {}
+        self._again: set[T] = set()  # added while being processed
+        self._ordering: Ordering[T] = FIFO[T]() if ordering is None else ordering
+        ordering = self._ordering
+        self._ready = ordering.items if isinstance(ordering, FIFO) else ordering
+        self._push = ordering.push
+        self._pop = ordering.pop
+        self._schedule = Schedule[T]()
+        self._moments = self._schedule.moments  # a list: testing it for emptiness calls nothing
+        self._metrics = None if metrics is NO_METRICS else QueueMetrics(name, metrics)
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._drainers: list[asyncio.Future[None]] = []
+        self._closed = False
         self._is_forced = False
+        self._peak = 0
+        self._dropped = 0
+        self._inbox = ThreadInbox()
+        self._has_own_clock = clock is not None
+        self._clock = clock or monotonic
+        self._mark = 0.0  # the shared reading of the clock; 0.0: read it
+        self._marking_loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._turn_began = 0.0
-        self._marking_loop: asyncio.AbstractEventLoop | None = None
+        # An added key needs only to be pushed: no metrics, waiters, delayed keys or shutdown. One
+        # flag in place of four, read for every key.
+        self._is_plain = self._metrics is None
 
     @property
     def name(self) -> str:
@@ -91,11 +193,19 @@ class Queue(QueueCore[T], Generic[T]):
 
     @property
     def is_shutting_down(self) -> bool:
-        """Nothing is added any more; something may still wait or be processed."""
+        """Whether the queue refuses new keys; some may still wait or be processed."""
         return self._closed
 
+    def __len__(self) -> int:
+        """Count the keys that wait to be taken; not those that are processed or delayed."""
+        if self._inbox.thread == 0:
+            self._inbox.run_nowait()
+        if self._moments:
+            self._promote()
+        return len(self._ready)
+
     def add(self, item: T) -> None:
-        """Put a key into the queue; from any thread, also before there is a loop.
+        """Add a key; from any thread, also before an event loop runs.
 
         As `add_nowait`, at once on the loop's thread, soon from another one.
 
@@ -105,16 +215,132 @@ class Queue(QueueCore[T], Generic[T]):
         Raises:
             InvalidTypeError: the key is not hashable, or None; nothing was added.
         """
-        if self._handover.thread == get_ident() or self._is_here():
+        if self._inbox.thread == get_ident() or self._is_here():
             self.add_nowait(item)
         else:
             self._hand_over(item, partial(self.add_nowait, item))
 
+    def add_nowait(self, item: T) -> None:
+        """Add a key; only on the loop's thread.
+
+        A key that waits already is not added twice, and one that was delayed is ready at once. One
+        that is being processed comes again once that is done. After shutdown nothing is added.
+
+        Args:
+            item: the key; hashable, not None.
+
+        Raises:
+            InvalidTypeError: the key is not hashable, or None; nothing was added.
+
+        Source:
+            client-go util/workqueue/queue.go, Add.
+        """
+        states = self._states
+        try:
+            is_known = item in states
+        except TypeError as error:
+            raise unhashable(item, error) from error
+        if not self._is_plain or item is None:
+            self._add_and_notify(item)
+        elif is_known:
+            self._add_ready(item)
+        else:
+            self._push(item)
+            states[item] = self._mark or self._read_clock()
+
+    def add_after(self, item: T, delay_seconds: float) -> None:
+        """Add a key after a delay; from any thread, also before an event loop runs.
+
+        As `add_after_nowait`; the delay begins with this call.
+
+        Args:
+            item: the key; hashable, not None.
+            delay_seconds: how long it waits; 0 or less is at once.
+
+        Raises:
+            InvalidTypeError: the key is not hashable, or None; nothing was added.
+            InvalidArgumentError: the delay is not a finite number.
+        """
+        self._add_after(item, delay_seconds, self.add_after_nowait)
+
+    def add_after_nowait(self, item: T, delay_seconds: float) -> None:
+        """Add a key after a delay; only on the loop's thread.
+
+        Of several delays the earliest time counts, and a key that waits to be taken is not also
+        delayed: it comes once. After shutdown nothing is added.
+
+        Args:
+            item: the key; hashable, not None.
+            delay_seconds: how long it waits; 0 or less is at once.
+
+        Raises:
+            InvalidTypeError: the key is not hashable, or None; nothing was added.
+            InvalidArgumentError: the delay is not a finite number.
+
+        Source:
+            client-go util/workqueue/delaying_queue.go, AddAfter.
+        """
+        check_delay(delay_seconds)
+        if self._metrics is not None and not self._closed:
+            self._metrics.retried()
+        if delay_seconds <= 0 or self._closed:
+            Queue.add_nowait(self, item)  # a subclass has recorded the priority already
+            return
+        try:
+            is_ready = self._is_ready_or_again(item)
+        except TypeError as error:
+            raise unhashable(item, error) from error
+        if item is None:
+            check_hashable(item)
+        if not is_ready:
+            self._schedule.put(item, self._clock() + delay_seconds)
+            self._is_plain = False
+            if self._waiters:
+                self._arm()
+
+    def add_rate_limited(self, item: T) -> None:
+        """Add a key that failed, after the rate limiter's delay; from any thread.
+
+        Args:
+            item: the key; hashable, not None.
+
+        Raises:
+            InvalidTypeError: the key is not hashable, or None; nothing was added.
+        """
+        if self._is_here():
+            self.add_rate_limited_nowait(item)
+        else:
+            self._hand_over(item, partial(self.add_rate_limited_nowait, item))
+
+    def add_rate_limited_nowait(self, item: T) -> None:
+        """Add a key that failed, after the rate limiter's delay; only on the loop's thread.
+
+        After shutdown nothing is added or counted.
+
+        Args:
+            item: the key; hashable, not None.
+
+        Raises:
+            InvalidTypeError: the key is not hashable, or None; nothing was added.
+
+        Source:
+            client-go util/workqueue/rate_limiting_queue.go, AddRateLimited.
+        """
+        self.add_after_nowait(item, self._limited_delay(item))
+
+    def forget(self, item: T) -> None:
+        """Forget a key's failures: it succeeded, or was given up. A waiting key stays."""
+        self._rate_limiter.forget(item)
+
+    def num_requeues(self, item: T) -> int:
+        """Return how many failures of a key are remembered."""
+        return self._rate_limiter.num_requeues(item)
+
     async def get(self) -> T:
-        """Wait for the key whose turn it is and take it.
+        """Wait for the next key and take it.
 
         Returns:
-            The key; nobody else gets it until `done`.
+            The key; no other worker gets it until `done`.
 
         Raises:
             QueueClosedError: after shutdown, once nothing waits and nothing will come again.
@@ -129,8 +355,31 @@ class Queue(QueueCore[T], Generic[T]):
         item = self._take_at_once()
         return await self._take_later() if item is None else item
 
+    def get_nowait(self) -> T | None:
+        """Take the next key; only on the loop's thread.
+
+        Returns:
+            The key, which is processed until `done`; None if none waits, or none is due.
+        """
+        if self._moments:
+            self._promote()
+        depth = len(self._ready)
+        if not depth:
+            if not self._inbox.calls:
+                return None
+            self._inbox.run_nowait()
+            return self.get_nowait()
+        if depth > self._peak:  # noqa: PLR1730  (max() would be a call on the hot path)
+            self._peak = depth
+        item = self._pop()
+        self._states[item] = None
+        if self._metrics is not None:
+            self._metrics.taken(item, self._clock(), depth - 1)
+            self._tick_later()
+        return item
+
     def item(self) -> Lease[T]:
-        """Take a key for the length of a block, which ends with `done` however it ends.
+        """Take a key for the length of a block, which calls `done` however it ends.
 
         `async with queue.item() as key:`; waits and raises as `get`.
         """
@@ -138,13 +387,81 @@ class Queue(QueueCore[T], Generic[T]):
         lease._queue = self  # noqa: SLF001  (an __init__ would be one more call for every key)
         return lease
 
+    def done(self, item: T) -> None:
+        """End the processing of a key; it comes again if it was added meanwhile.
+
+        Nothing happens if the key is not being processed.
+
+        Args:
+            item: what a get returned.
+
+        Source:
+            client-go util/workqueue/queue.go, Done.
+        """
+        since = self._states.pop(item, _ABSENT)
+        if since is not None:
+            if since is not _ABSENT:  # it waits: no worker has it
+                self._states[item] = since
+            return
+        if self._is_plain and not self._again:
+            return
+        if self._metrics is not None:
+            self._metrics.done(item, self._clock())
+        if self._again and item in self._again:
+            self._again.remove(item)
+            self._push(item)
+            self._states[item] = self._mark or self._clock()
+            if self._metrics is not None:
+                self._metrics.depth(len(self._ready))
+            if self._waiters:
+                self._wake_one()
+        if self._closed:
+            self._wake_if_finished()
+
+    def is_waiting(self, item: T) -> bool:
+        """Return whether a key will come, or come again, without being added once more."""
+        return self._is_ready_or_again(item) or item in self._schedule
+
+    def is_processing(self, item: T) -> bool:
+        """Return whether a key was taken and is not done."""
+        return self._states.get(item, _ABSENT) is None
+
+    def processing(self) -> list[T]:
+        """Return the keys that were taken and are not done."""
+        return [item for item, since in self._states.items() if since is None]
+
+    def forget_delayed(self, item: T) -> bool:
+        """Drop a delayed key; return whether it was delayed."""
+        found = self._schedule.discard(item)
+        if found:
+            self._forget(item)
+        return found
+
+    def drop_waiting(self) -> list[T]:
+        """Remove and return every key that waits; what is being processed continues.
+
+        The keys count as dropped in the statistics. Delayed keys are among them, and so are those
+        that were to come again after their processing.
+        """
+        delayed = self._schedule.clear()
+        dropped = [self._pop() for _ in range(len(self._ready))]
+        for item in dropped:
+            del self._states[item]
+        dropped += self._again
+        dropped += delayed
+        self._again.clear()
+        self._drop(dropped)
+        if self._closed:
+            self._wake_if_finished()
+        return dropped
+
     def shut_down(self) -> list[T]:
-        """Add nothing any more; what waits can still be taken. May be repeated.
+        """Refuse new keys; what waits can still be taken. May be repeated.
 
         It also ends a drain that is under way.
 
         Returns:
-            What was dropped: nothing, for a queue without delays.
+            The delayed keys that were dropped.
 
         Source:
             client-go util/workqueue/queue.go, ShutDown.
@@ -153,14 +470,13 @@ class Queue(QueueCore[T], Generic[T]):
         return self._close()
 
     async def shut_down_with_drain(self, *, timeout_seconds: float) -> list[T]:
-        """Add nothing any more, and wait until the workers are done with what there is.
+        """Refuse new keys, and wait until the workers have processed the present ones.
 
-        That is what is being processed and what waits to be taken; `drop_waiting` before it, to
-        wait for the former alone. A `shut_down` meanwhile ends the waiting.
+        These are the keys that are being processed and those that wait to be taken; call
+        `drop_waiting` first to wait for the former alone. A `shut_down` meanwhile ends the waiting.
 
         Args:
-            timeout_seconds: how long to wait; a worker that never says done must not be waited
-                for without end.
+            timeout_seconds: how long to wait for workers, one of which may never call `done`.
 
         Returns:
             What is left: being processed, or waiting; empty if everything was done.
@@ -175,48 +491,129 @@ class Queue(QueueCore[T], Generic[T]):
         self._bind()
         self._close()
         if self._states and not self._is_forced:
-            await self._drained(timeout_seconds)
+            await self._wait_drained(timeout_seconds)
         return list(self._states)
 
     def statistics(self) -> WorkQueueStatistics:
-        """Return the queue's figures; from any thread.
+        """Return the queue's statistics; from any thread.
 
-        From another thread than the loop's nothing is moved: what has fallen due meanwhile still
-        counts as delayed, and what was just added as handed over.
+        From another thread than the loop's nothing is moved: keys that have become due still count
+        as delayed, and keys that were just added as handed over.
         """
-        is_here = self._handover.thread in {0, get_ident()}
+        is_here = self._inbox.thread in {0, get_ident()}
         depth = len(self) if is_here else len(self._ready)
         return WorkQueueStatistics(
             name=self._name,
             depth=depth,
-            delayed=self._delayed(),
+            delayed=len(self._schedule),
             processing=max(0, len(self._states) - depth),
             again=len(self._again),
-            handed_over=len(self._handover),
+            handed_over=len(self._inbox.calls),
             peak=max(self._peak, depth),
             waiters=len(self._waiters),
             oldest_seconds=max(0.0, self._clock() - self._oldest_at()) if depth else 0.0,
             dropped=self._dropped,
-            failures=self._failures(),
+            failures=remembered(self._rate_limiter),
             depth_by_priority=self._depth_by_priority(),
             is_shutting_down=self._closed,
         )
 
-    def __len__(self) -> int:
-        """Count the keys that wait to be taken; not those that are processed or delayed."""
-        if self._handover.thread == 0:
-            self._handover.run_nowait()
-        return len(self._ready)
+    def _add_and_notify(self, item: T) -> None:
+        """Add a key to a queue that has delayed keys, waiters or metrics, or is closed."""
+        if not self._moments:
+            self._add_ready(item)
+            return
+        self._promote()
+        self._add_ready(item)
+        self._schedule.discard(item)
+        self._update_is_plain()
 
-    def _get_late(self) -> T | None:
-        """Look whether something arrived from elsewhere meanwhile."""
-        if not self._handover:
-            return None
-        self._handover.run_nowait()
-        return self.get_nowait()
+    def _add_ready(self, item: T) -> None:
+        """Add a key that is due."""
+        if item is None:
+            check_hashable(item)
+        if self._closed:
+            return
+        since = self._states.get(item, _ABSENT)
+        if since is None:
+            if item not in self._again:
+                self._again.add(item)
+                if self._metrics is not None:
+                    self._metrics.added(item, self._clock(), len(self._ready))
+        elif since is not _ABSENT:
+            self._ordering.touch(item)
+        else:
+            self._push(item)
+            self._states[item] = self._mark or self._clock()
+            if self._metrics is not None:
+                self._metrics.added(item, self._clock(), len(self._ready))
+            if self._waiters:
+                self._wake_one()
+
+    def _add_after(self, item: T, delay_seconds: float, add: Callable[[T, float], None]) -> None:
+        """Call `add` on the loop's thread, with what is left of a delay that begins now."""
+        check_delay(delay_seconds)
+        if self._is_here():
+            add(item, delay_seconds)
+            return
+        # A clock that any thread may read, before there is a loop and after.
+        clock = self._clock if self._has_own_clock else monotonic
+        began_at = clock()
+        self._hand_over(item, lambda: add(item, delay_seconds - (clock() - began_at)))
+
+    def _limited_delay(self, item: T) -> float:
+        if self._closed:
+            return 0.0
+        check_hashable(item)
+        return self._rate_limiter.when(item, self._clock())
+
+    def _is_ready_or_again(self, item: T) -> bool:
+        return self._states.get(item) is not None or item in self._again
+
+    def _promote(self) -> None:
+        """Make the due delayed keys ready."""
+        now = self._clock()
+        if self._moments and self._moments[0] <= now:
+            for item in islice(self._schedule.pop_due(now), _SLICE):
+                self._add_ready(item)
+            self._update_is_plain()
+
+    def _drop(self, items: list[T]) -> None:
+        self._dropped += len(items)
+        for item in items:
+            self._forget(item)
+
+    def _forget(self, item: T) -> None:
+        """Drop what else is known of a key that was dropped."""
+        if self._metrics is not None:
+            self._metrics.dropped(item, len(self._ready))
+
+    def _update_is_plain(self) -> None:
+        """To be called after whatever may have changed one of these four."""
+        self._is_plain = not (
+            self._waiters or self._moments or self._closed or self._metrics is not None
+        )
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+        self._update_is_plain()
+
+    def _wake_if_finished(self) -> None:
+        """Wake all waiters if nothing will come, and the drains if nothing is left."""
+        if not self._ready and not self._again:
+            while self._waiters:
+                self._wake_one()
+        if not self._states or self._is_forced:
+            for drainer in self._drainers:
+                if not drainer.done():
+                    drainer.set_result(None)
 
     def _read_clock(self) -> float:
-        """Read the clock; on a usual loop keep the reading until a timer has forgotten it.
+        """Read the clock; on a usual loop share the reading until a timer has forgotten it.
 
         So no key seems younger than it is, and none older by more than the timer takes. In a
         queue that outlives its loop keys age from the loop's end on, until there is another one.
@@ -231,13 +628,9 @@ class Queue(QueueCore[T], Generic[T]):
     def _forget_mark(self) -> None:
         self._mark = 0.0
 
-    def _count_taken(self, meter: Meter, item: T) -> None:
-        super()._count_taken(meter, item)
-        self._tick_later()
-
     def _is_here(self) -> bool:
-        """Tell whether this is the loop's thread; the first running loop is the queue's."""
-        thread = self._handover.thread
+        """Return whether this is the loop's thread; the first running loop is the queue's."""
+        thread = self._inbox.thread
         if thread:
             return thread == get_ident()
         try:
@@ -247,16 +640,11 @@ class Queue(QueueCore[T], Generic[T]):
         return True
 
     def _hand_over(self, item: T, call: Callable[[], object]) -> None:
-        try:
-            hash(item)
-        except TypeError as error:
-            raise unhashable(item, error) from error
-        if item is None:
-            self._refuse(item)
-        self._handover.hand_over(call)
+        check_hashable(item)
+        self._inbox.put(call)
 
     def _bind(self) -> None:
-        loop = self._handover.bind()
+        loop = self._inbox.bind()
         if loop is None:
             return
         if not self._has_own_clock:
@@ -264,21 +652,35 @@ class Queue(QueueCore[T], Generic[T]):
             self._use_clock(monotonic if is_usual else loop.time)
             self._marking_loop = loop if is_usual else None
         self._timer = self._ticker = None
-        self._handover.run_nowait()
+        self._inbox.run_nowait()
+
+    def _use_clock(self, clock: Callable[[], float]) -> None:
+        """Read another clock from now on; the age and the delay of every key stay the same."""
+        self._mark = 0.0
+        if clock is self._clock:
+            return
+        seconds = clock() - self._clock()
+        self._clock = clock
+        for item, since in self._states.items():
+            if since is not None:
+                self._states[item] = since + seconds
+        self._schedule.shift(seconds)
+        if self._metrics is not None:
+            self._metrics.shift(seconds)
 
     def _take_at_once(self) -> T | None:
         """Take a key, unless none waits or the loop must have its turn first."""
-        handover = self._handover
-        loop = handover.loop
-        # In place of a look at the running loop, which is a system call before Python 3.12 and
+        inbox = self._inbox
+        loop = inbox.loop
+        # In place of asking for the running loop, which is a system call before Python 3.12 and
         # took a fifth of a key's whole way: a thread never runs two loops at once.
-        if loop is None or handover.thread != get_ident() or not loop.is_running():
+        if loop is None or inbox.thread != get_ident() or not loop.is_running():
             self._bind()
         if self._clock() - self._turn_began > _TURN_SECONDS:
             return None
         item = self.get_nowait()
         if self._closed and item is not None:
-            self._settle()
+            self._wake_if_finished()
         return item
 
     async def _take_later(self) -> T:
@@ -289,32 +691,30 @@ class Queue(QueueCore[T], Generic[T]):
             item = self.get_nowait()
             if item is not None:
                 if self._closed:
-                    self._settle()
+                    self._wake_if_finished()
                 return item
             if self._closed and not self._again:
-                raise QueueClosedError("the queue is shut down and empty: nothing more will come")
+                raise QueueClosedError("the queue is shut down and empty")
             await self._wait()
 
     async def _wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        self._note_quiet()
-        self._arm()
+        self._is_plain = False
+        if self._moments:
+            self._arm()
         try:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():
-                self._wake_one()  # its wake-up goes to the next in line
+                self._wake_one()  # its wake-up belongs to the next in line
             elif waiter in self._waiters:
                 self._waiters.remove(waiter)
-                self._note_quiet()
+                self._update_is_plain()
             raise
         self._turn_began = self._clock()
 
-    def _arm(self) -> None:
-        """See to it that those who wait hear of what falls due."""
-
-    async def _drained(self, timeout_seconds: float) -> None:
+    async def _wait_drained(self, timeout_seconds: float) -> None:
         drainer = asyncio.get_running_loop().create_future()
         self._drainers.append(drainer)
         try:
@@ -325,45 +725,60 @@ class Queue(QueueCore[T], Generic[T]):
         finally:
             self._drainers.remove(drainer)
 
-    def _close(self) -> list[T]:
-        if self._handover.thread in {0, get_ident()}:
-            self._handover.run_nowait()  # what was added before comes before
-        self._closed = True
-        self._note_quiet()
-        if self._ticker is not None:
-            self._ticker.cancel()
-        self._settle()
-        return []
+    def _arm(self) -> None:
+        """Set the timer that wakes a waiter when the first delayed key is due."""
+        loop = asyncio.get_running_loop()
+        at = self._moments[0]
+        if self._has_own_clock:
+            at += loop.time() - self._clock()
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._fall_due)
 
-    def _settle(self) -> None:
-        if not self._ready and not self._again:
-            self._wake_all()
-        if not self._states or self._is_forced:
-            for drainer in self._drainers:
-                if not drainer.done():
-                    drainer.set_result(None)
+    def _fall_due(self) -> None:
+        self._timer = None
+        self._promote()
+        if self._moments and (self._waiters or self._moments[0] <= self._clock()):
+            self._arm()
+
+    def _close(self) -> list[T]:
+        if self._inbox.thread in {0, get_ident()}:
+            self._inbox.run_nowait()  # what was added before the shutdown counts
+        dropped: list[T] = []
+        if not self._closed:
+            for timer in (self._timer, self._ticker):
+                if timer is not None:
+                    timer.cancel()
+            self._timer = None
+            delayed = self._schedule.clear()
+            if self._on_shutdown == "drop":
+                dropped = delayed
+                self._drop(dropped)
+            else:
+                for item in delayed:
+                    self._add_ready(item)
+            self._closed = True
+            self._update_is_plain()
+        self._wake_if_finished()
+        return dropped
 
     def _tick_later(self) -> None:
-        if self._handover.thread and self._ticker is None and not self._closed:
+        if self._inbox.thread and self._ticker is None and not self._closed:
             self._ticker = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
         self._ticker = None
-        if self._meter is not None:
-            self._meter.tick(self._clock())
-            if self._meter.is_processing:
+        if self._metrics is not None:
+            self._metrics.tick(self._clock())
+            if self._metrics.is_processing:
                 self._tick_later()
 
     def _oldest_at(self) -> float:
-        """Return since when the key at the head waits, infinity if none does; from any thread."""
-        moments = list(self._states.values())  # in one step, whatever the loop does meanwhile
+        """Return when the oldest key began to wait, infinity if none waits; from any thread."""
+        moments = list(self._states.values())  # one step: the loop cannot interfere
         return min((since for since in moments if since is not None), default=math.inf)
-
-    def _delayed(self) -> int:
-        return 0
-
-    def _failures(self) -> int:
-        return 0
 
     def _depth_by_priority(self) -> tuple[tuple[int, int], ...]:
         return ()
@@ -379,7 +794,7 @@ class Lease(Generic[T]):
     _queue: Queue[T]
 
     async def __aenter__(self) -> T:
-        # What get() does, without a coroutine more.
+        # What get() does, without one more coroutine.
         item = self._queue._take_at_once()  # noqa: SLF001  (a part of the queue)
         if item is None:
             item = await self._queue._take_later()  # noqa: SLF001  (as above)
@@ -393,3 +808,33 @@ class Lease(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         self._queue.done(self._item)
+
+
+def check_hashable(item: object) -> None:
+    """Refuse a key that a queue cannot hold.
+
+    Raises:
+        InvalidTypeError: it is not hashable, or None.
+    """
+    try:
+        hash(item)
+    except TypeError as error:
+        raise unhashable(item, error) from error
+    if item is None:
+        raise InvalidTypeError("item", "must not be None, which get_nowait returns for no key")
+
+
+def unhashable(item: object, error: TypeError) -> InvalidTypeError:
+    """Return the error for a key that is not hashable."""
+    kind = type(item).__name__
+    return InvalidTypeError("item", f"a key must be hashable, and this {kind} is not: {error}")
+
+
+def check_delay(delay_seconds: float) -> None:
+    """Refuse a delay that is not a finite number.
+
+    Raises:
+        InvalidArgumentError: naming the argument.
+    """
+    if not isinstance(delay_seconds, int | float) or not math.isfinite(delay_seconds):
+        raise InvalidArgumentError("delay_seconds", f"must be finite, got {delay_seconds!r}")

@@ -1,9 +1,9 @@
-"""Keys that wait for a time: one entry per key, the earlier time wins.
+"""The delayed keys of a queue, by the time at which they are due.
 
-What enters are keys with the moment at which they are due; what leaves are the due ones, by time
-and then in the order in which they came. A heap of bare numbers says when, a dict says who: less
-memory than a heap of tuples, and faster. What was withdrawn or moved leaves a stale moment behind;
-it goes when it comes to the head, or when the stale ones outnumber the live ones.
+Each key is here once, with the earliest of its times; keys of one time leave in the order in which
+they came. A heap of bare numbers holds the times and a dict the keys: less memory than a heap of
+tuples, and faster. A key that is withdrawn or moved leaves a stale time in the heap, which is
+removed at the head, or when stale times outnumber the live ones.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing_extensions import TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
-_SPARE = 64  # so many stale moments are kept before anybody counts
+_SPARE = 64  # so many stale times are kept before they are cleaned up
 
 
 @final
 class _Together(OrderedDict[T, None]):
-    """Keys that came for the same moment, in order. Not hashable, so no key can be one.
+    """Keys that are due at the same time, in order. Not hashable, so a key is never one.
 
-    A plain dict would walk over all that has left it whenever the first is asked for.
+    Finding the first key of a plain dict would step over all keys that were removed before it.
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class _Together(OrderedDict[T, None]):
 
 @final
 class Schedule(Generic[T]):
-    """Who is due when."""
+    """Keys and the times at which they are due."""
 
     __slots__ = ("_due_at", "_keys_at", "moments")
 
@@ -41,7 +41,7 @@ class Schedule(Generic[T]):
         self._due_at: dict[T, float] = {}
         self._keys_at: dict[float, T | _Together[T]] = {}
         self.moments: list[float] = []
-        """A heap of when somebody is due, the head never stale. Always this list."""
+        """A heap of the times at which keys are due, the head never stale. Always this list."""
 
     def __len__(self) -> int:
         return len(self._due_at)
@@ -53,7 +53,7 @@ class Schedule(Generic[T]):
         return iter(self._due_at)
 
     def put(self, item: T, due_at: float) -> None:
-        """Note a key; if it is here already, the earlier moment stands."""
+        """Store a key; if it is here already, the earlier time counts."""
         before = self._due_at.get(item)
         if before is not None:
             if before <= due_at:
@@ -63,7 +63,7 @@ class Schedule(Generic[T]):
         self._seat(item, due_at)
 
     def discard(self, item: T) -> bool:
-        """Withdraw a key; tell whether it was here."""
+        """Withdraw a key; return whether it was here."""
         due_at = self._due_at.pop(item, None)
         if due_at is None:
             return False
@@ -76,7 +76,7 @@ class Schedule(Generic[T]):
         return True
 
     def pop_due(self, now: float) -> Iterator[T]:
-        """Take one due key after the other; what has not been asked for stays."""
+        """Yield and remove one due key after the other."""
         while self.moments and self.moments[0] <= now:
             there = self._keys_at[self.moments[0]]
             item = next(iter(there)) if isinstance(there, _Together) else there
@@ -84,11 +84,11 @@ class Schedule(Generic[T]):
             yield item
 
     def clear(self) -> list[T]:
-        """Take everything, by time; due or not."""
+        """Remove and return all keys, due or not, by time."""
         return list(self.pop_due(math.inf))
 
     def shift(self, seconds: float) -> None:
-        """Move every moment: the clock has been exchanged."""
+        """Move every time: the queue reads another clock."""
         due_at = dict(self._due_at)
         for item in self.clear():
             self.put(item, due_at[item] + seconds)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pyinformer.audit import MAX_NAMED, AuditReport, Comparison, Mismatches
 from tests.objects import make
+from tests.soak import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +117,7 @@ _identities = st.dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(held=_identities, listed=_identities, now=_identities)
 def test_a_difference_is_what_differs_and_has_stayed(
     held: Identities, listed: Identities, now: Identities

@@ -130,7 +130,7 @@ async def test_a_url_that_is_none_is_refused(server: str) -> None:
         async with pyinformer.connect(server=server):
             raise AssertionError
 
-    assert f"{server!r} is no http or https URL with a host" in str(raised.value)
+    assert f"{server!r} is not an http or https URL with a host" in str(raised.value)
 
 
 async def test_an_authority_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -18,12 +18,10 @@ from pyinformer.apimachinery import QueueClosedError
 from pyinformer.metrics import NO_METRICS
 from pyinformer.workqueue import (
     BucketRateLimiter,
-    DelayingQueue,
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
     Queue,
-    RateLimitingQueue,
     WithMaxWaitRateLimiter,
 )
 from tests.waiting import until
@@ -153,7 +151,7 @@ def test_with_max_wait_rate_limiter() -> None:
 def test_simple_queue() -> None:
     """TestSimpleQueue."""
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     queue.add_after_nowait("foo", 0.05)
     assert len(queue) == 0
     clock.now += 0.06
@@ -168,7 +166,7 @@ def test_simple_queue() -> None:
 def test_deduping() -> None:
     """TestDeduping."""
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     for delays in ((0.05, 0.07), (0.07, 0.05)):
         for delay in delays:
             queue.add_after_nowait("foo", delay)
@@ -185,7 +183,7 @@ def test_deduping() -> None:
 def test_add_two_fire_early() -> None:
     """TestAddTwoFireEarly."""
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     queue.add_after_nowait("foo", 1.0)
     queue.add_after_nowait("bar", 0.05)
     queue.add_after_nowait("foo", 0.09)
@@ -206,7 +204,7 @@ def test_add_two_fire_early() -> None:
 def test_copy_shifting() -> None:
     """TestCopyShifting."""
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     for name, delay in (("foo", 1.0), ("bar", 0.5), ("baz", 0.3)):
         queue.add_after_nowait(name, delay)
     assert len(queue) == 0
@@ -263,7 +261,7 @@ async def test_metrics() -> None:
 
 def test_an_unnamed_default_queue_measures_nothing() -> None:
     """Upstream's queues without a name have no metrics; ours without a metrics system."""
-    assert Queue[str](metrics=NO_METRICS)._meter is None
+    assert Queue[str](metrics=NO_METRICS)._metrics is None
 
 
 @both_kinds
@@ -454,7 +452,7 @@ class Collectable:
 @both_kinds
 async def test_garbage_collection(kind: str) -> None:
     """TestGarbageCollection."""
-    queue = DelayingQueue[Collectable]()
+    queue = Queue[Collectable]()
     item = Collectable()
     gone = weakref.ref(item)
     queue.add(item)
@@ -476,9 +474,7 @@ async def test_garbage_collection(kind: str) -> None:
 def test_rate_limiting_queue() -> None:
     """TestRateLimitingQueue."""
     clock = Clock()
-    queue = RateLimitingQueue[str](
-        rate_limiter=ItemExponentialFailureRateLimiter(0.001, 1.0), clock=clock
-    )
+    queue = Queue[str](rate_limiter=ItemExponentialFailureRateLimiter(0.001, 1.0), clock=clock)
 
     def delay_of_next() -> float:
         return round(queue._moments[0] - clock.now, 9)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyinformer import Request
 from pyinformer.controller._noop_writes import NoopWrites, Storm
 from pyinformer.controller._storm_breaker import StormBreaker
+from tests.soak import examples
 
 _A, _B = Request("default/a"), Request("default/b")
 
@@ -121,7 +122,7 @@ _writes = st.lists(st.tuples(st.floats(0.0, 30.0), st.booleans()), max_size=300)
 
 
 @given(_writes)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_counts_are_those_of_a_plain_recount_and_storms_alternate(
     steps: list[tuple[float, bool]],
 ) -> None:
@@ -263,7 +264,7 @@ class _Queue:
 
 
 @given(_steps)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_whatever_happens_no_request_is_lost_and_tries_keep_their_distance(
     steps: list[tuple[str, Request, float]],
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyinformer import Request, Result, RetryAfter, TerminalError
 from pyinformer.controller._outcomes import Outcome, Outcomes
+from tests.soak import examples
 
 _KEY = Request("default/a")
 _ERROR = ValueError("secret")
@@ -218,4 +219,4 @@ class OutcomesAgainstAModel(RuleBasedStateMachine):
 
 
 TestOutcomesAgainstAModel = OutcomesAgainstAModel.TestCase
-TestOutcomesAgainstAModel.settings = settings(deadline=None, max_examples=100)
+TestOutcomesAgainstAModel.settings = settings(deadline=None, max_examples=examples(100))

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated
 from pyinformer.deltas import Delta, DeltaFIFO, DeltaType, RealFIFO, events_of
 from tests.deltas.pods import pod, store_event
+from tests.soak import examples
 
 Store = dict[str, KubeObject[None]]
 Queue = RealFIFO[None] | DeltaFIFO[None]
@@ -178,5 +179,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.has_synced is self.has_list
 
 
-QueueMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestQueuesAgainstModel = QueueMachine.TestCase

@@ -21,11 +21,12 @@ from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, WIDGET
 from tests.integration.servers import ADMIN, EmbeddedServer
 from tests.integration.workload import SELECTED, Writer, together
+from tests.soak import in_soak
 
 if TYPE_CHECKING:
     from pyinformer.informer._settings import QueueKind
 
-ROUNDS = 4
+ROUNDS = in_soak(60, otherwise=4)
 SETTLES = 0.4  # how often an informer may catch up before the next blow
 FAULTS = (
     Fault(verb="watch", cut_after_bytes=(0, 20_000), times=4, probability=0.7),
@@ -38,6 +39,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("seed", "queue"), [(1, "direct"), (3, "real_fifo"), (5, "delta_fifo")])
 async def test_lives_stay_valid_whatever_the_server_does(seed: int, queue: QueueKind) -> None:
     rng = random.Random(seed)
@@ -86,8 +88,8 @@ async def test_lives_stay_valid_whatever_the_server_does(seed: int, queue: Queue
                     case _:
                         api.end_watches()
                 if rng.random() < SETTLES:
-                    await rng.choice(followed).settle(server, timeout_seconds=50)
+                    await rng.choice(followed).settle(server, timeout_seconds=100)
             await asyncio.to_thread(api.faults.clear)
             for one in followed:
-                await one.settle(server, versions=versions, timeout_seconds=50)
+                await one.settle(server, versions=versions, timeout_seconds=100)
             assert api.faults.struck > 0

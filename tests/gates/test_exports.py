@@ -312,7 +312,6 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.workqueue": [
         "BucketRateLimiter",
-        "DelayingQueue",
         "ItemExponentialFailureRateLimiter",
         "ItemFastSlowRateLimiter",
         "LOW_PRIORITY",
@@ -322,7 +321,6 @@ PUBLIC: dict[str, list[str]] = {
         "PriorityQueue",
         "Queue",
         "RateLimiter",
-        "RateLimitingQueue",
         "WithMaxWaitRateLimiter",
         "WorkQueueStatistics",
         "default_controller_rate_limiter",

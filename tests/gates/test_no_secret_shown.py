@@ -16,10 +16,10 @@ from pyinformer.cli._verdict import differences
 from pyinformer.store import Indexer
 from pyinformer.testing import World
 from pyinformer.transport import StaticCredentials
-from pyinformer.transport._client_certificate import ClientCertificate
-from pyinformer.transport._exec_plugin import ExecPlugin
-from pyinformer.transport._exec_run import run_exec_plugin
-from pyinformer.transport._login import Login, LoginCredentials
+from pyinformer.transport.config._credentials import ClientCertificate
+from pyinformer.transport.config._exec_plugin import ExecPlugin
+from pyinformer.transport.config._exec_process import run_exec_plugin
+from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 from tests.integration.history import History, Versions, check_same
 
 if TYPE_CHECKING:
@@ -186,7 +186,9 @@ def credentials() -> str:
         asyncio.run(run_exec_plugin(plugin))
     with pytest.raises(pyinformer.errors.ConfigurationError) as unread:
         plugin.login(OTHER.encode())
-    shown = repr([token, config, login, login.certificate, LoginCredentials(_never, first=login)])
+    shown = repr(
+        [token, config, login, login.certificate, RenewingCredentials(_never, first=login)]
+    )
     return shown + _traceback(failed.value) + _traceback(unread.value)
 
 

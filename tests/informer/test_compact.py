@@ -13,8 +13,7 @@ import pytest
 
 import pyinformer
 from benchmarks.data.pods import PodGenerator
-from pyinformer.apimachinery import InvalidArgumentError, View
-from pyinformer.apimachinery._compact import CompactObject
+from pyinformer.apimachinery import CompactObject, InvalidArgumentError, View
 from pyinformer.audit import MutationDetector
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.waiting import until

@@ -53,7 +53,7 @@ class Bench:
             InformerSettings(),
             self.indexer,
             reflector=lambda: cast("Any", self.reflector),
-            on_unheard=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
+            on_missed_state=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
             check_running=lambda: None,
         )
         self.distribution: StoreSink[None] = StoreSink(
@@ -189,7 +189,7 @@ async def test_the_answer_to_a_deletion_that_was_heard_of_hides_nothing() -> Non
     bench = Bench()
     bench.hear(Deleted(make("ns/a", resource_version="105")), "105")
     bench.reflector.buried.add(("ns/a", "uid-a"))
-    bench.freshness.overlay.bury("ns/a", "uid-a")
+    bench.freshness.overlay.put_tombstone("ns/a", "uid-a")
     assert not bench.freshness.overlay.entries
 
 

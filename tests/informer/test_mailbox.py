@@ -26,6 +26,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._mailbox import Mailbox
 from tests.objects import make
+from tests.soak import examples
 
 A1, A2, A3 = (make("a", resource_version=rv) for rv in "123")
 B1 = make("b")
@@ -635,6 +636,6 @@ class MergingMachine(RuleBasedStateMachine):
 
 
 TestMailboxMachine = MailboxMachine.TestCase
-TestMailboxMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestMailboxMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestMergingMachine = MergingMachine.TestCase
-TestMergingMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestMergingMachine.settings = settings(max_examples=examples(150), stateful_step_count=40)

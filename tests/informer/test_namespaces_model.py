@@ -17,6 +17,7 @@ from pyinformer.store import Indexer
 from pyinformer.testing import APIServer
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.objects import make
+from tests.soak import examples
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def server() -> Iterator[APIServer]:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(first=st.frozensets(st.sampled_from(_NAMES), min_size=1), steps=_steps, waits=st.booleans())
 def test_the_cache_is_the_union_and_every_handler_hears_valid_lives(
@@ -89,7 +92,9 @@ async def _play(
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=_steps)
 def test_every_key_that_is_gone_is_reconciled_once_its_namespace_is_followed_again(

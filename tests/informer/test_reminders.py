@@ -17,6 +17,7 @@ from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from tests.informer.clusters import Notes
 from tests.objects import make
+from tests.soak import examples
 from tests.virtual_time import VirtualTimeLoop, elapse
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def test_a_reminder_waits_for_a_list_and_then_comes(leaves_after: int | None) ->
         assert len(notes.mirror) == (400 if leaves_after is None else 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     before=_numbers,
     after=_numbers,

@@ -1,10 +1,9 @@
 """Each test of this folder runs on the embedded server and on a real kube-apiserver.
 
-On the embedded one it runs twice: watches are read directly, and by the general HTTP library.
-
 A test asks for `server`, or for one of its variants, and gets an EmbeddedServer of its own or a
-RealServer that it shares with others; so it uses a namespace of its own. Only the real half is
-marked `real`.
+RealServer that it shares with other tests, so it uses a namespace of its own. Only the runs on the
+real server are marked `real`. Tests of what differs between the two HTTP clients that read watches
+are marked EITHER_CLIENT, and run once more on the embedded server, over aiohttp.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import pytest
 import pyinformer
 from pyinformer.testing import APIServer, KubeAPIServer, StaticToken, Token
 from tests.integration.asked import USER, Asked, Observed, audit_flags
-from tests.integration.servers import ADMIN, EmbeddedServer, RealServer
+from tests.integration.servers import ADMIN, SERVERS, EmbeddedServer, RealServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +28,6 @@ _HISTORY = 100_000
 INFORMERS = "the-token-of-the-informers"
 _EMBEDDED_TTL_SECONDS = 3.0  # as long as six writes and a look may take on a busy machine
 _REAL_TTL_SECONDS = 20.0  # with less, etcd would end the leases of Events while they are made
-
-_BOTH = [
-    pytest.param("embedded", id="embedded"),
-    pytest.param("aiohttp", id="embedded-aiohttp"),
-    pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
-]
 
 
 def _embedded(*, watch_list: bool = True, event_ttl_seconds: float | None = None) -> APIServer:
@@ -64,7 +57,7 @@ def other_kube_apiserver(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
         yield server
 
 
-@pytest.fixture(params=_BOTH)
+@pytest.fixture(params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server under test, as it comes."""
     if request.param != "real":
@@ -74,12 +67,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield RealServer(request.getfixturevalue("kube_apiserver"))
 
 
-@pytest.fixture(params=_BOTH)
+@pytest.fixture(params=SERVERS)
 def other_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server under test that refuses watch-lists, and whose Events live only seconds."""
     if request.param != "real":
         with _embedded(watch_list=False, event_ttl_seconds=_EMBEDDED_TTL_SECONDS) as api:
-            yield _over(request.param, EmbeddedServer(api))
+            yield EmbeddedServer(api)
     else:
         api_of_session: KubeAPIServer = request.getfixturevalue("other_kube_apiserver")
         yield RealServer(api_of_session)
@@ -100,7 +93,7 @@ def observed_kube_apiserver(
         yield server, folder
 
 
-@pytest.fixture(params=_BOTH)
+@pytest.fixture(params=SERVERS)
 def observed(request: pytest.FixtureRequest) -> Iterator[Observed]:
     """A server under test that may be restored, and that tells what informers ask."""
     if request.param != "real":

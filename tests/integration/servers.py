@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import pytest
+
 import pyinformer
 from pyinformer.apimachinery import APIStatusError, UnauthorizedError
 from pyinformer.testing import Token
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
 
 ADMIN = "the-administrators-token"
 WIDGETS = "suite.example.com/v1"
+
+SERVERS = (
+    pytest.param("embedded", id="embedded"),
+    pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
+)
+"""What the fixtures of conftest.py are parametrized with."""
+
+_CLIENTS = (*SERVERS, pytest.param("aiohttp", id="embedded-aiohttp"))
+EITHER_CLIENT = pytest.mark.parametrize("server", _CLIENTS, indirect=True)
+EITHER_CLIENT_OBSERVED = pytest.mark.parametrize("observed", _CLIENTS, indirect=True)
+
 _numbers = itertools.count()
 
 

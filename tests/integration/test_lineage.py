@@ -22,6 +22,7 @@ from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed, event_of_nothing
 from tests.integration.proxy import Proxy, proxying
+from tests.integration.servers import EITHER_CLIENT_OBSERVED
 from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
 
@@ -179,6 +180,7 @@ class Case:
     witnesses: range
 
 
+@EITHER_CLIENT_OBSERVED
 @pytest.mark.parametrize(
     "case",
     [

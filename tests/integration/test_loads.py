@@ -22,7 +22,7 @@ from tests.integration.objects import (
     changed,
     unique,
 )
-from tests.integration.servers import WIDGETS
+from tests.integration.servers import EITHER_CLIENT, WIDGETS
 from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
 
@@ -163,6 +163,7 @@ async def test_every_queue_follows_the_same_storm(server: Server, queue: QueueKi
             await one.settle(server, versions=versions)
 
 
+@EITHER_CLIENT
 async def test_watches_that_end_every_second_are_continued(server: Server) -> None:
     """A server ends each watch in time: the next one goes on where it was, without a list."""
     namespace = server.namespace()
@@ -184,6 +185,7 @@ async def test_watches_that_end_every_second_are_continued(server: Server) -> No
         assert one.loads == 1
 
 
+@EITHER_CLIENT
 async def test_objects_of_nearly_a_megabyte_come_whole(server: Server) -> None:
     """They arrive in many pieces, and their size is at the limit that etcd allows."""
     namespace = server.namespace()

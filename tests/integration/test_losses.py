@@ -12,6 +12,7 @@ from pyinformer.testing._polling import poll
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.proxy import proxying
+from tests.integration.servers import EITHER_CLIENT
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ async def test_a_definition_with_a_second_version_keeps_the_first_ones_informer_
         assert told == [f"Added {namespace}/a", f"Added {namespace}/b"]
 
 
+@EITHER_CLIENT
 async def test_an_object_over_the_limit_is_one_bad_key_that_heals(server: Server) -> None:
     namespace = server.namespace()
     options = pyinformer.cache.ReflectorOptions(max_object_bytes=LIMIT)

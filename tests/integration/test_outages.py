@@ -15,12 +15,14 @@ from tests.integration.following import Followed, follow
 from tests.integration.history import Versions, key_of
 from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed
 from tests.integration.proxy import proxying
+from tests.integration.servers import EITHER_CLIENT
 from tests.integration.workload import SELECTED, Writer, together
+from tests.soak import in_soak
 
 if TYPE_CHECKING:
     from tests.integration.servers import Server
 
-SEEDS = (1,)  # each takes four seconds, most of it between attempts
+SEEDS = range(1, in_soak(21, otherwise=2))  # each takes four seconds, most of it between attempts
 ROUNDS = 5
 WRITES = 500
 SMALLEST_LIFE_BYTES = 8_000  # a TLS handshake of the real server takes 3,000
@@ -64,6 +66,7 @@ EXPECTED = {
 }
 
 
+@EITHER_CLIENT
 async def test_a_killed_server_is_listed_again_and_only_differences_are_told(
     server: Server,
 ) -> None:
@@ -89,6 +92,7 @@ async def test_a_killed_server_is_listed_again_and_only_differences_are_told(
         assert one.loads == 2
 
 
+@EITHER_CLIENT
 @pytest.mark.every_loop
 async def test_a_lost_connection_resumes_where_it_was(server: Server) -> None:
     """The server lives and remembers: every change is told as it happened, without a list."""
@@ -112,6 +116,7 @@ async def test_a_lost_connection_resumes_where_it_was(server: Server) -> None:
         assert one.loads == 1
 
 
+@EITHER_CLIENT
 async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> None:
     """Killed between two storms, with informers of three kinds that it has to tell apart."""
     server.serve_widgets()
@@ -140,6 +145,8 @@ async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> No
             await one.settle(server, versions=versions)
 
 
+@EITHER_CLIENT
+@pytest.mark.soak
 @pytest.mark.every_loop
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed: int) -> None:
@@ -174,6 +181,7 @@ async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed
         assert proxy.cuts >= 3
 
 
+@EITHER_CLIENT
 @pytest.mark.parametrize("use_watch_list", [True, False], ids=["watch-list", "paged-list"])
 async def test_loads_that_break_off_are_never_half_a_cache(
     server: Server, use_watch_list: bool

@@ -18,6 +18,7 @@ import pyinformer
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS, SECRETS
 from tests.integration.proxy import proxying
+from tests.integration.servers import EITHER_CLIENT
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ async def test_a_field_nobody_selects_by_is_named(server: Server) -> None:
     assert "spec.colour" in text
 
 
+@EITHER_CLIENT
 async def test_a_server_with_an_unknown_authority_is_not_spoken_to(
     server: Server, tmp_path: Path
 ) -> None:
@@ -176,6 +178,7 @@ async def test_a_server_with_an_unknown_authority_is_not_spoken_to(
     assert server.token not in text
 
 
+@EITHER_CLIENT
 async def test_a_port_where_nobody_listens(server: Server) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -185,6 +188,7 @@ async def test_a_port_where_nobody_listens(server: Server) -> None:
     assert url in text
 
 
+@EITHER_CLIENT
 async def test_a_server_that_cannot_be_reached_at_first_is_followed_later(server: Server) -> None:
     namespace = server.namespace()
     server.api.create(CONFIG_MAPS.make("one", namespace))

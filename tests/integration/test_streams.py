@@ -11,6 +11,7 @@ import pytest
 import pyinformer
 from pyinformer import Added, Deleted, Updated
 from tests.integration.objects import CONFIG_MAPS, changed
+from tests.integration.servers import EITHER_CLIENT
 from tests.waiting import settle
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ async def test_a_stream_of_news_entered_before_the_sync_hears_nothing_of_the_lis
         assert f"{namespace}/old" not in [event.key for event in names]
 
 
+@EITHER_CLIENT
 async def test_a_consumer_that_comes_late_gets_what_has_become_of_each_key(server: Server) -> None:
     namespace = server.namespace()
     obj = server.api.create(CONFIG_MAPS.make("a", namespace))

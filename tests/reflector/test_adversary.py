@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reflector.adversary import ACTIONS, World
+from tests.soak import examples
 
 _EVENTS = int(os.environ.get("PYINFORMER_ADVERSARY_EVENTS", "1000000"))
 _SEED = int(os.environ.get("PYINFORMER_ADVERSARY_SEED", "1"))
@@ -59,7 +60,7 @@ def test_a_million_events_of_an_adversary_break_no_invariant() -> None:
         seed += 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(st.sampled_from(sorted(ACTIONS)), st.integers(0, 2**16)), max_size=60))
 def test_no_short_script_breaks_an_invariant(actions: list[tuple[str, int]]) -> None:
     """The same in small: what fails here is shrunk to its cause."""

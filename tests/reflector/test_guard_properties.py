@@ -20,6 +20,7 @@ from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector.machine import Breach
 from tests.reflector.samples import DictSink, bookmark, codec, line, pod_bytes
+from tests.soak import examples
 
 NAMES = st.sampled_from("abc")
 
@@ -217,5 +218,5 @@ class Wire(RuleBasedStateMachine):
         self.settle()
 
 
-Wire.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+Wire.TestCase.settings = settings(max_examples=examples(300), stateful_step_count=50)
 TestTheWire = Wire.TestCase

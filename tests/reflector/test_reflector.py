@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
-from pyinformer.apimachinery._json import JSONObject
+from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, JSONObject
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.testing import APIServer, Fault, Token
-from pyinformer.transport import StaticCredentials
-from pyinformer.transport._lines import MAX_LINE_BYTES
+from pyinformer.transport import MAX_LINE_BYTES, StaticCredentials
 from tests.reflector.running import (
     is_load,
     is_watch_list,
@@ -410,7 +408,7 @@ def _list_body(*names: str, version: str = "50", kind: str = "PodList", **more: 
         pytest.param([b""], "", id="nothing"),
         pytest.param([b"[]"], "", id="array"),
         pytest.param([_list_body("x")[:-3]], "", id="cut-off"),
-        pytest.param([_list_body("x", kind="Pod")], "is a Pod, no list", id="no-list"),
+        pytest.param([_list_body("x", kind="Pod")], "is a Pod, not a list", id="no-list"),
         pytest.param([_list_body("x").replace(b'"v1"', b'"v2"')], "v2/PodList", id="other-version"),
         pytest.param([_list_body("x", version="")], "is missing", id="no-version"),
         pytest.param([_list_body("x", version="0")], "not comparable", id="version-zero"),

@@ -27,7 +27,7 @@ class Cache:
             self.store.get,
             lambda: self.position,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
-            on_unheard=lambda was, now: self.unheard.append((was, now)),
+            on_missed_state=lambda was, now: self.unheard.append((was, now)),
             selective=selective,
             max_entries=max_entries,
         )
@@ -89,7 +89,7 @@ async def test_walking_shows_own_writes(cache: Cache) -> None:
 
 def test_the_store_itself_never_holds_an_own_write(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 101))
-    cache.overlay.bury(B, "2")
+    cache.overlay.put_tombstone(B, "2")
     assert version_of(cache.store.get(A)) == 90
     assert [version_of(o) for o in cache.store.list()] == [90]
 
@@ -147,7 +147,7 @@ def test_a_list_without_a_written_object_proves_it_a_ghost(cache: Cache) -> None
 
 
 def test_a_deleted_object_is_gone_at_once_until_its_event(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     assert cache.lister.get(A) is None
     assert cache.lister.list() == []
     assert cache.lister.keys() == []
@@ -160,18 +160,18 @@ def test_a_deleted_object_is_gone_at_once_until_its_event(cache: Cache) -> None:
 
 
 def test_another_uid_under_a_deleted_name_is_seen_at_once(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     cache.hear(Deleted(record(A, "1", 103)))
-    cache.overlay.bury(A, "1")  # the answer comes after the event
+    cache.overlay.put_tombstone(A, "1")  # the answer comes after the event
     assert not cache.overlay.entries
     cache.buried.clear()
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     cache.hear(Added(record(A, "2", 104)))
     assert version_of(cache.lister.get(A)) == 104
 
 
 def test_a_successor_ends_the_wait_for_a_deletion(cache: Cache) -> None:
-    cache.overlay.bury(B, "2", "102")
+    cache.overlay.put_tombstone(B, "2", "102")
     cache.hear(Added(record(B, "0", 101)))
     assert B not in cache.lister
     cache.hear(Updated(record(B, "0", 101), record(B, "3", 104)))
@@ -180,15 +180,15 @@ def test_a_successor_ends_the_wait_for_a_deletion(cache: Cache) -> None:
 
 
 def test_an_answer_that_comes_after_the_end_of_its_object_shows_nothing(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     cache.overlay.put(record(A, "1", 105))
     assert A not in cache.lister
 
 
 def test_a_recreated_object_is_seen_and_its_predecessor_never_again(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     cache.overlay.put(record(A, "2", 105))
-    cache.overlay.bury(A, "1")  # the answer to the deletion comes last
+    cache.overlay.put_tombstone(A, "1")  # the answer to the deletion comes last
     assert version_of(cache.lister.get(A)) == 105
     cache.overlay.put(record(A, "1", 104))
     assert version_of(cache.lister.get(A)) == 105
@@ -200,13 +200,13 @@ def test_a_recreated_object_is_seen_and_its_predecessor_never_again(cache: Cache
 
 def test_what_had_the_name_before_a_deleted_object_stays_hidden(cache: Cache) -> None:
     cache.overlay.put(record(A, "2", 105))
-    cache.overlay.bury(A, "2")
+    cache.overlay.put_tombstone(A, "2")
     assert A not in cache.lister
 
 
 def test_an_object_is_hidden_when_it_was_created_and_deleted_unseen(cache: Cache) -> None:
     cache.overlay.put(record(B, "2", 105))
-    cache.overlay.bury(B, "2")
+    cache.overlay.put_tombstone(B, "2")
     cache.list(103, record(A, "1", 90))
     cache.hear(Added(record(B, "2", 105)))
     assert B not in cache.lister
@@ -215,7 +215,7 @@ def test_an_object_is_hidden_when_it_was_created_and_deleted_unseen(cache: Cache
 
 
 def test_a_list_confirms_a_deletion(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     cache.list(100, record(A, "1", 90))
     assert A not in cache.lister
     cache.list(105)
@@ -223,7 +223,7 @@ def test_a_list_confirms_a_deletion(cache: Cache) -> None:
 
 
 def test_a_server_that_goes_on_without_a_deletion_is_right_in_the_end(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     for version in ("110", "110", "120"):
         cache.overlay.confirm(version)
     assert A not in cache.lister
@@ -234,9 +234,9 @@ def test_a_server_that_goes_on_without_a_deletion_is_right_in_the_end(cache: Cac
 def test_what_leaves_the_selector_is_hidden_and_what_was_never_in_it_stays_out() -> None:
     cache = Cache(selective=True)
     cache.list(100, record(A, "1", 90))
-    cache.overlay.put_outside(A, "1", "101")
-    cache.overlay.put_outside(B, "2", "102")
-    cache.overlay.bury("default/c", "3")
+    cache.overlay.put_unselected(A, "1", "101")
+    cache.overlay.put_unselected(B, "2", "102")
+    cache.overlay.put_tombstone("default/c", "3")
     assert list(cache.overlay.entries) == [A]
     assert A not in cache.lister
     cache.overlay.put(record(A, "1", 103))  # and back again
@@ -250,18 +250,18 @@ def test_what_left_the_selector_and_came_back_can_be_deleted() -> None:
     cache.list(100, record(A, "1", 90))
     cache.hear(Deleted(record(A, "1", 101), may_still_exist=True))
     cache.overlay.put(record(A, "1", 102))
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     assert A not in cache.lister
     cache.overlay.clear()
     cache.hear(Added(record(A, "1", 102)))
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     assert A not in cache.lister
     cache.hear(Deleted(record(A, "1", 103)))
     assert not cache.overlay.entries
 
 
 def test_who_had_the_name_before_an_unseen_object_does_not_end_its_deletion(cache: Cache) -> None:
-    cache.overlay.bury(B, "2")  # nobody knows at which version it existed
+    cache.overlay.put_tombstone(B, "2")  # nobody knows at which version it existed
     cache.hear(Added(record(B, "0", 101)))
     cache.hear(Deleted(record(B, "0", 102)))
     cache.hear(Added(record(B, "2", 103)))
@@ -270,13 +270,13 @@ def test_who_had_the_name_before_an_unseen_object_does_not_end_its_deletion(cach
 
 def test_a_late_answer_about_a_predecessor_shows_nothing(cache: Cache) -> None:
     cache.overlay.put(record(A, "2", 105))
-    cache.overlay.bury(A, "2")
+    cache.overlay.put_tombstone(A, "2")
     cache.overlay.put(record(A, "1", 104))
     assert A not in cache.lister
 
 
 def test_a_version_that_is_none_hides_no_successor(cache: Cache) -> None:
-    cache.overlay.bury(A, "1", "garbage")
+    cache.overlay.put_tombstone(A, "1", "garbage")
     cache.hear(Updated(record(A, "1", 90), record(A, "2", 104)))
     assert version_of(cache.lister.get(A)) == 104
 
@@ -297,11 +297,11 @@ def test_a_sweep_takes_away_what_the_position_has_passed(cache: Cache) -> None:
 
 
 def test_a_new_epoch_counts_its_own_bookmarks(cache: Cache) -> None:
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     cache.overlay.confirm("110")
     cache.overlay.clear()
     cache.position = "20"  # the server went back in time
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     for version in ("30", "40", "50"):
         cache.overlay.confirm(version)
     assert A in cache.lister
@@ -314,7 +314,7 @@ def test_versions_that_cannot_be_compared_turn_it_off_with_one_warning(
     with caplog.at_level(logging.WARNING):
         cache.overlay.put(record(B, "2", "abc"))
         cache.overlay.put(record(B, "2", "abd"))
-        cache.overlay.bury(A, "1")
+        cache.overlay.put_tombstone(A, "1")
     assert len(caplog.records) == 1
     assert cache.overlay.statistics().is_off
     assert version_of(cache.lister.get(A)) == 90
@@ -348,10 +348,10 @@ def test_a_write_costs_no_more_the_further_a_stalled_watch_is_behind() -> None:
 
     overlay: Overlay[Any] = Overlay(get, lambda: "100", max_entries=100)
     for number in range(200):
-        overlay.bury(f"default/{number}", "1")
+        overlay.put_tombstone(f"default/{number}", "1")
     asked.clear()
     for number in range(200, 300):
-        overlay.bury(f"default/{number}", "1")
+        overlay.put_tombstone(f"default/{number}", "1")
     assert overlay.statistics().entries == 100
     assert len(asked) == 300  # two for each, one for that which makes room, none for any other
 
@@ -402,7 +402,7 @@ def test_a_state_that_another_write_replaces_is_unheard(cache: Cache) -> None:
 def test_a_state_that_our_deletion_ends_is_unheard(cache: Cache) -> None:
     made = record(B, "2", 105)
     cache.overlay.put(made)
-    cache.overlay.bury(B, "2", "106")
+    cache.overlay.put_tombstone(B, "2", "106")
     assert cache.unheard == [(made, None)]
 
 
@@ -415,7 +415,7 @@ def test_what_a_new_epoch_forgets_is_unheard(cache: Cache) -> None:
 
 def test_an_object_that_comes_back_although_it_was_buried_is_unheard(cache: Cache) -> None:
     """Readers saw nothing, and see it again: whoever acted on that has to look once more."""
-    cache.overlay.bury(A, "1")
+    cache.overlay.put_tombstone(A, "1")
     for version in ("101", "102", "103"):
         assert cache.unheard == []
         cache.position = version

@@ -168,7 +168,7 @@ def test_a_list_that_has_the_write_ends_it(order: VersionOrder) -> None:
 @UNORDERED
 def test_a_deleted_object_is_hidden_and_its_successor_is_not(order: VersionOrder) -> None:
     cache = Cache(order, record(A, "1", 70))
-    cache.overlay.bury(A, "1", "71")
+    cache.overlay.put_tombstone(A, "1", "71")
     assert cache.shown == ""
     gone = cache.store.get(A)
     assert gone is not None
@@ -183,7 +183,7 @@ def test_a_deletion_hides_who_had_the_name_before(order: VersionOrder) -> None:
     """This process created and deleted an object while the cache still holds another one."""
     cache = Cache(order, record(A, "old", 1))
     cache.overlay.put(record(A, "mine", 50))
-    cache.overlay.bury(A, "mine", "51")
+    cache.overlay.put_tombstone(A, "mine", "51")
     assert cache.shown == ""
     gone = cache.store.get(A)
     assert gone is not None
@@ -199,7 +199,7 @@ def test_the_answer_to_a_deletion_does_not_hide_what_was_created_since(
 ) -> None:
     cache = Cache(order, record(A, "old", 70))
     cache.overlay.put(record(A, "new", 1))
-    cache.overlay.bury(A, "old", "71")
+    cache.overlay.put_tombstone(A, "old", "71")
     assert cache.shown == "new@1"
 
 

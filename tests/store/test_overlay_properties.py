@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, older
 from pyinformer.store import Indexer, Lister, Overlay
+from tests.soak import examples
 from tests.store.written import node_of, record, version_of
 
 KEYS = ["x/a", "x/b", "y/a"]
@@ -79,7 +80,7 @@ class Reads(RuleBasedStateMachine):
             self.store.get,
             lambda: self.position,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
-            on_unheard=self.unheard,
+            on_missed_state=self.unheard,
             selective=selective,
         )
         self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
@@ -159,11 +160,11 @@ class Reads(RuleBasedStateMachine):
         key, state = answer.key, answer.state
         version = str(state.version)
         if not state.exists:
-            self.overlay.bury(key, state.uid, version if answer.names_version else None)
+            self.overlay.put_tombstone(key, state.uid, version if answer.names_version else None)
         elif state.selected:
             self.overlay.put(record(key, state.uid, state.version, state.node))
         else:
-            self.overlay.put_outside(key, state.uid, version)
+            self.overlay.put_unselected(key, state.uid, version)
         self.least[key] = max(self.least[key], state.version)
 
     @precondition(lambda self: self.listing is None and self.stream)
@@ -387,4 +388,4 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_told_of() -> None:
 
 
 TestReads = Reads.TestCase
-TestReads.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestReads.settings = settings(max_examples=examples(300), stateful_step_count=40)

@@ -15,7 +15,7 @@ import pytest
 
 from pyinformer.apimachinery import KubeObject
 from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
-from pyinformer.store._overlay import Entries
+from pyinformer.store._overlay import OverlayEntries
 from tests.store.written import node_of, record, version_of
 
 _ROUNDS = 60
@@ -45,7 +45,7 @@ class Rounds:
             for _ in cache.replace_nowait(mine, "1"):
                 pass
         whole = JointIndexer(self.caches) if namespaces > 1 else self.caches[names[0]]
-        self.written: Entries[Any] = Entries()
+        self.written: OverlayEntries[Any] = OverlayEntries()
         self._first = self._keys[0]
         self._overlay: Overlay[Any] = Overlay(whole.get, lambda: "1", shown=self.written)
         self.lister: Lister[Any] = Lister(whole, resource="pods", written=self.written)

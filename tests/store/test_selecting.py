@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import KubeObject, LabelSelector
-from pyinformer.apimachinery._meta import Labels
+from pyinformer.apimachinery import KubeObject, Labels, LabelSelector
 from pyinformer.store._selecting import select
 from tests.objects import make
 

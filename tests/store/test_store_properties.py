@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated
 from pyinformer.store import Indexer
+from tests.soak import examples
 from tests.store.objects import PodView, by_key, pod
 
 KEYS = st.sampled_from([("a", "x"), ("b", "x"), ("a", "y"), ("c", "")])
@@ -134,6 +135,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, derandomize=True
-)
+TestCache.settings = settings(max_examples=examples(60), stateful_step_count=25, derandomize=True)

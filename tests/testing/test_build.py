@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import pyinformer.testing._build
-from pyinformer.apimachinery._errors import KubeAPIServerError, KubeAPIServerNotFoundError
+from pyinformer.apimachinery import KubeAPIServerError, KubeAPIServerNotFoundError
 from pyinformer.testing._build import (
     KubeBinaries,
     build_binaries,

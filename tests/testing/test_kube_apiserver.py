@@ -18,15 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from pyinformer.apimachinery._errors import (
+from pyinformer.apimachinery import (
     ConflictError,
     ForbiddenError,
     InvalidError,
+    JSONObject,
     KubeAPIServerError,
     NotFoundError,
     TransportError,
 )
-from pyinformer.apimachinery._json import JSONObject
 from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
 from pyinformer.testing._polling import poll
 from tests.programs import running

@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyinformer.apimachinery._errors import (
+from pyinformer.apimachinery import (
     ConflictError,
     InvalidArgumentError,
+    JSONObject,
     KubeAPIServerError,
     LifecycleError,
     NotFoundError,
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.apimachinery._json import JSONObject
 from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
 from pyinformer.testing._polling import poll
 from tests.programs import running

@@ -11,9 +11,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.apimachinery import ConflictError, InvalidArgumentError, NotFoundError
-from pyinformer.apimachinery._errors import KubeAPIServerError
-from pyinformer.apimachinery._json import JSONObject
+from pyinformer.apimachinery import (
+    ConflictError,
+    InvalidArgumentError,
+    JSONObject,
+    KubeAPIServerError,
+    NotFoundError,
+)
 from pyinformer.testing import APIServer, _object_calls
 from pyinformer.testing._sync_client import SyncClient
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.transport._chunks import scan_chunks
+from pyinformer.transport.http._chunks import scan_chunks
 from tests.transport.serving import chunk
 
 

@@ -124,10 +124,10 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("a: [b", "no YAML.*line 1", id="yaml"),
-        pytest.param("", r"no kubeconfig with clusters, contexts and users$", id="empty"),
-        pytest.param("just text", "no kubeconfig", id="text"),
-        pytest.param("[1]", "no kubeconfig", id="list"),
+        pytest.param("a: [b", "not YAML.*line 1", id="yaml"),
+        pytest.param("", r"not a kubeconfig with clusters, contexts and users$", id="empty"),
+        pytest.param("just text", "not a kubeconfig", id="text"),
+        pytest.param("[1]", "not a kubeconfig", id="list"),
         pytest.param({**kubeconfig(), "current-context": "two"}, "two in .*contexts", id="context"),
         pytest.param(
             {k: v for k, v in kubeconfig().items() if k != "current-context"},
@@ -139,7 +139,7 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
         pytest.param({**kubeconfig(), "contexts": [{"x": 1}]}, "name", id="no-name"),
         pytest.param(
             {**kubeconfig(), "clusters": [{"name": "one", "cluster": {"x": 1}}]},
-            "no server",
+            "server is missing",
             id="no-server",
         ),
         pytest.param(

@@ -22,10 +22,10 @@ import yaml
 
 from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport import find_config
-from pyinformer.transport._client_certificate import ClientCertificate
-from pyinformer.transport._exec_plugin import ExecPlugin, last_words
-from pyinformer.transport._exec_run import run_exec_plugin
-from pyinformer.transport._login import Login, LoginCredentials
+from pyinformer.transport.config._credentials import ClientCertificate
+from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
+from pyinformer.transport.config._exec_process import run_exec_plugin
+from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 from tests.waiting import until
 
@@ -115,10 +115,12 @@ async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path, version: str) -
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
-        pytest.param("", "no ExecCredential in JSON", id="nothing"),
-        pytest.param(SECRET, "no ExecCredential in JSON", id="bare-token"),
+        pytest.param("", "not an ExecCredential in JSON", id="nothing"),
+        pytest.param(SECRET, "not an ExecCredential in JSON", id="bare-token"),
         pytest.param(f'{{"status": {{"token": ["{SECRET}"]}}}}', "in JSON", id="list"),
-        pytest.param(credential(V1BETA1, token=SECRET), "and not", id="other-version"),
+        pytest.param(
+            credential(V1BETA1, token=SECRET), "not client.authentication", id="other-version"
+        ),
         pytest.param(f'{{"kind":"ExecCredential","apiVersion":"{V1}"}}', "no status", id="bare"),
         pytest.param(credential(), "neither a token nor", id="empty"),
         pytest.param(credential(token=f"{SECRET}\r\nX: 1"), "cannot carry", id="line-break"),
@@ -189,7 +191,7 @@ async def test_a_failure_says_what_the_plugin_said_last_but_no_secret() -> None:
 def test_long_runs_of_letters_are_no_words() -> None:
     key = base64.b64encode(bytes(range(60))).decode()
     said = f"GET https://login.example.com/path?sig={key} Authorization: Bearer abc \x1b[31mred"
-    shown = last_words(said.encode())
+    shown = last_lines(said.encode())
     assert key[:10] not in shown
     assert "abc" not in shown.replace("redacted", "")
     assert "\x1b" not in shown
@@ -213,7 +215,7 @@ async def test_a_command_that_is_missing_says_how_to_get_it(tmp_path: Path) -> N
 async def test_a_plugin_that_hangs_ends_at_its_deadline_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"sleep 100 & echo $! > {pids}; echo $$ >> {pids}; echo waiting >&2; wait"
-    with pytest.raises(ConfigurationError, match=r"no answer within 1 s; it said: waiting"):
+    with pytest.raises(ConfigurationError, match=r"did not end within 1 s; error output: waiting"):
         await run_exec_plugin(plugin(script), timeout_seconds=1.0)
     await _all_gone(pids)
 
@@ -228,7 +230,7 @@ async def test_a_cancelled_login_kills_the_plugin_and_the_next_call_begins_again
     async def log_in() -> Login:
         return await run_exec_plugin(plugin(script))
 
-    credentials = LoginCredentials(log_in)
+    credentials = RenewingCredentials(log_in)
     waiting = asyncio.create_task(credentials.headers())
     other = asyncio.create_task(credentials.headers())
     await until(lambda: pids.exists() and pids.read_text())
@@ -293,7 +295,7 @@ def test_who_may_ask_is_given_the_terminal(mode: Any, terminal: bool, interactiv
 
 
 async def test_who_must_ask_is_refused_without_a_terminal() -> None:
-    with pytest.raises(ConfigurationError, match=r"Always.*no terminal"):
+    with pytest.raises(ConfigurationError, match=r"Always.*not a terminal"):
         await run_exec_plugin(plugin("echo x", interactive_mode="Always"))
 
 
@@ -346,11 +348,11 @@ class Clock:
         expires_at = None if self.life is None else self.now + self.life
         return Login({"Authorization": f"Bearer {self.runs}"}, expires_at=expires_at)
 
-    def credentials(self) -> LoginCredentials:
+    def credentials(self) -> RenewingCredentials:
         """Log in by this clock."""
-        return LoginCredentials(self.log_in, wall_clock=lambda: self.now)
+        return RenewingCredentials(self.log_in, wall_clock=lambda: self.now)
 
-    async def token_at(self, credentials: LoginCredentials, now: float) -> str:
+    async def token_at(self, credentials: RenewingCredentials, now: float) -> str:
         """Ask at an instant."""
         self.now = now
         return (await credentials.headers())["Authorization"].removeprefix("Bearer ")
@@ -402,7 +404,7 @@ async def test_while_one_renews_a_login_that_is_still_good_no_other_waits() -> N
             await gate.wait()
         return await clock.log_in()
 
-    credentials = LoginCredentials(log_in, wall_clock=lambda: clock.now)
+    credentials = RenewingCredentials(log_in, wall_clock=lambda: clock.now)
     assert await clock.token_at(credentials, 1_000.0) == "1"
     clock.now = 1_590.0
     renewing = asyncio.create_task(credentials.headers())
@@ -422,9 +424,9 @@ async def test_a_refusal_is_heard_once_and_a_late_one_of_an_old_login_not_at_all
     credentials = clock.credentials()
     first = await credentials.headers()
     for _ in range(5):
-        credentials.refused(first)
+        credentials.on_unauthorized(first)
     second, again = await asyncio.gather(credentials.headers(), credentials.headers())
-    credentials.refused(first)
+    credentials.on_unauthorized(first)
     assert (await credentials.headers()) is second is again
     assert clock.runs == 2
 
@@ -439,7 +441,7 @@ async def test_who_waits_for_a_login_that_fails_shares_its_failure() -> None:
         await gate.wait()
         raise ConfigurationError("/a/config", "no network")
 
-    credentials = LoginCredentials(log_in)
+    credentials = RenewingCredentials(log_in)
     waiting = [asyncio.create_task(credentials.headers()) for _ in range(5)]
     await until(lambda: runs)
     gate.set()
@@ -457,7 +459,7 @@ def test_a_login_is_shared_by_one_event_loop_after_another() -> None:
         await asyncio.sleep(0)
         return Login({"Authorization": f"Bearer {runs}"})
 
-    credentials = LoginCredentials(log_in)
+    credentials = RenewingCredentials(log_in)
 
     async def ask_together() -> list[Any]:
         credentials.invalidate()
@@ -552,7 +554,7 @@ async def test_a_certificate_that_is_none_is_named_without_its_key(tmp_path: Pat
     [
         lambda: repr(ClientCertificate("c", SECRET)),
         lambda: repr(Login({"Authorization": SECRET})),
-        lambda: repr(LoginCredentials(_never, first=Login({"Authorization": SECRET}))),
+        lambda: repr(RenewingCredentials(_never, first=Login({"Authorization": SECRET}))),
         lambda: repr(plugin("", env={"TOKEN": SECRET}, cluster={"a": SECRET})),
     ],
 )

@@ -27,7 +27,9 @@ from pyinformer.apimachinery import (
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.transport import ClusterConfig, StaticCredentials, _http
+from pyinformer.transport import ClusterConfig, StaticCredentials
+from pyinformer.transport.http import _connection
+from pyinformer.transport.http._session import _user_agent, common_headers
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
 if TYPE_CHECKING:
@@ -242,7 +244,7 @@ async def test_a_web_page_with_200_is_no_answer() -> None:
 async def test_a_write_with_no_usable_answer_says_that_its_outcome_is_not_known(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_http, "_MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(_connection, "_MAX_BODY_BYTES", 1_000)
     async with serving(always(answer)) as server, connected(server.url) as connection:
         with pytest.raises(ProtocolError, match="carried out the POST is not known"):
             await connection.request("POST", "/a", body=b"{}")
@@ -607,3 +609,13 @@ async def test_closing_while_cancelled_closes_all_the_same() -> None:
 async def test_secrets_stand_in_no_repr() -> None:
     async with connected("http://127.0.0.1:1", credentials=StaticCredentials.bearer("s3cret")) as c:
         assert "s3cret" not in repr(c) + repr(c.config) + repr(c.config.credentials)
+
+
+def test_only_the_first_request_reads_the_name_of_this_program_from_the_disk() -> None:
+    """Later ones would read it on the event loop, once for each page of a list."""
+    first = common_headers()
+    before = _user_agent.cache_info()
+    assert common_headers() == first
+    after = _user_agent.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (0, 1)
+    assert first["User-Agent"].startswith("pyinformer/")

@@ -11,12 +11,10 @@ import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.transport import ClusterConfig, ConnectionOptions
-from pyinformer.transport._keepalive import keepalive_sockets
+from pyinformer.transport.http._dialer import Dialer
 from tests.transport.serving import CHUNKED, always, chunk, connected, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aiohappyeyeballs import AddrInfoType
 
 pytestmark = pytest.mark.every_loop
@@ -53,34 +51,30 @@ def settings(sock: socket.socket) -> tuple[int, ...]:
     ],
 )
 def test_the_options_reach_the_kernel(options: dict[str, float], expected: tuple[int, ...]) -> None:
-    new_socket = keepalive_sockets(ConnectionOptions(**options))  # type: ignore[arg-type] # one of them is an int
-    with new_socket(LOOPBACK) as sock:
+    dialer = Dialer(ConnectionOptions(**options))  # type: ignore[arg-type] # one of them is an int
+    with dialer.new_socket(LOOPBACK) as sock:
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert settings(sock) == expected
 
 
 @linux
 @pytest.mark.parametrize("kind", ["watch", "watch-by-proxy", "list"])
-async def test_every_stream_has_such_a_socket(kind: str) -> None:
+async def test_every_stream_has_such_a_socket(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[socket.socket] = []
-
-    def noting(
-        new_socket: Callable[[AddrInfoType], socket.socket],
-    ) -> Callable[[AddrInfoType], socket.socket]:
-        """Note each socket that is made."""
-
-        def noted(address: AddrInfoType) -> socket.socket:
-            made.append(sock := new_socket(address))
-            return sock
-
-        return noted
 
     async with serving(always(CHUNKED + chunk(b"{}"))) as server:
         config = ClusterConfig(server=server.url)
-        if kind == "watch-by-proxy":  # such a watch is left to the general HTTP library
+        if kind == "watch-by-proxy":  # such a watch is left to aiohttp
             config = ClusterConfig(server="http://server.example", proxy_url=server.url)
         async with connected("", config=config) as connection:
-            connection._new_socket = noting(connection._new_socket)
+            dialer = connection._dialer
+            new_socket = dialer.new_socket
+
+            def recording(address: AddrInfoType) -> socket.socket:
+                made.append(sock := new_socket(address))
+                return sock
+
+            monkeypatch.setattr(dialer, "new_socket", recording)
             async with connection.stream("/a", watch=kind != "list") as body:
                 assert await body.read() == b"{}"
                 assert [settings(sock) for sock in made] == [(10, 5, 3, 22_500)]

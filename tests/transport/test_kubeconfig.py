@@ -23,9 +23,9 @@ from pyinformer.transport import (
     TokenFileCredentials,
     find_config,
 )
-from pyinformer.transport._auth_provider import _expiry
-from pyinformer.transport._identity import Identity
-from pyinformer.transport._login import LoginCredentials
+from pyinformer.transport.config._auth_provider import _expiry
+from pyinformer.transport.config._renewing_credentials import RenewingCredentials
+from pyinformer.transport.http._authenticator import Authenticator
 from tests.transport.serving import connected, response, serving
 
 if TYPE_CHECKING:
@@ -138,13 +138,13 @@ async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> N
         pytest.param(
             {"client-key": "config"},
             {},
-            "context 'prod': users 'jane': client-key: there is no client-certificate",
+            "context 'prod': users 'jane': client-key: needs a client-certificate",
             id="key-alone",
         ),
         pytest.param(
             {"client-certificate-data": SECRET},
             {},
-            "context 'prod': users 'jane': client-certificate-data: is no base64",
+            "context 'prod': users 'jane': client-certificate-data: must be base64",
             id="no-base64",
         ),
         pytest.param(
@@ -165,15 +165,13 @@ async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> N
         pytest.param(
             {"token": 1234567},
             {},
-            "context 'prod': users 'jane': token: is no text",
+            "context 'prod': users 'jane': token: must be a string",
             id="number",
         ),
         pytest.param(
             {"token": f"{SECRET}\n{SECRET}"}, {}, "cannot carry line ends", id="two-lines"
         ),
-        pytest.param(
-            {"as-groups": ["a"]}, {}, "only together with a user", id="groups-without-a-user"
-        ),
+        pytest.param({"as-groups": ["a"]}, {}, "need impersonate_user", id="groups-without-a-user"),
         pytest.param(
             {},
             {"certificate-authority-data": pem(SECRET.encode())},
@@ -189,13 +187,13 @@ async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> N
         pytest.param(
             {},
             {"insecure-skip-tls-verify": "yes"},
-            "context 'prod': clusters 'one': insecure-skip-tls-verify: is neither true nor false",
+            "context 'prod': clusters 'one': insecure-skip-tls-verify: must be true or false",
             id="no-flag",
         ),
         pytest.param(
             {},
             {"proxy-url": f"socks5://u:{SECRET}@proxy"},
-            "context 'prod': clusters 'one': proxy '...@proxy' is no http or https URL",
+            "context 'prod': clusters 'one': proxy '...@proxy' is not an http or https URL",
             id="socks",
         ),
     ],
@@ -247,10 +245,10 @@ async def test_a_certificate_in_the_kubeconfig_is_shown_and_read_again_after_a_r
 
     path = tmp_path / "config"
     config = await find_config(whole(path, user("old")))
-    assert isinstance(config.credentials, LoginCredentials)
+    assert isinstance(config.credentials, RenewingCredentials)
     first = config.credentials.certificate
     whole(path, user("new"))
-    config.credentials.refused(await config.credentials.headers())
+    config.credentials.on_unauthorized(await config.credentials.headers())
 
     assert await config.credentials.headers() == {}
     assert config.credentials.certificate is not first
@@ -474,7 +472,7 @@ async def test_a_certificate_as_data_goes_with_a_token_file(tmp_path: Path) -> N
     config = await find_config(
         whole(tmp_path / "config", {"tokenFile": "token", **pair_of("jane")})
     )
-    identity = Identity(config)
+    identity = Authenticator(config)
     assert await identity.headers() == {"Authorization": "Bearer t"}
     assert isinstance(config.credentials, TokenFileCredentials)
     assert config.credentials.certificate is not None
@@ -495,7 +493,7 @@ async def test_what_is_written_down_goes_before_a_plugin_as_in_kubectl(
     config = await find_config(whole(tmp_path / "config", user))
     assert (await config.credentials.headers()).get("Authorization") == authorization
     if authorization is None:
-        assert isinstance(config.credentials, LoginCredentials)
+        assert isinstance(config.credentials, RenewingCredentials)
         assert config.credentials.certificate is not None
 
 

@@ -183,9 +183,9 @@ async def test_a_connection_remembers_that_watches_are_compressed_and_warns_once
             assert await body.read()
         assert len(server.requests) == 6, "of another path nothing is known"
 
-    warnings = [one for one in caplog.records if one.name == "pyinformer.transport._http"]
+    warnings = [one for one in caplog.records if one.name == "pyinformer.transport"]
     assert [one.levelno for one in warnings] == [logging.WARNING]
-    assert "Content-Encoding: gzip, which was not asked for" in warnings[0].getMessage()
+    assert "Content-Encoding: gzip, which was not requested" in warnings[0].getMessage()
 
 
 @pytest.mark.parametrize(("client", "watch"), WAYS)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import LineTooLongError
-from pyinformer.apimachinery._fields import METADATA_BYTES
+from pyinformer.apimachinery import METADATA_BYTES, LineTooLongError
 from pyinformer.transport import LineSplitter
 
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()

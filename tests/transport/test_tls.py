@@ -11,7 +11,7 @@ import trustme
 
 from pyinformer.apimachinery import ConfigurationError, TLSVerificationError, TransportError
 from pyinformer.transport import ClusterConfig, Connection
-from pyinformer.transport._watch_response import WatchResponse
+from pyinformer.transport.http._watch_response import WatchResponse
 from tests.transport.serving import always, connected, response, serving
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
     TransportError,
 )
 from pyinformer.transport import ClusterConfig, ConnectionOptions
-from pyinformer.transport._watch_http import WatchResponse
+from pyinformer.transport.http._watch_response import WatchResponse
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
 if TYPE_CHECKING:
@@ -267,5 +267,5 @@ async def test_the_option_says_who_reads_a_watch(
 
 
 def test_an_unknown_http_client_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="'curl' is none of direct, aiohttp"):
+    with pytest.raises(InvalidArgumentError, match="must be one of direct, aiohttp, got 'curl'"):
         ConnectionOptions(http_client="curl")  # type: ignore[arg-type] # that is the test

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import ProtocolError, TransportError
-from pyinformer.transport._watch_response import WatchResponse
+from pyinformer.transport.http._watch_response import WatchResponse
 from tests.transport.serving import CHUNKED, chunk
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ async def test_the_readers_own_error_ends_the_reading_and_the_connection() -> No
         await task
     assert reader.taken == [b"one\n"]
     assert reader.wires.is_aborted
-    with pytest.raises(TransportError, match="closed by us"):
+    with pytest.raises(TransportError, match="the client closed it"):
         await reader.response.pieces()
 
 

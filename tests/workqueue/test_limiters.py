@@ -12,8 +12,8 @@ from pyinformer.workqueue import (
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
+    Queue,
     RateLimiter,
-    RateLimitingQueue,
     WithMaxWaitRateLimiter,
     default_controller_rate_limiter,
     default_item_based_rate_limiter,
@@ -89,7 +89,7 @@ def test_a_queue_says_for_how_many_keys_failures_are_remembered() -> None:
     limiter = WithMaxWaitRateLimiter(
         MaxOfRateLimiter(ItemFastSlowRateLimiter(0.1, 1.0, 1), BucketRateLimiter(1.0, 1)), 5.0
     )
-    queue = RateLimitingQueue[str](rate_limiter=limiter)
+    queue = Queue[str](rate_limiter=limiter)
     for item in ("a", "b", "a"):
         queue.add_rate_limited_nowait(item)
     assert queue.statistics().failures == 2

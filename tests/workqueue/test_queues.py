@@ -11,16 +11,12 @@ import pytest
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.workqueue import (
     LOW_PRIORITY,
-    DelayingQueue,
     PriorityQueue,
     Queue,
-    RateLimitingQueue,
 )
 
 QUEUES = [
     pytest.param(Queue, id="plain"),
-    pytest.param(DelayingQueue, id="delaying"),
-    pytest.param(RateLimitingQueue, id="rate-limiting"),
     pytest.param(PriorityQueue, id="priority"),
 ]
 
@@ -50,14 +46,13 @@ def test_a_key_that_cannot_be_one_is_refused_and_nothing_is_added(
     kind: type[Queue[object]], key: object
 ) -> None:
     queue = kind()
-    calls: list[Callable[[], None]] = [lambda: queue.add_nowait(key), lambda: queue.add(key)]
-    if isinstance(queue, DelayingQueue):
-        delaying = queue
-        calls.append(lambda: delaying.add_after_nowait(key, 5.0))
-        calls.append(lambda: delaying.add_after(key, 5.0))
-    if isinstance(queue, RateLimitingQueue):
-        limiting = queue
-        calls.append(lambda: limiting.add_rate_limited_nowait(key))
+    calls: list[Callable[[], None]] = [
+        lambda: queue.add_nowait(key),
+        lambda: queue.add(key),
+        lambda: queue.add_after_nowait(key, 5.0),
+        lambda: queue.add_after(key, 5.0),
+        lambda: queue.add_rate_limited_nowait(key),
+    ]
     if isinstance(queue, PriorityQueue):
         by_priority = queue
         calls.append(lambda: by_priority.add_nowait(key, priority=1))
@@ -80,13 +75,13 @@ def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
 
 
 def test_a_negative_delay_is_none() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     queue.add_after_nowait("a", -5.0)
     assert queue.get_nowait() == "a"
 
 
 def test_an_absurd_delay_only_waits() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     queue.add_after_nowait("a", 1e300)
     queue.add_after_nowait("b", 1e-9)
     assert queue.statistics().delayed >= 1
@@ -95,13 +90,13 @@ def test_an_absurd_delay_only_waits() -> None:
 
 def test_a_choice_at_shutdown_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="on_shutdown"):
-        DelayingQueue[str](on_shutdown="keep")  # type: ignore[arg-type]  # what is tested
+        Queue[str](on_shutdown="keep")  # type: ignore[arg-type]  # what is tested
 
 
 def test_an_immediate_add_takes_the_place_of_a_delayed_one() -> None:
     """kubernetes#110642: AddAfter of five hours and Add gave two runs."""
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     queue.add_after_nowait("a", 5 * 3600.0)
     queue.add_nowait("a")
     assert taken(queue) == ["a"]
@@ -111,7 +106,7 @@ def test_an_immediate_add_takes_the_place_of_a_delayed_one() -> None:
 
 def test_a_delayed_add_of_a_key_that_is_to_be_taken_anyway_adds_nothing() -> None:
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     queue.add_nowait("a")
     queue.add_after_nowait("a", 10.0)
     assert taken(queue) == ["a"]
@@ -121,7 +116,7 @@ def test_a_delayed_add_of_a_key_that_is_to_be_taken_anyway_adds_nothing() -> Non
 
 def test_a_delayed_add_of_a_key_that_is_being_processed_waits_for_its_time() -> None:
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     queue.add_nowait("a")
     assert queue.get_nowait() == "a"
     queue.add_after_nowait("a", 10.0)
@@ -133,7 +128,7 @@ def test_a_delayed_add_of_a_key_that_is_being_processed_waits_for_its_time() -> 
 
 def test_what_fell_due_comes_before_what_is_added_later() -> None:
     clock = Clock()
-    queue = DelayingQueue[str](clock=clock)
+    queue = Queue[str](clock=clock)
     queue.add_after_nowait("due", 1.0)
     clock.now += 2.0
     queue.add_nowait("new")
@@ -274,7 +269,7 @@ def assert_holds_nothing(queue: PriorityQueue[str]) -> None:
     assert sum(len(bucket.items) for bucket in buckets._buckets.values()) == 0
     assert not any(bucket.stale for bucket in buckets._buckets.values())
     assert (len(schedule), len(schedule._keys_at), len(schedule.moments)) == (0, 0, 0)
-    assert not queue._handover
+    assert not queue._inbox.calls
     assert not queue._waiters
 
 
@@ -351,7 +346,7 @@ class _Compared:
 
 
 def test_many_keys_of_one_moment_leave_in_any_order_without_a_search() -> None:
-    queue = DelayingQueue[_Compared](clock=lambda: 0.0)
+    queue = Queue[_Compared](clock=lambda: 0.0)
     keys = [_Compared(number) for number in range(2_000)]
     for key in keys:
         queue.add_after_nowait(key, 1.0)

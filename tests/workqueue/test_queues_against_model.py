@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pyinformer.workqueue import (
-    DelayingQueue,
     ItemExponentialFailureRateLimiter,
     PriorityQueue,
     Queue,
-    RateLimitingQueue,
 )
+from tests.soak import examples
 
-AnyQueue: TypeAlias = Queue[str] | DelayingQueue[str] | RateLimitingQueue[str] | PriorityQueue[str]
+AnyQueue: TypeAlias = Queue[str] | PriorityQueue[str]
 
 KEYS = st.sampled_from("abcdefgh")
 PRIORITIES = st.sampled_from([-100, 0, 0, 7])
@@ -129,27 +128,27 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = 1000.0
         self.queue: AnyQueue = Queue[str]()
+        self.is_flushing = False
         self.model = Model(has_priorities=False)
         self.limiter = ItemExponentialFailureRateLimiter(1.0, 10.0)
         self.gets = 0
         self.deadlines: dict[str, int] = {}
 
-    @initialize(kind=st.sampled_from(["plain", "delaying", "rate limiting", "priority"]))
+    @initialize(kind=st.sampled_from(["plain", "flushing", "priority"]))
     def choose(self, kind: str) -> None:
         def clock() -> float:
             return self.now
 
         match kind:
-            case "delaying":
-                self.queue = DelayingQueue[str](clock=clock)
-            case "rate limiting":
-                self.queue = RateLimitingQueue[str](
+            case "flushing":
+                self.queue = Queue[str](
                     clock=clock, rate_limiter=self._limiter(), on_shutdown="flush"
                 )
             case "priority":
                 self.queue = PriorityQueue[str](clock=clock, rate_limiter=self._limiter())
             case _:
-                self.queue = Queue[str](clock=clock)
+                self.queue = Queue[str](clock=clock, rate_limiter=self._limiter())
+        self.is_flushing = kind == "flushing"
         self.model = Model(has_priorities=kind == "priority")
 
     def _limiter(self) -> ItemExponentialFailureRateLimiter:
@@ -164,31 +163,27 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.add_nowait(key)
         self.model.add(key, priority, self.now)
 
-    @precondition(lambda self: isinstance(self.queue, DelayingQueue))
     @rule(key=KEYS, delay=DELAYS, priority=PRIORITIES)
     def add_after(self, key: str, delay: float, priority: int) -> None:
         if isinstance(self.queue, PriorityQueue):
             self.queue.add_after_nowait(key, delay, priority=priority)
-        elif isinstance(self.queue, DelayingQueue):
+        else:
             priority = 0
             self.queue.add_after_nowait(key, delay)
         self.model.add_after(key, delay, priority, self.now)
 
-    @precondition(lambda self: isinstance(self.queue, RateLimitingQueue))
     @rule(key=KEYS, priority=PRIORITIES)
     def add_rate_limited(self, key: str, priority: int) -> None:
         delay = 0.0 if self.model.closed else self.limiter.when(key, self.now)
         if isinstance(self.queue, PriorityQueue):
             self.queue.add_rate_limited_nowait(key, priority=priority)
-        elif isinstance(self.queue, RateLimitingQueue):
+        else:
             priority = 0
             self.queue.add_rate_limited_nowait(key)
         self.model.add_after(key, delay, priority, self.now)
 
-    @precondition(lambda self: isinstance(self.queue, RateLimitingQueue))
     @rule(key=KEYS)
     def forget(self, key: str) -> None:
-        assert isinstance(self.queue, RateLimitingQueue)
         assert self.queue.num_requeues(key) == self.limiter.num_requeues(key)
         self.queue.forget(key)
         self.limiter.forget(key)
@@ -222,10 +217,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(self.queue) >= 0  # takes in what fell due
         self.model.fall_due(self.now)
 
-    @precondition(lambda self: isinstance(self.queue, DelayingQueue))
     @rule(key=KEYS)
     def forget_delayed(self, key: str) -> None:
-        assert isinstance(self.queue, DelayingQueue)
         assert self.queue.forget_delayed(key) is (self.model.delayed.pop(key, None) is not None)
 
     @precondition(lambda self: isinstance(self.queue, PriorityQueue))
@@ -256,7 +249,7 @@ class QueueMachine(RuleBasedStateMachine):
         if not really:
             return
         dropped = self.queue.shut_down()
-        if isinstance(self.queue, RateLimitingQueue) and not self.model.has_priorities:
+        if self.is_flushing:
             self.model.fall_due(self.now, flush=True)
             assert dropped == []
         else:
@@ -309,13 +302,12 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.model.ready == []
         assert self.queue._states == {}
         assert self.queue._again == set()
-        if isinstance(self.queue, DelayingQueue):
-            assert self.queue._schedule._due_at == {}
-            assert self.queue._schedule._keys_at == {}
+        assert self.queue._schedule._due_at == {}
+        assert self.queue._schedule._keys_at == {}
         if isinstance(self.queue, PriorityQueue):
             assert self.queue._wanted == {}
             assert self.queue._taken == {}
 
 
-QueueMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=50)
 TestQueuesAgainstModel = QueueMachine.TestCase

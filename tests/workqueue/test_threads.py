@@ -11,7 +11,6 @@ import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.workqueue import (
-    DelayingQueue,
     ItemExponentialFailureRateLimiter,
     PriorityQueue,
     Queue,
@@ -36,7 +35,7 @@ def test_before_there_is_a_loop_any_thread_may_add() -> None:
 
 
 def test_what_was_handed_over_before_the_loop_is_taken_by_it() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     in_thread(lambda: queue.add_after("later", 0.3))
     in_thread(lambda: queue.add("now"))
 
@@ -146,9 +145,9 @@ def test_what_comes_after_the_loop_is_no_error() -> None:
     assert queue.statistics().handed_over == 1
 
 
-@pytest.mark.parametrize("kind", [DelayingQueue, PriorityQueue])
+@pytest.mark.parametrize("kind", [Queue, PriorityQueue])
 async def test_another_thread_that_looks_moves_nothing(
-    kind: type[DelayingQueue[str] | PriorityQueue[str]],
+    kind: type[Queue[str] | PriorityQueue[str]],
 ) -> None:
     now = [0.0]
     queue = kind(clock=lambda: now[0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, QueueClosedError
-from pyinformer.workqueue import DelayingQueue, Queue
+from pyinformer.workqueue import Queue
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ async def test_a_drain_needs_a_deadline(seconds: float) -> None:
 
 @pytest.mark.virtual_time
 async def test_a_get_wakes_at_exactly_the_time_of_a_delayed_key() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     queue.add_after("late", 3600.0)
     get = asyncio.create_task(queue.get())
     await settled()
@@ -239,7 +239,7 @@ async def test_a_get_wakes_at_exactly_the_time_of_a_delayed_key() -> None:
 
 @pytest.mark.virtual_time
 async def test_as_many_wake_as_keys_fall_due() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     for item in "abc":
         queue.add_after(item, 5.0)
     gets = [asyncio.create_task(queue.get()) for _ in range(3)]
@@ -249,7 +249,7 @@ async def test_as_many_wake_as_keys_fall_due() -> None:
 
 @pytest.mark.virtual_time
 async def test_more_keys_than_one_step_takes_fall_due_at_once() -> None:
-    queue = DelayingQueue[int]()
+    queue = Queue[int]()
     for number in range(2_500):
         queue.add_after(number, 5.0)
     assert [await queue.get() for _ in range(2_500)] == list(range(2_500))
@@ -258,7 +258,7 @@ async def test_more_keys_than_one_step_takes_fall_due_at_once() -> None:
 
 @pytest.mark.virtual_time
 async def test_what_came_before_the_loop_keeps_its_delay_and_its_age() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     queue.add_after_nowait("later", 30.0)  # by the clock of threads, long after second 0
     queue.add_nowait("now")
     assert await queue.get() == "now"
@@ -269,8 +269,8 @@ async def test_what_came_before_the_loop_keeps_its_delay_and_its_age() -> None:
 
 @pytest.mark.virtual_time
 async def test_shutdown_drops_or_flushes_what_waits_for_its_time() -> None:
-    dropping = DelayingQueue[str]()
-    flushing = DelayingQueue[str](on_shutdown="flush")
+    dropping = Queue[str]()
+    flushing = Queue[str](on_shutdown="flush")
     for queue in (dropping, flushing):
         queue.add_after("a", 10.0)
         queue.add_after("b", 5.0)
@@ -285,7 +285,7 @@ async def test_shutdown_drops_or_flushes_what_waits_for_its_time() -> None:
 
 @pytest.mark.virtual_time
 async def test_shutdown_leaves_no_timer() -> None:
-    queue = DelayingQueue[str]()
+    queue = Queue[str]()
     queue.add_after("a", 3600.0)
     get = asyncio.create_task(queue.get())
     await settled()
@@ -300,7 +300,7 @@ async def test_shutdown_leaves_no_timer() -> None:
 @pytest.mark.virtual_time
 async def test_an_own_clock_is_kept_when_a_loop_comes() -> None:
     times = [100.0]
-    queue = DelayingQueue[str](clock=lambda: times[0])
+    queue = Queue[str](clock=lambda: times[0])
     queue.add_after("a", 10.0)
     get = asyncio.create_task(queue.get())
     await elapse(9.0)

@@ -18,15 +18,16 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import (
     APIStatusError,
+    Identity,
     InformerError,
     ProtocolError,
     RequestTimeoutError,
     ResourceVersionTooLargeError,
+    identity_in,
     object_key,
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.apimachinery._fields import Identity, identity_in
 from pyinformer.reflector.history._samples import HistorySample
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import ListSplitter

@@ -20,6 +20,7 @@ from pyinformer.testing._polling import poll
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
 from tests.integration.chaos.recording import Record
 from tests.integration.chaos.writers import Writer, all_written
+from tests.soak import in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,18 +41,23 @@ class Storm:
     pause_seconds: float
 
 
-SHORT = Storm(
-    objects=120, seconds=9.0, kill_every_seconds=3.0, settle_seconds=40.0, pause_seconds=0.01
+EMBEDDED = Storm(
+    objects=120, seconds=9.0, kill_every_seconds=3.0, settle_seconds=120.0, pause_seconds=0.01
+)
+REAL = Storm(
+    objects=400, seconds=45.0, kill_every_seconds=12.0, settle_seconds=120.0, pause_seconds=0.01
 )
 LONG = Storm(
     objects=2000, seconds=300.0, kill_every_seconds=30.0, settle_seconds=120.0, pause_seconds=0.01
 )
 
 
+@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_desired_state_is_actual_state_after_a_storm(server: Server) -> None:
     """Then: nothing differs, nothing overlapped, nothing of ours was missed."""
-    storm = LONG if server.name == "real" else SHORT
+    storm = in_soak(LONG, otherwise=REAL) if server.name == "real" else EMBEDDED
     namespace = server.namespace()
     server.api.register(WIDGETS, "Widget", "widgets", has_status=True)
     is_up = threading.Event()

@@ -1,0 +1,133 @@
+"""Several caches, one for each namespace, read as one.
+
+The caches enter, by namespace, and never change: with another set of namespaces comes another of
+these, so that a reader in any thread has one consistent set for the whole of a read. A key is
+looked up where its namespace is cached, everything else is asked of all and put together. Nothing
+is written here: each cache has one writer of its own.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, TypeAlias, final
+
+from pyinformer.apimachinery import KubeObject, V
+from pyinformer.store._index import IndexStatistics, IndexValue, text_of
+from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
+from pyinformer.store._snapshot_reader import SnapshotReader
+
+if TYPE_CHECKING:
+    from pyinformer.store._overlay import OverlayEntry
+
+
+@final
+class JointIndexer(Generic[V]):
+    """Reads several caches.
+
+    Args:
+        by_namespace: at least one cache; no two hold the same key, and all have the same indexes.
+    """
+
+    def __init__(self, by_namespace: Mapping[str, Indexer[V]]) -> None:
+        self._by_namespace = by_namespace
+        self._all = tuple(by_namespace.values())
+        self.snapshot_reader: SnapshotReader[V] = SnapshotReader(self._all, by_namespace)
+        """Reads several mappings of these caches at one moment."""
+
+    def get(self, key: str) -> KubeObject[V] | None:
+        """Return the object with this key, or None."""
+        indexer = self._by_namespace.get(key.rpartition("/")[0])
+        return None if indexer is None else indexer.get(key)
+
+    def get_merged(self, key: str, entry: OverlayEntry[V]) -> KubeObject[V] | None:
+        """Return what a reader sees of a key for which there is an own write."""
+        indexer = self._by_namespace.get(key.rpartition("/")[0])
+        return entry.over(None) if indexer is None else indexer.get_merged(key, entry)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._all))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.get(key) is not None
+
+    def keys(self) -> builtins.list[str]:
+        """Return a copy of all keys."""
+        return self.snapshot_reader.keys()
+
+    def list(self) -> builtins.list[KubeObject[V]]:
+        """Return all objects in a list of the caller's own."""
+        return self.snapshot_reader.objects()
+
+    def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
+        """Return the objects by key; unlike that of one cache, this is a copy."""
+        return MappingProxyType({obj._key: obj for obj in self.snapshot_reader.objects()})
+
+    @property
+    def generation(self) -> int:
+        """How many complete lists have been taken."""
+        return sum(one.generation for one in self._all)
+
+    def by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
+        """Return the objects that have a value, without looking at any other.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        if name == NAMESPACE_INDEX:
+            only = self._by_namespace.get(text_of(value))
+            return [] if only is None else only.by_index(name, value)
+        return self.snapshot_reader.under(name, text_of(value), {}).objects
+
+    def index_values(self, name: str) -> builtins.list[str]:
+        """Return the values by which some object can be found at this moment.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        return self.snapshot_reader.values(name, {}).present()
+
+    def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
+        """Return the values that an index has for an object, cached or not.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        return self._all[0].values_of(name, obj)
+
+    def is_under(self, name: str, value: IndexValue, obj: KubeObject[V]) -> bool:
+        """Tell whether an index has an object, cached or not, under a value.
+
+        Raises:
+            IndexNotFoundError: there is no such index.
+        """
+        return self._all[0].is_under(name, value, obj)
+
+    @property
+    def has_index_functions(self) -> bool:
+        """Whether an index goes by a function of the user's."""
+        return self._all[0].has_index_functions
+
+    def reindex(self, key: str) -> builtins.list[str]:
+        """Move an object to where index functions say that it belongs; see `Indexer.reindex`."""
+        indexer = self._by_namespace.get(key.rpartition("/")[0])
+        return [] if indexer is None else indexer.reindex(key)
+
+    def indexes(self) -> tuple[IndexStatistics, ...]:
+        """Return the statistics of every index; a value that several caches have counts as many."""
+        columns = zip(*(one.indexes() for one in self._all), strict=False)
+        return tuple(_summed(column) for column in columns)
+
+
+def _summed(statistics: tuple[IndexStatistics, ...]) -> IndexStatistics:
+    return IndexStatistics(
+        name=statistics[0].name,
+        values=sum(one.values for one in statistics),
+        failures=sum(one.failures for one in statistics),
+        last_failure=next((one.last_failure for one in statistics if one.last_failure), ""),
+    )
+
+
+Cache: TypeAlias = Indexer[V] | JointIndexer[V]
+"""What a lister reads."""

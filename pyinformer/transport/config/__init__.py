@@ -1,0 +1,31 @@
+"""How an API server is reached: configurations, kubeconfigs, and credentials that are renewed.
+
+Importing this package loads neither kubernetes_asyncio nor PyYAML; reading a kubeconfig does.
+"""
+
+from pyinformer.transport.config._cluster_config import ClusterConfig, impersonation_headers
+from pyinformer.transport.config._config_loader import check_policy, find_config, in_cluster_config
+from pyinformer.transport.config._credentials import (
+    ClientCertificate,
+    Credentials,
+    NoCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+)
+from pyinformer.transport.config._kubeconfig import KubeconfigPolicy
+from pyinformer.transport.config._renewing_credentials import RenewingCredentials
+
+__all__ = [
+    "ClientCertificate",
+    "ClusterConfig",
+    "Credentials",
+    "KubeconfigPolicy",
+    "NoCredentials",
+    "RenewingCredentials",
+    "StaticCredentials",
+    "TokenFileCredentials",
+    "check_policy",
+    "find_config",
+    "impersonation_headers",
+    "in_cluster_config",
+]

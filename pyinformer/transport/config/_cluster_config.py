@@ -1,0 +1,171 @@
+"""The settings that a connection to one API server needs, checked before anything is sent."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import Final, final
+from urllib.parse import quote, urlsplit
+
+from pyinformer.apimachinery import ConfigurationError
+from pyinformer.transport.config._credentials import ClientCertificate, Credentials, NoCredentials
+
+# What a header's name may consist of; other characters are percent-encoded (RFC 9110, 5.6.2).
+_HEADER_MARKS: Final = "!#$&'*+-.^_`|~"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """How one API server is reached."""
+
+    server: str
+    """The server's URL, with a path if it is behind a proxy that needs one."""
+
+    ca_file: str | None = None
+    """A PEM file with the authorities to trust. None: those of the system, unless `ca_data`."""
+
+    ca_data: str | None = None
+    """The same as text; it takes precedence over `ca_file`."""
+
+    client_certificate_file: str | None = None
+    """A PEM file with the client's certificate. None: no certificate."""
+
+    client_key_file: str | None = None
+    """The key of that certificate. None: it is in the same file."""
+
+    verify_tls: bool = True
+    """False trusts any certificate: only where the configuration itself says it."""
+
+    tls_server_name: str | None = None
+    """The name that the server's certificate must have. None: the URL's host."""
+
+    proxy_url: str | None = field(default=None, repr=False)  # it may hold a password
+    """An HTTP proxy. None: no proxy; environment variables are not consulted."""
+
+    credentials: Credentials = field(default_factory=NoCredentials, repr=False)
+    """What authenticates requests beside a client certificate."""
+
+    impersonate_user: str | None = None
+    """The user as whom requests are made, if the credentials may `impersonate`; for a service
+    account `system:serviceaccount:namespace:name`. None: no impersonation."""
+
+    impersonate_groups: tuple[str, ...] = ()
+    """The groups of that user. Empty: those that the server adds by itself."""
+
+    impersonate_uid: str | None = None
+    """The uid of that user. None: no uid."""
+
+    impersonate_extra: tuple[tuple[str, str], ...] = ()
+    """Keys and values of the user's extra fields; a key may come more than once."""
+
+    namespace: str = "default"
+    """The namespace that the configuration names as its default."""
+
+    source: str = "given in code"
+    """Where this came from, for errors and logs."""
+
+    def __post_init__(self) -> None:
+        problem = (
+            _url_problem("server", self.server)
+            or (self.proxy_url and _url_problem("proxy", self.proxy_url))
+            or _impersonation_problem(self)
+        )
+        if problem:
+            raise ConfigurationError(self.source, problem)
+
+    def ssl_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext | None:
+        """Build the TLS settings; None if the server speaks plain HTTP.
+
+        Args:
+            certificate: a client certificate to present; None for `client_certificate_file`.
+
+        Raises:
+            ConfigurationError: a certificate or a key cannot be read.
+        """
+        if not self.server.lower().startswith("https:"):
+            return None
+        # PEM data may have remarks in any encoding around it.
+        authorities = self.ca_data and self.ca_data.encode("ascii", "replace").decode()
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file, cadata=authorities)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            where = "certificate authority data" if self.ca_data else f"{self.ca_file}"
+            raise ConfigurationError(self.source, f"{where}: {_reason(error)}") from error
+        # Authorities that kubeadm and others made lack the key identifiers that Python 3.13
+        # began to require; neither Go nor curl requires them.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not self.verify_tls:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if certificate is not None:
+            self._present(certificate, context)
+        elif self.client_certificate_file is not None:
+            self._load_client_certificate(context, self.client_certificate_file)
+        return context
+
+    def _present(self, certificate: ClientCertificate, context: ssl.SSLContext) -> None:
+        try:
+            certificate.load_into(context)
+        except (OSError, ValueError) as error:
+            reason = f"the client certificate or its key cannot be used: {_reason(error)}"
+            raise ConfigurationError(self.source, reason) from error
+
+    def _load_client_certificate(self, context: ssl.SSLContext, certificate: str) -> None:
+        try:
+            # An encrypted key must not ask for its password on the terminal.
+            context.load_cert_chain(certificate, self.client_key_file, password=lambda: "")
+        except (OSError, ValueError) as error:
+            files = f"client certificate {certificate}, key {self.client_key_file or certificate}"
+            raise ConfigurationError(self.source, f"{files}: {_reason(error)}") from error
+
+
+def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
+    """Return the headers that impersonate a user; several may have one name.
+
+    Source:
+        client-go transport/round_trippers.go, impersonatingRoundTripper.
+    """
+    pairs = [
+        ("Impersonate-User", config.impersonate_user),
+        ("Impersonate-Uid", config.impersonate_uid),
+    ]
+    return (
+        *((name, value) for name, value in pairs if value),
+        *(("Impersonate-Group", group) for group in config.impersonate_groups),
+        *(
+            (f"Impersonate-Extra-{quote(key.lower(), safe=_HEADER_MARKS)}", value)
+            for key, value in config.impersonate_extra
+        ),
+    )
+
+
+def _impersonation_problem(config: ClusterConfig) -> str:
+    """Return why the impersonation settings cannot be used; empty if they can."""
+    if isinstance(config.impersonate_groups, str):  # would be one group for each letter
+        return "impersonate_groups must be a tuple of groups, got one text"
+    if not config.impersonate_user and impersonation_headers(config):
+        return "impersonate_groups, _uid and _extra need impersonate_user"
+    if not all(value.isprintable() for _, value in impersonation_headers(config)):
+        return "a name to impersonate must not have line ends or control characters"
+    return ""
+
+
+def _url_problem(what: str, url: str) -> str:
+    """Return why a URL cannot be used; empty if it can. Passwords in it are not shown."""
+    shown = f"...@{url.rpartition('@')[2]}" if "@" in url else url
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return f"{what} {shown!r} is not an http or https URL with a host"
+    is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
+    if not is_usable or parts.query or parts.fragment:
+        return f"{what} {shown!r} is not an http or https URL with a host"
+    if what == "server" and "@" in parts.netloc:  # it would be part of every error
+        return f"server {shown!r} must not contain a name or a password; use credentials instead"
+    return ""
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,207 @@
+"""What authenticates this program: headers that go with each request, and client certificates.
+
+A connection asks its `Credentials` for headers before every request, and reports when the server
+refused them. Secrets never appear in a repr, a log line or an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, final, runtime_checkable
+
+from pyinformer.apimachinery import ConfigurationError
+
+TOKEN_FILE_MAX_AGE_SECONDS = 60.0
+"""How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""
+
+
+@runtime_checkable
+class Credentials(Protocol):
+    """What authenticates requests to one API server."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers that authenticate a request; an empty mapping for none.
+
+        Raises:
+            ConfigurationError: no credentials are available.
+
+        Cancellation:
+            Must be safe: the request was not sent.
+        """
+
+    def invalidate(self) -> None:
+        """Record that the server refused the last headers; the next ones should be fresh."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A client certificate and its key, held in memory as PEM text."""
+
+    certificate: str
+    """The certificate, and those between it and the authority."""
+
+    key: str = field(repr=False)
+    """Its private key, without a password."""
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Present this certificate on connections that use the context.
+
+        The ssl module loads certificates from files only. The temporary file is readable by its
+        owner only, in a folder of the same owner, and is deleted before this method returns.
+
+        Raises:
+            OSError: the texts are not a certificate and its key; ssl.SSLError is an OSError.
+        """
+        import tempfile  # loads much, for the few programs that have a certificate in memory
+
+        with tempfile.TemporaryDirectory(prefix="pyinformer-") as folder:  # for its owner only
+            path = Path(folder, "client.pem")
+            path.touch(mode=0o600, exist_ok=False)
+            path.write_text(f"{self.certificate}\n{self.key}\n", encoding="utf-8")
+            # An encrypted key must not ask for its password on the terminal.
+            context.load_cert_chain(path, password=lambda: "")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NoCredentials:
+    """No headers: the client is anonymous, or has only a client certificate."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return no headers.
+
+        Cancellation:
+            Safe; it never waits.
+        """
+        return {}
+
+    def invalidate(self) -> None:
+        """Do nothing: there are no credentials to renew."""
+
+
+@final
+class StaticCredentials:
+    """An Authorization header that never changes."""
+
+    def __init__(self, authorization: str) -> None:
+        self._headers = {"Authorization": _checked(authorization, "the credentials")}
+
+    @classmethod
+    def bearer(cls, token: str) -> StaticCredentials:
+        """Build credentials from a bearer token."""
+        return cls(f"Bearer {token.strip()}")
+
+    @classmethod
+    def basic(cls, username: str, password: str) -> StaticCredentials:
+        """Build credentials from a name and a password."""
+        pair = f"{username}:{password}".encode()
+        return cls(f"Basic {base64.b64encode(pair).decode('ascii')}")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, StaticCredentials):
+            return self._headers == other._headers
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._headers["Authorization"])
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the header.
+
+        Cancellation:
+            Safe; it never waits.
+        """
+        return self._headers
+
+    def headers_nowait(self) -> Mapping[str, str]:
+        """Return the header."""
+        return self._headers
+
+    def invalidate(self) -> None:
+        """Do nothing: the header cannot be renewed."""
+
+
+@final
+class TokenFileCredentials:
+    """A bearer token in a file whose content is rotated.
+
+    The file is read again when the token is a minute old, and when the server refused it. While
+    the file cannot be read, the last token stays in use.
+
+    Args:
+        path: the file.
+        max_age_seconds: how long a token is used before the file is read again.
+        certificate: a client certificate that is presented beside the token.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_age_seconds: float = TOKEN_FILE_MAX_AGE_SECONDS,
+        certificate: ClientCertificate | None = None,
+    ) -> None:
+        self.certificate: ClientCertificate | None = certificate
+        self._path = Path(path)
+        self._max_age_seconds = max_age_seconds
+        self._headers: Mapping[str, str] = {}
+        self._read_at = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"TokenFileCredentials({str(self._path)!r})"
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the header with the token; read the file again first if that is due.
+
+        Raises:
+            ConfigurationError: the file cannot be read or is empty, and was never read before.
+
+        Cancellation:
+            Safe; it never waits.
+        """
+        return self.headers_nowait(asyncio.get_running_loop().time())
+
+    def headers_nowait(self, now: float) -> Mapping[str, str]:
+        """Return the header as of `now`, monotonic seconds; see `headers`."""
+        if now - self._read_at >= self._max_age_seconds:
+            try:
+                self._headers = {"Authorization": self._read()}
+            except ConfigurationError:
+                if not self._headers:
+                    raise
+            self._read_at = now
+        return self._headers
+
+    def on_unauthorized(self, headers: Mapping[str, str]) -> None:
+        """Read the file again before the next request, if `headers` are the current ones.
+
+        Of many concurrent requests that were refused, only the first has an effect.
+        """
+        if headers is self._headers:
+            self.invalidate()
+
+    def invalidate(self) -> None:
+        """Read the file again before the next request."""
+        self._read_at = float("-inf")
+
+    def _read(self) -> str:
+        source = f"token file {self._path}"
+        try:
+            token = self._path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(source, f"cannot be read: {error}") from error
+        if not token:
+            raise ConfigurationError(source, "is empty")
+        return _checked(f"Bearer {token}", source)
+
+
+def _checked(header: str, source: str) -> str:
+    if not (header.isascii() and header.isprintable()):
+        raise ConfigurationError(source, "a header cannot carry line ends or special characters")
+    return header

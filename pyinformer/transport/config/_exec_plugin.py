@@ -1,0 +1,253 @@
+"""The exec credential plug-in protocol: what the command is given, and what its output means.
+
+The output of a plug-in is secret: no error quotes it. Of its error output, errors quote the last
+lines, without what looks like a secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal, cast, final, get_args
+
+import msgspec
+
+from pyinformer.apimachinery import REDACTED, ConfigurationError, JSONObject
+from pyinformer.transport.config._credentials import ClientCertificate
+from pyinformer.transport.config._renewing_credentials import Login
+
+InteractiveMode = Literal["Never", "IfAvailable", "Always"]
+
+API_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{one}" for one in ("v1", "v1beta1"))
+_KIND = "ExecCredential"
+_LAST_LINES = 8
+_LINE_CHARS = 300
+_SHORTEST_SECRET = 6  # shorter values, such as "true", are words
+_SECRET_CHARS = 20
+# Longer than words: tokens, keys, certificates, signatures of URLs.
+_LONG: Final = re.compile(r"[A-Za-z0-9_+/=~-]{20,}(?:\.[A-Za-z0-9_+/=~-]+)*")
+_LABELLED: Final = re.compile(
+    r"(?i)(token|secret|password|passwd|credential|key|bearer|basic)(\W{1,4})\S+"
+)
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    status: _Status | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecPlugin:
+    """A command that logs in, as a kubeconfig describes it."""
+
+    where: str
+    """The entry of the user, for errors: `context 'prod': users 'jane'`."""
+
+    source: str
+    """The kubeconfig file."""
+
+    command: str
+    """The program: a name to find in PATH, or a path."""
+
+    api_version: str
+    """The version of the protocol."""
+
+    args: tuple[str, ...] = ()
+    """The arguments of the command."""
+
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that the command gets beside those of this process."""
+
+    interactive_mode: InteractiveMode = "IfAvailable"
+    """Whether the command may ask the user at the terminal."""
+
+    install_hint: str = ""
+    """How to install the command, for the error if it is missing."""
+
+    cluster: JSONObject | None = field(default=None, repr=False)
+    """The description of the cluster that the command gets; None for no description."""
+
+    def problem(self, reason: str) -> ConfigurationError:
+        """Return the error for a problem with this plug-in."""
+        return ConfigurationError(self.source, f"{self.where}: exec {self.command}: {reason}")
+
+    def is_interactive(self, *, has_terminal: bool) -> bool:
+        """Return whether the command is given the terminal.
+
+        Raises:
+            ConfigurationError: the command needs a terminal, and there is none.
+        """
+        if self.interactive_mode == "Always" and not has_terminal:
+            raise self.problem(
+                "interactiveMode is Always, but standard input is not a terminal: log in at a"
+                " terminal, or use credentials that need no user"
+            )
+        return has_terminal and self.interactive_mode != "Never"
+
+    def environment(self, environ: Mapping[str, str], *, interactive: bool) -> dict[str, str]:
+        """Return the command's environment.
+
+        Source:
+            client-go plugin/pkg/client/auth/exec/exec.go, refreshCredsLocked; KEP-541.
+        """
+        spec: JSONObject = {"interactive": interactive}
+        if self.cluster is not None:
+            spec["cluster"] = self.cluster
+        info = {"apiVersion": self.api_version, "kind": _KIND, "spec": spec}
+        return {**environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info, default=str)}
+
+    def secrets(self, printed: bytes) -> Iterator[str]:
+        """Yield the secrets among what the command was given and what it printed."""
+        yield from (value for value in self.env.values() if len(value) >= _SHORTEST_SECRET)
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            status = msgspec.json.decode(printed, type=_Answer).status or _Status()
+            yield from (one for one in (status.token, status.client_key_data) if one)
+
+    def login(self, printed: bytes) -> Login:
+        """Read the login that the command printed.
+
+        Raises:
+            ConfigurationError: the output is not an ExecCredential with a token or a certificate.
+        """
+        status = self._status(printed)
+        token = (status.token or "").strip()
+        pair = (status.client_certificate_data or "", status.client_key_data or "")
+        if any(pair) and not all(pair):
+            raise self.problem("printed one of clientCertificateData and clientKeyData, not both")
+        if not (token or any(pair)):
+            raise self.problem("printed neither a token nor a client certificate")
+        if not (token.isascii() and token.isprintable()):
+            raise self.problem("printed a token with characters that a header cannot carry")
+        return Login(
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            certificate=ClientCertificate(*pair) if any(pair) else None,
+            expires_at=self._expiry(status.expiration_timestamp),
+        )
+
+    def _status(self, printed: bytes) -> _Status:
+        try:
+            answer = msgspec.json.decode(printed, type=_Answer)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The library's text may quote the output, which may be the token itself.
+            raise self.problem(f"the output is not an {_KIND} in JSON") from None
+        if answer.kind != _KIND or answer.api_version != self.api_version:
+            raise self.problem(
+                f"printed {_safe(answer.api_version)!r} {_safe(answer.kind)!r}, not"
+                f" {self.api_version} {_KIND}"
+            )
+        if answer.status is None:
+            raise self.problem(f"the printed {_KIND} has no status")
+        return answer.status
+
+    def _expiry(self, text: str | None) -> float | None:
+        if not text:
+            return None
+        try:
+            expiry = datetime.fromisoformat(text)
+        except ValueError:
+            raise self.problem("expirationTimestamp must be a time as of RFC 3339") from None
+        if expiry.year == 1:
+            return None  # the zero time of Go: no expiry
+        return (expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)).timestamp()
+
+
+def exec_plugin(
+    spec: Mapping[str, object], *, source: str, where: str, cluster: JSONObject, folder: str
+) -> ExecPlugin:
+    """Read the `exec` of a kubeconfig's user.
+
+    Args:
+        spec: the mapping below `exec`.
+        source: the kubeconfig file.
+        where: the entry of the user, for errors.
+        cluster: the description of the cluster, for plug-ins that ask for it.
+        folder: the file's folder, to which a command with a relative path is relative.
+
+    Raises:
+        ConfigurationError: the mapping does not describe a plug-in.
+    """
+
+    def problem(reason: str) -> ConfigurationError:
+        return ConfigurationError(source, f"{where}: exec {spec.get('command', '')}: {reason}")
+
+    command, version = spec.get("command"), spec.get("apiVersion")
+    if not isinstance(command, str) or not command:
+        raise problem("command is missing")
+    if version not in API_VERSIONS:
+        known = " or ".join(API_VERSIONS)
+        raise problem(f"apiVersion must be {known}, got {version!r}")
+    mode = spec.get("interactiveMode") or "IfAvailable"
+    if mode not in get_args(InteractiveMode):
+        known = ", ".join(get_args(InteractiveMode))
+        raise problem(f"interactiveMode must be one of {known}, got {mode!r}")
+    args, env = spec.get("args") or [], spec.get("env") or []
+    if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
+        raise problem("args must be a list of strings (put numbers in quotes)")
+    try:
+        pairs = {_text(one["name"]): _text(one["value"]) for one in cast("list[JSONObject]", env)}
+    except (TypeError, KeyError, ValueError):
+        raise problem(
+            "env must be a list of entries with a name and a value, both strings"
+        ) from None
+    is_path = "/" in command or "\\" in command
+    return ExecPlugin(
+        where=where,
+        source=source,
+        command=_joined(folder, command) if is_path else command,
+        api_version=version,
+        args=tuple(args),
+        env=pairs,
+        interactive_mode=cast("InteractiveMode", mode),
+        install_hint=str(spec.get("installHint") or ""),
+        cluster=cluster if spec.get("provideClusterInfo") else None,
+    )
+
+
+def last_lines(said: bytes, hidden: Iterable[str] = ()) -> str:
+    """Return the last lines of a program's error output, without what may be a secret.
+
+    Args:
+        said: the error output.
+        hidden: known secrets.
+    """
+    text = said.decode("utf-8", "replace")
+    for secret in sorted(hidden, key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    shown = [_safe(line)[:_LINE_CHARS] for line in [one for one in lines if one][-_LAST_LINES:]]
+    return " | ".join("".join(filter(str.isprintable, line)) for line in shown)
+
+
+def _safe(words: str) -> str:
+    return _LONG.sub(_unless_path, _LABELLED.sub(rf"\1\2{REDACTED}", words))
+
+
+def _unless_path(found: re.Match[str]) -> str:
+    run = found[0]
+    is_path = "/" in run and all(len(step) < _SECRET_CHARS for step in run.split("/"))
+    return run if is_path and run == run.lower() and "=" not in run else REDACTED
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _joined(folder: str, path: str) -> str:
+    from pathlib import Path
+
+    return str(Path(folder, path))

@@ -1,0 +1,181 @@
+"""Run an exec plug-in as a process with a deadline.
+
+A thread reads its output, so the wait can be cancelled at any moment; asyncio's own subprocesses
+hang if they are cancelled while they start. When the wait ends, the command is killed, and so are
+the processes that it started, unless it has the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import anyio
+
+from pyinformer.apimachinery import ConfigurationError
+from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
+
+if TYPE_CHECKING:
+    from pyinformer.transport.config._renewing_credentials import Login
+
+EXEC_TIMEOUT_SECONDS: Final = 60.0  # without a user; less than streams wait for an answer
+_INTERACTIVE_TIMEOUT_SECONDS: Final = 600.0  # the user may have to find a phone
+_MAX_PRINTED_BYTES = 4 << 20
+_KEPT_WORDS_BYTES = 16 << 10
+_KILL_SECONDS = 5.0
+
+
+async def run_exec_plugin(
+    plugin: ExecPlugin, *, timeout_seconds: float = EXEC_TIMEOUT_SECONDS
+) -> Login:
+    """Run a plug-in and return the login that it printed.
+
+    Args:
+        plugin: the plug-in.
+        timeout_seconds: how long it may take without a terminal.
+
+    Raises:
+        ConfigurationError: the plug-in is missing, failed, took too long or printed no credentials.
+
+    Cancellation:
+        Safe; the command is killed.
+    """
+    interactive = plugin.is_interactive(has_terminal=_has_terminal())
+    seconds = max(timeout_seconds, _INTERACTIVE_TIMEOUT_SECONDS) if interactive else timeout_seconds
+    with tempfile.TemporaryFile() as words:  # has no name, and holds more than a pipe
+        # A user at the terminal has to read the error output; otherwise its end is kept.
+        process = _start(plugin, None if interactive else words, interactive=interactive)
+        is_late, printed = await _printed(process, seconds, group=not interactive)
+        said = _error_output(words, plugin, printed)
+    if is_late:
+        raise plugin.problem(f"the command did not end within {seconds:g} s; {said}")
+    if len(printed) > _MAX_PRINTED_BYTES:
+        raise plugin.problem(f"the command printed more than {_MAX_PRINTED_BYTES} bytes")
+    if process.returncode:
+        raise plugin.problem(f"the command ended with {_status_text(process.returncode)}; {said}")
+    return plugin.login(printed)
+
+
+async def _printed(
+    process: subprocess.Popen[bytes], seconds: float, *, group: bool
+) -> tuple[bool, bytes]:
+    """Wait for a command; return whether the deadline passed first, and what was printed."""
+    ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    # A daemon: a process that the command has left behind may keep its output open forever.
+    reader = threading.Thread(
+        target=_read, args=(process, ended), name="pyinformer reads an exec plug-in", daemon=True
+    )
+    reader.start()
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.wait((ended,))
+    except TimeoutError:
+        return True, b""
+    finally:
+        if not ended.done():
+            _kill(process, group=group)
+            with anyio.move_on_after(_KILL_SECONDS, shield=True):
+                await asyncio.wait((ended,))
+    return False, ended.result()
+
+
+def _read(process: subprocess.Popen[bytes], ended: asyncio.Future[bytes]) -> None:
+    """Read a command's output and wait for its end, in a thread."""
+    printed = b""
+    with contextlib.suppress(OSError, ValueError), process:
+        if process.stdout is not None:
+            printed = process.stdout.read(_MAX_PRINTED_BYTES + 1)
+        if len(printed) > _MAX_PRINTED_BYTES:
+            process.kill()
+    with contextlib.suppress(RuntimeError):  # the loop has been closed
+        ended.get_loop().call_soon_threadsafe(_settle, ended, printed)
+
+
+def _settle(ended: asyncio.Future[bytes], printed: bytes) -> None:
+    if not ended.done():
+        ended.set_result(printed)
+
+
+def _start(
+    plugin: ExecPlugin, words: IO[bytes] | None, *, interactive: bool
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
+            [plugin.command, *plugin.args],
+            executable=_executable(plugin.command),  # by our PATH, not by the plug-in's
+            env=plugin.environment(os.environ, interactive=interactive),
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            # Its own group, so that its children end with it; a terminal needs ours.
+            start_new_session=not interactive,
+        )
+    except (OSError, ValueError) as error:
+        raise _not_started(plugin, error) from error
+
+
+def _executable(command: str) -> str:
+    """Return the path of a command; the current folder is never searched.
+
+    An empty step of PATH means the current folder, and a relative one is below it. Other users may
+    write there.
+
+    Raises:
+        FileNotFoundError: the command is in no absolute folder of PATH.
+
+    Source:
+        Go os/exec, LookPath and ErrDot.
+    """
+    if Path(command).name != command:
+        return command
+    steps = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = [step for step in steps if Path(step).is_absolute()]
+    found = shutil.which(command, path=os.pathsep.join(folders))
+    if found is None or not Path(found).is_absolute():
+        raise FileNotFoundError(command)
+    return found
+
+
+def _not_started(plugin: ExecPlugin, error: Exception) -> ConfigurationError:
+    words = " ".join(plugin.install_hint.split())
+    hint = f". {''.join(filter(str.isprintable, words))}" if words else ""  # no escape sequences
+    if isinstance(error, FileNotFoundError):
+        return plugin.problem(f"the command is not installed, or not in PATH{hint}")
+    reason = getattr(error, "strerror", None) or str(error)
+    return plugin.problem(f"the command cannot be run: {reason}{hint}")
+
+
+def _error_output(words: IO[bytes], plugin: ExecPlugin, printed: bytes) -> str:
+    words.seek(max(0, words.seek(0, os.SEEK_END) - _KEPT_WORDS_BYTES))
+    said = last_lines(words.read(), plugin.secrets(printed))
+    return f"error output: {said}" if said else "no error output"
+
+
+def _status_text(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"signal {signal.Signals(-status).name}"
+    return f"status {status}"
+
+
+def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if group and hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # it leads its group
+        else:
+            process.kill()
+
+
+def _has_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:  # closed, as in some services
+        return False

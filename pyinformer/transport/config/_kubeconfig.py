@@ -1,0 +1,172 @@
+"""Read a ClusterConfig from kubeconfig files, as kubectl does.
+
+Credentials have to be renewed for days, and the loader of kubernetes_asyncio takes more memory than
+a small program: it is used for auth providers only. An error names the file, the context, the entry
+and its key, and never a secret.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from pyinformer.apimachinery import ConfigurationError, ConfigurationNotFoundError
+from pyinformer.transport.config._cluster_config import ClusterConfig
+from pyinformer.transport.config._kubeconfig_files import KubeconfigFiles, Section
+from pyinformer.transport.config._kubeconfig_users import user_fields
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+
+KubeconfigPolicy: TypeAlias = Literal["trusted", "data-only"]
+"""What a kubeconfig may make this process do: `trusted` allows all that kubectl does, `data-only`
+only connections to the server."""
+
+_NOT_DATA: Final = {
+    "certificate-authority": "names a file of this host; use certificate-authority-data",
+    "proxy-url": "names another host than the server",
+    "exec": "runs a command",
+    "auth-provider": "logs in at another host, and may write files",
+    "tokenFile": "names a file of this host; use token",
+    "client-certificate": "names a file of this host; use client-certificate-data",
+    "client-key": "names a file of this host; use client-key-data",
+}
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+_COMMON = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
+
+
+async def kubeconfig_config(
+    paths: str,
+    *,
+    context: str | None = None,
+    named_by: str = "",
+    policy: KubeconfigPolicy = "trusted",
+) -> ClusterConfig:
+    """Read a kubeconfig.
+
+    Args:
+        paths: a file, or several joined by the separator of KUBECONFIG; as in kubectl, the first
+            file that sets a value wins, and some of several files may be missing.
+        context: the context to use; None for the current one.
+        named_by: where the paths come from, for errors: `KUBECONFIG=`.
+        policy: `data-only` refuses used entries that run a command, or name a file of this host or
+            a host other than the server.
+
+    Raises:
+        ConfigurationNotFoundError: none of the files exists.
+        ConfigurationError: a file is malformed, an entry does not exist, the exec plug-in failed,
+            or the policy does not allow an entry; in that case nothing was run or read.
+
+    Cancellation:
+        Safe; an exec plug-in that was started is killed.
+    """
+    source = f"{named_by}{paths}"
+    present = _present_files(paths)
+    if not present:
+        raise ConfigurationNotFoundError(source, "no such kubeconfig file")
+    files = KubeconfigFiles(present)
+    name, chosen = files.context(context)
+    cluster = _allowed(files.referred(chosen, "clusters", chosen.text("cluster")), policy)
+    config = _cluster_config(cluster, source, namespace=chosen.text("namespace") or "default")
+    _check(config, cluster)
+    if not chosen.text("user"):
+        return config
+    user = _allowed(files.referred(chosen, "users", chosen.text("user")), policy)
+
+    def again() -> Section:
+        """Read the user's entry again."""
+        now = KubeconfigFiles(present)
+        return _allowed(now.referred(now.context(name)[1], "users", chosen.text("user")), policy)
+
+    fields = await user_fields(
+        user, cluster=_cluster_info(cluster), files=present, context=name, again=again
+    )
+    config = replace(config, **fields)
+    if config.client_certificate_file:
+        _check(config, user)
+    return config
+
+
+def _allowed(section: Section, policy: KubeconfigPolicy) -> Section:
+    """Return an entry that the policy allows.
+
+    Raises:
+        ConfigurationError: the policy does not allow it.
+    """
+    if policy == "trusted":
+        return section
+    for key, why in _NOT_DATA.items():
+        if section.content.get(key):
+            reason = f"{key}: {why}; kubeconfig_policy='data-only' does not allow it"
+            raise section.problem(reason)
+    return section
+
+
+def _present_files(paths: str) -> list[str]:
+    # Absolute, since they are read again when this process may be in another folder.
+    files = [Path(path).expanduser().absolute() for path in paths.split(os.pathsep) if path]
+    return [str(file) for file in files if _is_there(file)]
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        pass  # reading the file reports what is wrong
+    return True
+
+
+def _cluster_config(cluster: Section, source: str, *, namespace: str) -> ClusterConfig:
+    server = cluster.text("server")
+    if not server:
+        raise cluster.problem("server is missing")
+    ca_data = cluster.data("certificate-authority-data")
+    insecure = cluster.flag("insecure-skip-tls-verify")
+    if insecure and (ca_data or cluster.text("certificate-authority")):
+        # As kubectl: naming an authority contradicts trusting any certificate.
+        reason = "insecure-skip-tls-verify: must not be true beside a certificate authority"
+        raise cluster.problem(reason)
+    try:
+        return ClusterConfig(
+            server=server,
+            ca_file=None if ca_data else cluster.path("certificate-authority") or None,
+            ca_data=ca_data or None,
+            verify_tls=not insecure,
+            tls_server_name=cluster.text("tls-server-name") or None,
+            proxy_url=cluster.text("proxy-url") or None,
+            namespace=namespace,
+            source=source,
+        )
+    except ConfigurationError as error:
+        if error.source != source:
+            raise
+        raise cluster.problem(error.reason) from None
+
+
+def _check(config: ClusterConfig, section: Section) -> None:
+    """Refuse certificates that TLS cannot use."""
+    try:
+        config.ssl_context()
+    except ConfigurationError as error:
+        raise section.problem(error.reason) from error
+
+
+def _cluster_info(cluster: Section) -> JSONObject:
+    """Return the description of the cluster that an exec plug-in may ask for."""
+    info: dict[str, Any] = {key: cluster.content[key] for key in _COMMON if key in cluster.content}
+    if "certificate-authority-data" not in info and cluster.text("certificate-authority"):
+        import base64
+
+        authority = cluster.file_content("certificate-authority")
+        info["certificate-authority-data"] = base64.b64encode(authority).decode("ascii")
+    if cluster.text("proxy-url"):
+        info["proxy-url"] = cluster.text("proxy-url")
+    extensions = cluster.content.get("extensions")
+    for one in extensions if isinstance(extensions, list) else ():
+        if isinstance(one, dict) and one.get("name") == _EXEC_EXTENSION:
+            info["config"] = one.get("extension")
+    return info

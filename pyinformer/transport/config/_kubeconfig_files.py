@@ -1,0 +1,311 @@
+"""Merge kubeconfig files: as in kubectl, the first file that sets a value wins.
+
+Every entry knows its file, for relative paths and for errors. A value is checked when it is read,
+so an entry that is not used may be malformed. No error shows a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from pyinformer.apimachinery import ConfigurationError
+
+if TYPE_CHECKING:
+    import yaml
+
+_Entry: TypeAlias = Mapping[str, object]
+
+LISTS: Final = ("clusters", "contexts", "users")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
+_MAX_VALUES: Final = 500_000  # 15,000 clusters with their contexts and users
+_LONGEST_STEP = 64  # a longer part of a path may be a key or a token, and is not shown
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named entry of a kubeconfig: a cluster, a context, or a user."""
+
+    file: str
+    """The file that holds it."""
+
+    where: str
+    """Its kind and name, and the context that refers to it: `context 'prod': users 'jane'`."""
+
+    content: _Entry = field(repr=False)
+    """Its keys and values."""
+
+    def problem(self, reason: str) -> ConfigurationError:
+        """Return the error for a problem in this entry."""
+        return ConfigurationError(self.file, f"{self.where}: {reason}")
+
+    def text(self, key: str) -> str:
+        """Return a string; empty if the key is absent.
+
+        Raises:
+            ConfigurationError: the value is not a string.
+        """
+        value = self.content.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.problem(f"{key}: must be a string (put it in quotes)")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return a boolean; False if the key is absent.
+
+        Raises:
+            ConfigurationError: the value is neither true nor false.
+        """
+        value = self.content.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise self.problem(f"{key}: must be true or false")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of strings; empty if the key is absent.
+
+        Raises:
+            ConfigurationError: the value is not a list of strings.
+        """
+        value = self.content.get(key) or []
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.problem(f"{key}: must be a list of strings")
+        return tuple(value)
+
+    def mapping(self, key: str) -> _Entry | None:
+        """Return the mapping below a key; None if the key is absent.
+
+        Raises:
+            ConfigurationError: the value is not a mapping.
+        """
+        value = self.content.get(key)
+        if value is None or isinstance(value, dict):
+            return value
+        raise self.problem(f"{key}: must be a mapping")
+
+    def path(self, key: str) -> str:
+        """Return the path of an existing file; empty if the key is absent.
+
+        A relative path is relative to the folder of this kubeconfig.
+
+        Raises:
+            ConfigurationError: the file does not exist.
+        """
+        name = self.text(key)
+        if not name:
+            return ""
+        path = Path(self.file).parent / name
+        try:
+            if path.is_file():
+                return str(path)
+        except OSError as error:  # no permission, or a name that is too long
+            raise self.problem(f"{key}: {error.strerror}") from None
+        if any(len(step) > _LONGEST_STEP for step in Path(name).parts):
+            raise self.problem(f"{key}: must name a file; is it the content of the file?")
+        raise self.problem(f"{key}: no such file: {path}")
+
+    def file_content(self, key: str) -> bytes:
+        """Return the content of the file that a key names; empty if the key is absent.
+
+        Raises:
+            ConfigurationError: the file does not exist, or cannot be read.
+        """
+        name = self.path(key)
+        try:
+            return Path(name).read_bytes() if name else b""
+        except OSError as error:
+            raise self.problem(f"{key}: cannot be read: {error.strerror}") from None
+
+    def data(self, key: str) -> str:
+        """Return the text of a base64 value; empty if the key is absent.
+
+        Raises:
+            ConfigurationError: the value is not base64.
+        """
+        encoded = self.text(key)
+        try:
+            content = base64.b64decode("".join(encoded.split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise self.problem(f"{key}: must be base64") from None
+        return content.decode("utf-8", "replace")  # remarks beside PEM may be in any encoding
+
+
+@final
+class KubeconfigFiles:
+    """The merged contexts, clusters and users of several kubeconfig files.
+
+    Args:
+        files: the paths of existing files; the first that sets a value wins.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or is not a kubeconfig.
+    """
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+        self.current_context = ""
+        self._current_context_file = files[0]
+        self._entries: dict[str, dict[str, tuple[str, _Entry]]] = {name: {} for name in LISTS}
+        for file in dict.fromkeys(files):
+            self._merge(file, _read(file, may_be_empty=len(files) > 1))
+
+    def context(self, name: str | None) -> tuple[str, Section]:
+        """Return a context and its name.
+
+        Args:
+            name: the context; None for the current one.
+
+        Raises:
+            ConfigurationError: there is no such context, or no current one.
+        """
+        contexts = self._entries["contexts"]
+        if name is None:
+            file = self._current_context_file
+            if not self.current_context:
+                reason = f"current-context is missing; name one of the contexts: {_names(contexts)}"
+                raise ConfigurationError(file, reason)
+            if self.current_context not in contexts:
+                reason = (
+                    f"current-context: no entry named {self.current_context} in its contexts;"
+                    f" there are: {_names(contexts)}"
+                )
+                raise ConfigurationError(file, reason)
+            name = self.current_context
+        if name not in contexts:
+            reason = f"has no context {name!r}; there are: {_names(contexts)}"
+            raise ConfigurationError(":".join(self.files), reason)
+        file, content = contexts[name]
+        return name, Section(file, f"context {name!r}", content)
+
+    def referred(self, context: Section, kind: str, name: str) -> Section:
+        """Return the cluster or the user that a context refers to.
+
+        Args:
+            context: the context.
+            kind: `clusters` or `users`.
+            name: the name of the entry.
+
+        Raises:
+            ConfigurationError: there is no such entry.
+        """
+        entries = self._entries[kind]
+        if name not in entries:
+            raise context.problem(
+                f"no entry named {name} in its {kind}; there are: {_names(entries)}"
+            )
+        file, content = entries[name]
+        return Section(file, f"{context.where}: {kind} {name!r}", content)
+
+    def _merge(self, file: str, content: _Entry) -> None:
+        current = content.get("current-context")
+        if current and not self.current_context:
+            self.current_context, self._current_context_file = str(current), file
+        for kind in LISTS:
+            found: dict[str, tuple[str, _Entry]] = {}
+            for entry in _list_of(file, content, kind):
+                name, inner = _named(file, kind, entry)
+                if name in found:
+                    raise ConfigurationError(file, f"{kind}: two entries are named {name!r}")
+                found[name] = (file, inner)
+            for name, one in found.items():
+                self._entries[kind].setdefault(name, one)
+
+
+def _read(file: str, *, may_be_empty: bool) -> _Entry:
+    import yaml
+
+    try:
+        raw = Path(file).read_bytes()
+        # PowerShell's `>` writes UTF-16, and kubectl reads it.
+        text = raw.decode("utf-16" if raw[:2] in _UTF_16 else "utf-8-sig")
+        # The loader in C, where PyYAML has it; both make plain values only.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _check_shape(file, yaml.parse(text, loader))
+        content = yaml.load(text, loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        last = text.rstrip().count("\n")  # an unclosed bracket is reported behind the end
+        line = f" (line {min(mark.line, last) + 1})" if mark else ""
+        raise ConfigurationError(file, f"is not YAML{line}") from None  # the cause quotes the file
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigurationError(file, f"cannot be read: {reason}") from error
+    if content is None and may_be_empty:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(file, "is not a kubeconfig with clusters, contexts and users")
+    return content
+
+
+def _check_shape(file: str, events: Iterable[yaml.Event]) -> None:
+    """Refuse YAML that would end the process when loaded: deep nesting, and aliases of aliases.
+
+    The loader is recursive, in C, and copies the values of merge keys: forty short lines may become
+    more values than fit in memory.
+
+    Raises:
+        ConfigurationError: the file is nested too deeply, or has too many values once aliases are
+            replaced.
+    """
+    import yaml
+
+    sizes: dict[str, int] = {}
+    open_ones: list[tuple[str | None, int]] = [(None, 0)]  # the anchor, and the size so far
+    for event in events:
+        size = 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_ones.append((event.anchor, 1))
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(event.anchor or "", 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            size = 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_ones.pop()
+            if anchor is not None:
+                sizes[anchor] = size
+        anchor, before = open_ones[-1]
+        open_ones[-1] = (anchor, before + size)
+        _check_limits(file, len(open_ones), before + size)
+
+
+def _check_limits(file: str, depth: int, size: int) -> None:
+    if depth > _MAX_DEPTH:
+        reason = f"must not be nested deeper than {_MAX_DEPTH} levels"
+        raise ConfigurationError(file, reason)
+    if size > _MAX_VALUES:
+        reason = f"must not have more than {_MAX_VALUES} values, aliases included"
+        raise ConfigurationError(file, reason)
+
+
+def _list_of(file: str, content: _Entry, kind: str) -> list[object]:
+    found = content.get(kind)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise ConfigurationError(file, f"{kind}: must be a list of named entries")
+    return found
+
+
+def _named(file: str, kind: str, entry: object) -> tuple[str, _Entry]:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(name, str) or not name:
+        raise ConfigurationError(file, f"{kind}: an entry has no name")
+    inner = entry.get(kind.removesuffix("s"))
+    if inner is not None and not isinstance(inner, dict):
+        raise ConfigurationError(
+            file, f"{kind} {name!r}: {kind.removesuffix('s')} must be a mapping"
+        )
+    return name, inner or {}
+
+
+def _names(entries: Mapping[str, object]) -> str:
+    return ", ".join(sorted(entries)) or "none"

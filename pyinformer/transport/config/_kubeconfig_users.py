@@ -1,0 +1,214 @@
+"""Turn the user of a kubeconfig into credentials.
+
+The order of precedence is: token file, token, name with password, exec plug-in, auth provider. A
+client certificate is used beside each of them, and makes an exec plug-in unnecessary. Values that
+are written in the kubeconfig are read again when the server refuses them: tools write new tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyinformer.apimachinery import ConfigurationError
+from pyinformer.transport.config._credentials import (
+    ClientCertificate,
+    Credentials,
+    NoCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+)
+from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.transport.config._kubeconfig_files import Section
+
+
+async def user_fields(
+    user: Section,
+    *,
+    cluster: JSONObject,
+    files: list[str],
+    context: str,
+    again: Callable[[], Section],
+) -> dict[str, Any]:
+    """Return the fields of ClusterConfig that a user's entry sets.
+
+    Args:
+        user: the entry.
+        cluster: the description of the cluster for exec plug-ins.
+        files: the kubeconfig files, for auth providers.
+        context: the context, for auth providers.
+        again: reads the entry again.
+
+    Raises:
+        ConfigurationError: the entry is malformed, a file is missing, or logging in failed.
+
+    Cancellation:
+        Safe; an exec plug-in that was started is killed.
+    """
+    certificate, key = user.path("client-certificate"), user.path("client-key")
+    in_files = bool(certificate) and not _has_data(user)
+    fields: dict[str, Any] = {
+        "client_certificate_file": certificate if in_files else None,
+        "client_key_file": (key or None) if in_files else None,
+        "credentials": await _credentials(user, cluster, files, context, again),
+    }
+    if key and not (certificate or user.text("client-certificate-data")):
+        raise user.problem("client-key: needs a client-certificate")
+    return {**fields, **_impersonation(user)}
+
+
+def _impersonation(user: Section) -> dict[str, Any]:
+    extra = user.mapping("as-user-extra") or {}
+    pairs: list[tuple[str, str]] = []
+    for key, values in extra.items():
+        if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+            raise user.problem("as-user-extra: must be a mapping of lists of strings")
+        pairs += [(key, value) for value in values]
+    return {
+        "impersonate_user": user.text("as") or None,
+        "impersonate_groups": user.texts("as-groups"),
+        "impersonate_uid": user.text("as-uid") or None,
+        "impersonate_extra": tuple(pairs),
+    }
+
+
+async def _credentials(
+    user: Section,
+    cluster: JSONObject,
+    files: list[str],
+    context: str,
+    again: Callable[[], Section],
+) -> Credentials:
+    token_file = user.path("tokenFile")
+    if token_file:
+        certificate = _certificate(user) if _has_data(user) else None
+        credentials = TokenFileCredentials(token_file, certificate=certificate)
+        await credentials.headers()  # a file that cannot be used is reported now
+        return credentials
+    log_in = _log_in(user, cluster, files, context)
+    if log_in is not None:
+        return RenewingCredentials(log_in, first=await log_in())
+    return _written_in_kubeconfig(user, again)
+
+
+def _log_in(
+    user: Section, cluster: JSONObject, files: list[str], context: str
+) -> Callable[[], Awaitable[Login]] | None:
+    if user.text("token") or user.text("username"):
+        return None
+    if spec := user.mapping("exec"):
+        # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask the user.
+        return None if _has_pair(user) else _exec(user, spec, cluster)
+    if provider := user.mapping("auth-provider"):
+        from pyinformer.transport.config._auth_provider import AuthProvider
+
+        found = AuthProvider(files, context, user, str(provider.get("name") or ""))
+        return _beside_certificate(found.log_in, user)
+    return None
+
+
+def _beside_certificate(
+    log_in: Callable[[], Awaitable[Login]], user: Section
+) -> Callable[[], Awaitable[Login]]:
+    """Add the certificate that the entry holds as data to each login."""
+    if not _has_data(user):
+        return log_in
+    certificate = _certificate(user)
+
+    async def log_in_with() -> Login:
+        login = await log_in()
+        return Login(login.headers, certificate=certificate, expires_at=login.expires_at)
+
+    return log_in_with
+
+
+def _exec(
+    user: Section,
+    spec: Mapping[str, object],
+    cluster: JSONObject,
+) -> Callable[[], Awaitable[Login]]:
+    from pyinformer.transport.config._exec_plugin import exec_plugin
+    from pyinformer.transport.config._exec_process import run_exec_plugin
+
+    plugin = exec_plugin(
+        spec,
+        source=user.file,
+        where=user.where,
+        cluster=cluster,
+        folder=str(Path(user.file).parent),
+    )
+
+    async def log_in() -> Login:
+        login = await run_exec_plugin(plugin)
+        if login.certificate is not None:
+            check_certificate(login.certificate, plugin.problem)
+        return login
+
+    return log_in
+
+
+def _written_in_kubeconfig(user: Section, again: Callable[[], Section]) -> Credentials:
+    """Return the credentials in the kubeconfig itself; a refusal has them read again."""
+    first = _login(user)
+    if not first.headers and first.certificate is None:
+        return NoCredentials()
+
+    async def log_in() -> Login:
+        return _login(again())
+
+    return RenewingCredentials(log_in, first=first)
+
+
+def _login(user: Section) -> Login:
+    certificate = _certificate(user) if _has_data(user) else None
+    headers = {"Authorization": _authorization(user)} if _authorization(user) else {}
+    return Login(headers, certificate=certificate)
+
+
+def _authorization(user: Section) -> str:
+    token, name = user.text("token").strip(), user.text("username")
+    try:
+        made = StaticCredentials.bearer(token) if token else None
+        if made is None and name:
+            made = StaticCredentials.basic(name, user.text("password"))
+    except ConfigurationError as error:
+        raise user.problem(f"token: {error.reason}") from None
+    return "" if made is None else made.headers_nowait()["Authorization"]
+
+
+def _has_data(user: Section) -> bool:
+    return any(user.text(f"{key}-data") for key in ("client-certificate", "client-key"))
+
+
+def _has_pair(user: Section) -> bool:
+    parts = ("client-certificate", "client-key")
+    return all(user.text(key) or user.text(f"{key}-data") for key in parts)
+
+
+def _certificate(user: Section) -> ClientCertificate:
+    parts: list[str] = []
+    for key in ("client-certificate", "client-key"):
+        text = user.data(f"{key}-data")
+        if not text:
+            text = user.file_content(key).decode("utf-8", "replace")
+        if not text:
+            raise user.problem(f"{key}: is missing; a certificate and its key are both needed")
+        parts.append(text)
+    certificate = ClientCertificate(*parts)
+    check_certificate(certificate, user.problem)
+    return certificate
+
+
+def check_certificate(certificate: ClientCertificate, problem: Callable[[str], Exception]) -> None:
+    """Raise what `problem` returns if TLS cannot use a certificate with its key."""
+    import ssl
+
+    try:
+        certificate.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise problem(f"client-certificate-data, client-key-data: {reason}") from error

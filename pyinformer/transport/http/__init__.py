@@ -1,0 +1,15 @@
+"""HTTP/1.1 to one API server: requests, streams, deadlines and typed errors."""
+
+from pyinformer.transport.http._body import LEAST_BYTES_PER_SECOND, Body, PushBody, read_bounded
+from pyinformer.transport.http._connection import Connection, Query
+from pyinformer.transport.http._options import ConnectionOptions
+
+__all__ = [
+    "LEAST_BYTES_PER_SECOND",
+    "Body",
+    "Connection",
+    "ConnectionOptions",
+    "PushBody",
+    "Query",
+    "read_bounded",
+]

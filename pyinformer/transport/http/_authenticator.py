@@ -1,0 +1,141 @@
+"""What authenticates the requests of one connection, and the TLS settings of the server.
+
+Certificates change while a program runs: a new TLS context is made when one of its files, or the
+client certificate of the credentials, has changed. Existing connections keep their context.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from pyinformer._known_tokens import remember_tokens
+from pyinformer.apimachinery import ConfigurationError
+from pyinformer.transport.config import RenewingCredentials, TokenFileCredentials
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pyinformer.transport.config import ClientCertificate, ClusterConfig
+
+    _Versions: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+
+_CHECK_SECONDS: Final = 60.0  # as often as a token file is read again
+
+
+@final
+class Authenticator:
+    """The headers and the TLS settings for the requests of one connection.
+
+    Args:
+        config: the configuration of the connection.
+
+    Raises:
+        ConfigurationError: a certificate of the configuration cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._credentials = config.credentials
+        self._tls = _TLSSettings(config)
+        self._latest: Mapping[str, str] = {}
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers that authenticate a request.
+
+        Raises:
+            ConfigurationError: no credentials are available.
+
+        Cancellation:
+            Safe.
+        """
+        headers = await self._credentials.headers()
+        if headers != self._latest:
+            self._latest = headers
+            remember_tokens(self, headers)  # a server may quote them in its response
+        return headers
+
+    def ssl_context(self, now: float) -> ssl.SSLContext | None:
+        """Return the TLS settings for a request; None for plain HTTP.
+
+        Args:
+            now: monotonic seconds.
+
+        Raises:
+            ConfigurationError: the credentials' client certificate cannot be used.
+        """
+        found = self._credentials
+        if isinstance(found, RenewingCredentials | TokenFileCredentials):
+            return self._tls.context(found.certificate, now)
+        return self._tls.context(None, now)
+
+    def on_unauthorized(self, headers: Mapping[str, str]) -> None:
+        """Renew the credentials before the next request: the server refused these headers.
+
+        Of many concurrent requests that were refused, only the first has an effect.
+        """
+        self._tls.check_next_time()
+        if isinstance(self._credentials, RenewingCredentials | TokenFileCredentials):
+            self._credentials.on_unauthorized(headers)
+        elif headers == self._latest:  # else another request has asked for new ones since
+            self._credentials.invalidate()
+
+    def on_connection_failed(self) -> None:
+        """Check before the next request whether a certificate file has changed."""
+        self._tls.check_next_time()
+
+
+class _TLSSettings:
+    """The TLS context of a server, made again when its certificates have changed."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        names = (config.ca_file, config.client_certificate_file, config.client_key_file)
+        self._files = tuple(name for name in names if name)
+        self._versions = self._current_versions()
+        self._certificate: ClientCertificate | None = None
+        self._context = config.ssl_context()
+        self._check_at = float("-inf")
+
+    def context(self, certificate: ClientCertificate | None, now: float) -> ssl.SSLContext | None:
+        """Return the context for a new connection; None for plain HTTP.
+
+        Raises:
+            ConfigurationError: the certificate of the credentials cannot be used.
+        """
+        if self._context is None:
+            return None
+        if self._has_changed(now) or certificate is not self._certificate:
+            self._renew(certificate)
+        return self._context
+
+    def check_next_time(self) -> None:
+        """Check the files before the next connection."""
+        self._check_at = float("-inf")
+
+    def _has_changed(self, now: float) -> bool:
+        if not self._files or now < self._check_at:
+            return False
+        self._check_at = now + _CHECK_SECONDS
+        return self._current_versions() != self._versions
+
+    def _renew(self, certificate: ClientCertificate | None) -> None:
+        versions = self._current_versions()
+        try:
+            context = self._config.ssl_context(certificate)
+        except ConfigurationError:
+            if certificate is not self._certificate:
+                raise
+            return  # only one of two files has been written yet: the current context stays
+        self._context, self._certificate, self._versions = context, certificate, versions
+
+    def _current_versions(self) -> _Versions:
+        return tuple(map(_version, self._files))
+
+
+def _version(name: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(name)  # noqa: PTH116 - follows the links that rotating tools swap
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,238 @@
+"""The body of one response, read as it arrives.
+
+Pieces are small enough that handling one does not hold up the event loop. A body that is cut off is
+an error, and a body that is not read to its end has its connection closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Final, Protocol, final, runtime_checkable
+
+import anyio.lowlevel
+
+from pyinformer.apimachinery import InformerError, RequestTimeoutError
+from pyinformer.transport.http._errors import network_errors, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import aiohttp
+
+    from pyinformer.transport.http._chunks import OnPiece
+
+# Some dozen events, far below 25 ms of work. From 128 KiB on, malloc maps fresh pages for each
+# buffer, which costs a third more per event.
+_READ_BYTES = 64 << 10
+
+LEAST_BYTES_PER_SECOND: Final = 16 << 10
+"""The slowest rate that a server may send at: half of what 256 kbit/s carry. Every limit on the
+total time of a body grows by a second for each so many bytes that arrived."""
+
+
+class Body(Protocol):
+    """The body of one response, as it arrives."""
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have arrived so far."""
+        ...
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            Some bytes, as they arrived; `b""` at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent or slow for too long, or a watch outlived its
+                deadline.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        ...
+
+    async def pieces(self) -> list[bytes]:
+        """Wait for the next bytes of the body, in as many pieces as they arrived in.
+
+        Returns:
+            The pieces, none of them empty; an empty list at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        ...
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error, for the current read and for later ones."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+        ...
+
+
+@runtime_checkable
+class PushBody(Protocol):
+    """A body that passes its bytes to a callback, from within the callbacks of the event loop."""
+
+    async def deliver(self, take: OnPiece, on_turn: Callable[[], bool]) -> None:
+        """Pass the body to a callback as it arrives.
+
+        Args:
+            take: called with each piece, in order.
+            on_turn: called when the bytes that arrived are used up; returns whether to continue.
+
+        Raises:
+            TransportError: as `Body.pieces`.
+            BaseException: what `take` or `on_turn` raised.
+
+        Cancellation:
+            Safe; `take` is not called any more, and later bytes wait for the next reader.
+        """
+        ...
+
+
+@final
+class AiohttpBody:
+    """The body of a response of aiohttp.
+
+    Args:
+        response: the response, its headers read.
+        url: the URL of the request, without its query.
+        idle_seconds: how long the server may send nothing; None for no limit.
+        total_seconds: how long the reads may wait in all, and a second more for each
+            `LEAST_BYTES_PER_SECOND` that arrived; None for no limit.
+    """
+
+    __slots__ = (
+        "_content",
+        "_failures",
+        "_has_ended",
+        "_idle_seconds",
+        "_now",
+        "_response",
+        "_total_seconds",
+        "_url",
+        "_waited_seconds",
+        "received_bytes",
+    )
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        url: str,
+        *,
+        idle_seconds: float | None,
+        total_seconds: float | None = None,
+    ) -> None:
+        self._response = response
+        self._content = response.content
+        self._url = url
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
+        self._total_seconds = math.inf if total_seconds is None else total_seconds
+        self.received_bytes: int = 0
+        """How many bytes have arrived so far."""
+        self._waited_seconds = 0.0
+        self._now = asyncio.get_running_loop().time
+        self._failures: tuple[type[Exception], ...] = (*network_errors(), RuntimeError)
+        self._has_ended = False
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            At most 64 KiB, as they arrived; `b""` at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: a list was silent or slow for too long, or a watch outlived its
+                deadline.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        if self._has_ended:
+            return b""
+        earned_seconds = self.received_bytes / LEAST_BYTES_PER_SECOND
+        left_seconds = self._total_seconds + earned_seconds - self._waited_seconds
+        try:
+            if self._idle_seconds == left_seconds == math.inf:
+                data = await self._content.read(_READ_BYTES)
+            else:
+                data = await self._read_within(min(self._idle_seconds, left_seconds))
+        except self._failures as error:
+            if isinstance(error, InformerError):  # from expire()
+                raise
+            if isinstance(error, TimeoutError) and left_seconds < self._idle_seconds:
+                raise self._too_slow() from error
+            raise translate(error, self._url, waited_seconds=self._idle_seconds) from error
+        self.received_bytes += len(data)
+        if not data:
+            self._has_ended = True
+        return data
+
+    async def _read_within(self, seconds: float) -> bytes:
+        began = self._now()
+        try:
+            async with asyncio.timeout(seconds):
+                data = await self._content.read(_READ_BYTES)
+        finally:
+            self._waited_seconds += self._now() - began
+        return data
+
+    def _too_slow(self) -> RequestTimeoutError:
+        waited = self._waited_seconds
+        reason = f"the body arrives too slowly: {self.received_bytes} bytes within {waited:.1f} s"
+        return RequestTimeoutError(self._url, reason, waited_seconds=waited)
+
+    async def pieces(self) -> list[bytes]:
+        """Wait for the next bytes of the body.
+
+        Returns:
+            One piece; an empty list at the end of the body, again and again.
+
+        Raises:
+            TransportError: as `read`.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        data = await self.read()
+        return [data] if data else []
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error, for the current read and for later ones."""
+        reason = f"still open {waited_seconds:g} s after it began"
+        error = RequestTimeoutError(self._url, reason, waited_seconds=waited_seconds)
+        self._content.set_exception(error)
+        self._response.close()
+
+    def close(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+        self._response.close()
+
+
+async def read_bounded(body: Body, limit: int) -> bytes:
+    """Read a body to its end, or until it is longer than the limit.
+
+    Raises:
+        TransportError: as `Body.read`.
+
+    Cancellation:
+        Safe; what was read is lost.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while size <= limit and (part := await body.read()):
+        parts.append(part)
+        size += len(part)
+        await anyio.lowlevel.checkpoint_if_cancelled()  # under a flood no read ever waits
+    return b"".join(parts)

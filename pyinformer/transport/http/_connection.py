@@ -1,0 +1,483 @@
+"""One API server over HTTP/1.1: streams and single requests.
+
+Each watch has its own connection; all other requests share a bounded pool. A stream's connection is
+closed when its context is left, and never used again. Every failure is one of our errors, and every
+wait except the one for a watch's next event has a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeAlias, final
+from urllib.parse import urlencode, urlsplit
+
+import anyio
+import anyio.lowlevel
+
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import (
+    InformerError,
+    InvalidArgumentError,
+    LifecycleError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+)
+from pyinformer.tasks import LoopOwner
+from pyinformer.transport._rbac_hint import needed_rule
+from pyinformer.transport._status import status_error
+from pyinformer.transport.config import ClusterConfig, impersonation_headers
+from pyinformer.transport.http._authenticator import Authenticator
+from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
+from pyinformer.transport.http._dialer import Dialer
+from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
+from pyinformer.transport.http._options import ConnectionOptions
+from pyinformer.transport.http._pending import PendingRequest, PendingRequests
+from pyinformer.transport.http._session import common_headers, new_session, send_once
+from pyinformer.transport.http._watch_request import open_watch
+from pyinformer.transport.http._watch_response import WatchResponse
+
+if TYPE_CHECKING:
+    import ssl
+
+    import aiohttp
+
+    _Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
+
+_log = get_logger("pyinformer.transport")
+
+Query = Sequence[tuple[str, str]]
+"""Names and values of a URL's query, not yet quoted, in the order in which they are sent."""
+
+_WATCH_BUFFER_BYTES = 1 << 20  # with less, aiohttp pauses and resumes the socket all the time
+_REQUEST_BUFFER_BYTES = 256 << 10
+_MAX_BODY_BYTES = 64 << 20
+_MAX_ERROR_BYTES = 64 << 10
+_ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
+_REST = "the rest of the answer"
+_CLOSE_SECONDS = 5.0
+_LIVENESS_PATH = "/livez"  # every client may read it, and servers do not queue it
+_UNAUTHORIZED = 401
+_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer without a server
+_FIRST_NO_SUCCESS = 300
+_FIRST_SUCCESS = 200
+
+
+@final
+class Connection:
+    """One API server over HTTP: two pools of connections, deadlines, typed errors.
+
+    It belongs to the event loop of its first request, refuses others, and is closed by `aclose`.
+
+    Args:
+        config: the server and how to reach it.
+        options: its limits.
+
+    Raises:
+        ConfigurationError: a certificate of the configuration cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig, *, options: ConnectionOptions | None = None) -> None:
+        self._config = config
+        self._options = options or ConnectionOptions()
+        self._authenticator = Authenticator(config)
+        self._dialer = Dialer(self._options)
+        self._server = config.server.rstrip("/")
+        self._requests = asyncio.Semaphore(self._options.max_request_connections)
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._watches: set[WatchResponse] = set()
+        self._pending = PendingRequests()
+        self._headers = (*common_headers().items(), *impersonation_headers(config))
+        # Proxies, and passwords in the URL, are left to aiohttp.
+        parts = urlsplit(self._server)
+        self._reads_watches_itself = (
+            self._options.http_client == "direct"
+            and config.proxy_url is None
+            and "@" not in parts.netloc
+        )
+        self._loop = LoopOwner(f"the connection to {self._server}")
+        self._compressed: set[str] = set()  # URLs whose watches the server compresses unasked
+        self._is_closed = False
+        self._now: Callable[[], float] = float  # the loop's, from the first request on
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The configuration as given."""
+        return self._config
+
+    def claim_loop(self) -> None:
+        """Bind this connection to the running event loop, as its first request does.
+
+        Raises:
+            LifecycleError: it belongs to another loop, or no loop runs here.
+        """
+        self._loop.claim()
+
+    def describe_pending(self, path: str) -> str:
+        """Return what the oldest pending request for a path waits for; empty if there is none.
+
+        Safe from any thread.
+        """
+        return self._pending.describe(self._server + path, self._now())
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AsyncIterator[Body]:
+        """Open a GET whose body is read as it arrives.
+
+        Args:
+            path: from the server's root: `/api/v1/pods`.
+            query: names and values.
+            watch: use a connection outside of the pool, and allow silence.
+            what: the request as errors name it; empty for the method and the path.
+            deadline_seconds: how long the stream may last from its first byte; None for no limit.
+            accept: the media types that can be read; empty for plain JSON.
+
+        Raises:
+            APIStatusError: the server refused the request.
+            TransportError: the server was not reached, or not in time.
+            ConfigurationError: no credentials are available.
+
+        Cancellation:
+            Safe at every point; the connection is closed and its place in the pool is released.
+        """
+        self.claim_loop()
+        url = self._server + path
+        async with self._pool_place(url, watch=watch):
+            response = await self._open("GET", url, query, watch=watch, what=what, accept=accept)
+            body = self._body(response, url, watch=watch)
+            timer = None
+            if deadline_seconds is not None:
+                loop = asyncio.get_running_loop()
+                timer = loop.call_later(deadline_seconds, body.expire, deadline_seconds)
+            try:
+                if watch:
+                    yield body
+                else:
+                    with self._pending.add(url, self._now(), _REST):
+                        yield body
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                body.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request and return the body of its response.
+
+        Args:
+            method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+            path: from the server's root.
+            query: names and values.
+            body: the body to send, or None.
+            content_type: the media type of `body`.
+            timeout_seconds: how long it may take in all; None for the connection's option.
+
+        Returns:
+            The body of the response.
+
+        Raises:
+            APIStatusError: the server refused the request.
+            TransportError: the server was not reached in time, or the connection was lost.
+            InvalidArgumentError: the timeout is not greater than 0.
+            ProtocolError: the response is longer than 64 MiB.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
+        self.claim_loop()
+        url = self._server + path
+        seconds = self._options.request_timeout_seconds
+        if timeout_seconds is not None:
+            seconds = timeout_seconds
+        if not seconds > 0:
+            raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
+        try:
+            async with asyncio.timeout(seconds), self._pool_place(url, watch=False):
+                return await self._exchange(method, url, query, body, content_type)
+        except TimeoutError as error:
+            if isinstance(error, InformerError):
+                raise
+            late = translate(error, url, waited_seconds=seconds)
+            raise request_error(late, method) from error
+
+    async def probe(self, timeout_seconds: float) -> bool:
+        """Return whether the server answers a small request.
+
+        Every response counts except 502, 503 and 504, which a load balancer sends for an absent
+        server. A kube-apiserver whose own health checks fail sends 500.
+
+        The request has its own connection, and no credentials: none are renewed for it.
+
+        Args:
+            timeout_seconds: how long name, connection, TLS and response may take together.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        if self._is_closed:
+            return False
+        try:
+            async with asyncio.timeout(timeout_seconds), self._new_session(watch=True) as alone:
+                response = await alone.get(
+                    self._server + _LIVENESS_PATH,
+                    ssl=self._authenticator.ssl_context(asyncio.get_running_loop().time()) or True,
+                    allow_redirects=False,
+                    server_hostname=self._config.tls_server_name,
+                    proxy=self._config.proxy_url,
+                )
+                response.close()
+        except network_errors():
+            self._authenticator.on_connection_failed()  # a certificate may have changed
+            return False
+        except InformerError:  # such as a certificate that cannot be read
+            return False
+        return response.status not in _NO_SERVER_BEHIND
+
+    async def _exchange(
+        self, method: str, url: str, query: Query, content: bytes | None, content_type: str
+    ) -> bytes:
+        try:
+            response = await self._open(
+                method, url, query, watch=False, content=content, content_type=content_type
+            )
+            return await self._read_body(response, url)
+        except (TransportError, ProtocolError) as error:
+            raise request_error(error, method) from error.__cause__
+
+    async def aclose(self) -> None:
+        """Close all connections; open streams fail.
+
+        Cancellation:
+            Shielded, for at most five seconds; connections are closed in any case.
+        """
+        self._loop.check(may_be_closed=True)
+        self._is_closed = True
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for watch in tuple(self._watches):
+            watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            for session in sessions:
+                await session.close()
+            while self._watches:
+                await anyio.lowlevel.checkpoint()
+
+    @asynccontextmanager
+    async def _pool_place(self, url: str, *, watch: bool) -> AsyncIterator[None]:
+        """Hold a place in the bounded pool; a watch does not need one."""
+        if watch:
+            yield
+            return
+        seconds = self._options.acquire_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._requests.acquire()
+        except TimeoutError as error:
+            limit = self._options.max_request_connections
+            reason = (
+                f"the pool is exhausted: all {limit} connections for requests and lists were busy"
+                f" for {seconds:g} s"
+            )
+            raise RequestTimeoutError(url, reason, waited_seconds=seconds) from error
+        try:
+            yield
+        finally:
+            self._requests.release()
+
+    async def _open(
+        self,
+        method: str,
+        url: str,
+        query: Query,
+        *,
+        watch: bool,
+        what: str = "",
+        content: bytes | None = None,
+        content_type: str = "",
+        accept: str = "",
+    ) -> _Response:
+        """Send a request, again after a 401, and return a successful response."""
+        headers = {"Content-Type": content_type} if content is not None else {}
+        if accept:
+            headers["Accept"] = accept
+        target = f"{url}?{urlencode(query)}" if query else url
+        response, login = await self._send(method, target, url, headers, content, watch=watch)
+        if response.status == _UNAUTHORIZED:
+            response.close()
+            self._authenticator.on_unauthorized(login)
+            response, _ = await self._send(method, target, url, headers, content, watch=watch)
+        request = what or f"{method} {url.removeprefix(self._server)}"
+        if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
+            if response.content_type == "text/html":
+                response.close()
+                raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
+            return response
+        text = await self._read_error(response, url)
+        needed = needed_rule(method, url.removeprefix(self._server), watch=watch)
+        raise status_error(response.status, response.headers, text, request=request, needed=needed)
+
+    async def _read_error(self, response: _Response, url: str) -> bytes:
+        """Read the body of an error response; return nothing if it does not arrive in time."""
+        seconds = min(self._options.idle_timeout_seconds, _ERROR_BODY_SECONDS)
+        step = f"the body of an answer with status {response.status}"
+        try:
+            with self._pending.add(url, self._now(), step):
+                async with asyncio.timeout(seconds):
+                    return await read_bounded(self._body(response, url), _MAX_ERROR_BYTES)
+        except (TransportError, ProtocolError, TimeoutError):
+            return b""  # the status is known
+        finally:
+            response.close()
+
+    async def _send(
+        self,
+        method: str,
+        target: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        *,
+        watch: bool,
+    ) -> tuple[_Response, Mapping[str, str]]:
+        """Send a request; return the response and the headers that authenticated the request."""
+        from yarl import URL
+
+        if self._is_closed:
+            raise LifecycleError(f"the connection to {self._server} is closed")
+        self._now = asyncio.get_running_loop().time
+        try:
+            with self._pending.add(url, self._now()) as pending:
+                async with asyncio.timeout(self._options.headers_timeout_seconds):
+                    then, pending.step = pending.step, "credentials"
+                    login = await self._authenticator.headers()
+                    pending.step = then
+                    context = self._authenticator.ssl_context(self._now())
+                    own = {**headers, **login}
+                    if watch and self._reads_watches_itself and url not in self._compressed:
+                        direct = await self._send_watch(target, pending, own, context)
+                        if not direct.is_encoded:
+                            return direct, login
+                        self._leave_watches_to_aiohttp(direct)
+                    response = await self._session(watch=watch).request(
+                        method,
+                        URL(target, encoded=True),
+                        headers=own,
+                        data=content,
+                        # Part of the pool's key: a connection of another context is not used.
+                        ssl=context if context is not None else True,
+                        allow_redirects=False,
+                        server_hostname=self._config.tls_server_name,
+                        proxy=self._config.proxy_url,
+                        middlewares=() if method == "GET" else (send_once,),
+                    )
+                    return response, login
+        except network_errors() as error:
+            self._authenticator.on_connection_failed()  # a certificate may have changed
+            if isinstance(error, InformerError):
+                raise
+            waited = self._waited(error)
+            raise translate(error, url, waited_seconds=waited) from safe_cause(error)
+
+    def _leave_watches_to_aiohttp(self, response: WatchResponse) -> None:
+        """Drop a compressed response that was not requested; aiohttp can decompress watches."""
+        response.close()
+        if not self._compressed:
+            encoding = response.headers.get("content-encoding", "")
+            _log.warning(
+                "%s answered a watch with Content-Encoding: %s, which was not requested; its"
+                " watches are decompressed from now on, and events arrive late if the compressor"
+                " holds them back. Is a proxy in between?",
+                response.url,
+                encoding[:40],
+            )
+        self._compressed.add(response.url)
+
+    async def _send_watch(
+        self,
+        target: str,
+        pending: PendingRequest,
+        headers: Mapping[str, str],
+        context: ssl.SSLContext | None,
+    ) -> WatchResponse:
+        response = WatchResponse(pending.url, self._watches.discard)
+        self._watches.add(response)
+        try:
+            await open_watch(
+                response,
+                target,
+                pending,
+                self._headers_of(headers),
+                context=context,
+                server_name=self._config.tls_server_name,
+                dialer=self._dialer,
+            )
+        except BaseException:
+            if response.is_unconnected:
+                self._watches.discard(response)
+            raise
+        return response
+
+    def _headers_of(self, own: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Return the headers of a request; several may have one name."""
+        return [(name, value) for name, value in self._headers if name not in own] + [*own.items()]
+
+    def _waited(self, error: Exception) -> float:
+        import aiohttp
+
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return self._options.connect_timeout_seconds
+        return self._options.headers_timeout_seconds
+
+    async def _read_body(self, response: _Response, url: str) -> bytes:
+        try:
+            with self._pending.add(url, self._now(), _REST):
+                body = await read_bounded(self._body(response, url), _MAX_BODY_BYTES)
+            if len(body) > _MAX_BODY_BYTES:
+                raise ProtocolError(url, f"the answer is longer than {_MAX_BODY_BYTES} bytes")
+            return body
+        finally:
+            response.close()
+
+    def _body(self, response: _Response, url: str, *, watch: bool = False) -> Body:
+        if isinstance(response, WatchResponse):
+            return response
+        if watch:
+            return AiohttpBody(response, url, idle_seconds=None)
+        return AiohttpBody(
+            response,
+            url,
+            idle_seconds=self._options.idle_timeout_seconds,
+            total_seconds=self._options.body_timeout_seconds,
+        )
+
+    def _session(self, *, watch: bool) -> aiohttp.ClientSession:
+        if watch not in self._sessions:
+            self._sessions[watch] = self._new_session(watch=watch)
+        return self._sessions[watch]
+
+    def _new_session(self, *, watch: bool) -> aiohttp.ClientSession:
+        return new_session(
+            self._dialer,
+            limit=0 if watch else self._options.max_request_connections,
+            buffer_bytes=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
+            headers=self._headers,
+        )

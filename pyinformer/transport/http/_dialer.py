@@ -1,0 +1,92 @@
+"""Connect sockets to a server: names, addresses, and keepalive probes.
+
+A peer behind a network that drops every packet never ends a stream: only missing acknowledgements
+reveal it, and the kernel asks for those without any request.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+from typing import TYPE_CHECKING, Final, final
+
+from pyinformer.transport.http._resolver import Resolver
+
+if TYPE_CHECKING:
+    from aiohappyeyeballs import AddrInfoType
+
+    from pyinformer.transport.http._options import ConnectionOptions
+    from pyinformer.transport.http._pending import PendingRequest
+
+_IDLE: Final = ("TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the second is its name on macOS
+_INTERVAL: Final = ("TCP_KEEPINTVL",)
+_PROBES: Final = ("TCP_KEEPCNT",)
+_USER_TIMEOUT: Final = ("TCP_USER_TIMEOUT",)
+_MAX_INT: Final = 2**31 - 1
+_NEXT_ADDRESS_SECONDS: Final = 0.25  # RFC 8305: a dead address must not use up the whole deadline
+
+
+@final
+class Dialer:
+    """Connects the sockets of one connection, for watches and for all other requests.
+
+    Args:
+        options: the options of the connection.
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self.timeout_seconds: float = options.connect_timeout_seconds
+        """How long name, TCP and TLS may take together."""
+        self.resolver = Resolver()
+        idle = math.ceil(options.keepalive_idle_seconds)  # the kernel counts in whole seconds
+        interval = math.ceil(options.keepalive_interval_seconds)
+        probes = options.keepalive_probes
+        # Linux sends no keepalive probes while data is unacknowledged; such data is given up after
+        # the same time. With this option the kernel counts time instead of probes, and checks only
+        # when a probe is due: half an interval less than the sum, so that the check does not miss
+        # the deadline by a tick and wait for another interval.
+        unacknowledged_ms = min(round((idle + interval * (probes - 0.5)) * 1000), _MAX_INT)
+        self._socket_options = (
+            (_IDLE, idle),
+            (_INTERVAL, interval),
+            (_PROBES, probes),
+            (_USER_TIMEOUT, unacknowledged_ms),
+        )
+
+    def new_socket(self, address: AddrInfoType) -> socket.socket:
+        """Make a socket with keepalive; options that the system lacks keep its default."""
+        family, kind, protocol, _, _ = address
+        sock = socket.socket(family, kind, protocol)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for names, value in self._socket_options:
+            for name in names:
+                if hasattr(socket, name):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+                    break
+        return sock
+
+    async def connect(self, host: str, port: int, request: PendingRequest) -> socket.socket:
+        """Connect a socket; several addresses are tried side by side.
+
+        Args:
+            host: a name or an address.
+            port: the port.
+            request: its step is set to what is waited for.
+
+        Raises:
+            OSError: the name is unknown, or no address can be reached.
+
+        Cancellation:
+            Safe; sockets are closed.
+        """
+        from aiohappyeyeballs import start_connection
+
+        request.step = f"the address of {host}"
+        addresses = await self.resolver.addresses(host, port)
+        request.step = f"a connection to {host}:{port}"
+        return await start_connection(
+            addresses,
+            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+            interleave=1,
+            socket_factory=self.new_socket,
+        )

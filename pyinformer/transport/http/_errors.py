@@ -1,0 +1,149 @@
+"""Translate the errors of aiohttp and of sockets into ours.
+
+No exception of the HTTP library reaches a caller: the error here names the situation, the host and
+the library's reason. No other module knows the library's exceptions.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pyinformer._known_tokens import without_tokens
+from pyinformer.apimachinery import (
+    InformerError,
+    ProtocolError,
+    RequestTimeoutError,
+    TLSVerificationError,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_MAX_QUOTED_CHARS: Final = 500  # the library quotes everything that is not HTTP
+
+
+class _ResponseError(Exception):
+    """Replaces an error of the library that holds the request: its headers, the proxy's URL."""
+
+
+class _ProxyError(_ResponseError):
+    """The same for a proxy that refused a tunnel, so that nothing was sent through it."""
+
+
+def network_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions of aiohttp and of sockets, to catch by name."""
+    import aiohttp
+
+    return (aiohttp.ClientError, OSError)
+
+
+def translate(error: Exception, url: str, *, waited_seconds: float = 0.0) -> InformerError:
+    """Return our error for an error of the library.
+
+    Args:
+        error: what the library raised.
+        url: the URL of the request, without its query.
+        waited_seconds: the deadline that may have passed.
+    """
+    import aiohttp
+
+    if isinstance(error, TimeoutError):
+        what = "no connection" if isinstance(error, aiohttp.ConnectionTimeoutError) else "no answer"
+        reason = f"{what} within {waited_seconds:g} s"
+        return RequestTimeoutError(url, reason, waited_seconds=waited_seconds)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _connector_error(error, url)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return TransportError(url, f"the proxy refused: {_status_of(error)}")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return ProtocolError(url, f"the answer is not HTTP: {_status_of(error)}")
+    return TransportError(url, f"the connection was lost: {reason_of(error)}")
+
+
+def safe_cause(error: Exception) -> Exception:
+    """Return an error of the library, or a replacement without the request that it holds.
+
+    It becomes the cause of our error, which logs may show.
+    """
+    import aiohttp
+
+    if not isinstance(error, aiohttp.ClientResponseError):
+        return error
+    is_proxy = isinstance(error, aiohttp.ClientHttpProxyError)
+    return (_ProxyError if is_proxy else _ResponseError)(_status_of(error))
+
+
+def request_error(error: InformerError, method: str) -> InformerError:
+    """Return the error of a request; for a write that may have been sent, with that added.
+
+    Args:
+        error: the error.
+        method: the HTTP method of the request.
+    """
+    import aiohttp
+
+    never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _ProxyError)
+    if method == "GET" or not isinstance(error, TransportError | ProtocolError):
+        return error
+    if isinstance(error.__cause__, never_sent):
+        return error
+    if isinstance(error, ProtocolError) and isinstance(error.__cause__, _ResponseError):
+        return error  # a proxy may have answered before anything was sent
+    reason = f"{error.reason}; whether the server carried out the {method} is not known"
+    if isinstance(error, ProtocolError):
+        return ProtocolError(error.what, reason)
+    if isinstance(error, RequestTimeoutError):
+        return RequestTimeoutError(error.url, reason, waited_seconds=error.waited_seconds)
+    return TransportError(error.url, reason)
+
+
+def connect_error(error: BaseException, url: str, host: str) -> TransportError:
+    """Return the error for a connection that was not made.
+
+    Args:
+        error: what the operating system, the resolver or TLS raised.
+        url: the URL of the request, without its query.
+        host: the server, with its port.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message or reason_of(error)
+        return TLSVerificationError(url, f"cannot verify the certificate of {host}: {reason}")
+    if isinstance(error, ssl.SSLError):
+        return TransportError(url, f"no TLS connection to {host}: {reason_of(error)}")
+    if isinstance(error, socket.gaierror):
+        return _name_error(error, url, host)
+    number = error.errno if isinstance(error, OSError) else None
+    reason = os.strerror(number) if number else reason_of(error)  # asyncio's texts lack the cause
+    return TransportError(url, f"cannot connect to {host}: {reason}")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the text of an error, without its number."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _connector_error(error: aiohttp.ClientConnectorError, url: str) -> TransportError:
+    import aiohttp
+
+    host = urlsplit(url).netloc
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        host = f"the proxy {error.host}:{error.port}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return connect_error(error.certificate_error, url, host)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return _name_error(error, url, host)
+    return connect_error(error.os_error, url, host)
+
+
+def _name_error(error: BaseException, url: str, host: str) -> TransportError:
+    return TransportError(url, f"cannot resolve the host name of {host}: {reason_of(error)}")
+
+
+def _status_of(error: aiohttp.ClientResponseError) -> str:
+    text = " ".join(without_tokens(error.message).split())
+    return f"{error.status} {text[:_MAX_QUOTED_CHARS]}"

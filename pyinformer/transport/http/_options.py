@@ -1,0 +1,83 @@
+"""The limits of a connection.
+
+Every wait for a server, except the one for the next event of a watch, is bounded by one of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, final
+
+from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+
+_MAX_KEEPALIVE_SECONDS = 32_767  # Linux: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
+_MAX_PROBES = 127  # Linux: MAX_TCP_KEEPCNT
+_HTTP_CLIENTS = ("direct", "aiohttp")
+_WHOLE = frozenset({"keepalive_probes", "max_request_connections"})
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """Limits of one connection to an API server."""
+
+    connect_timeout_seconds: float = 10.0
+    """How long TCP and TLS may take together."""
+
+    headers_timeout_seconds: float = 65.0
+    """How long a stream may take to begin: longer than the 60 s after which a server times out."""
+
+    request_timeout_seconds: float = 30.0
+    """How long a whole request may take, waiting for a connection included."""
+
+    idle_timeout_seconds: float = 30.0
+    """How long a list that has begun may send nothing. Watches may be silent. The body of an error
+    response gets the same time in all, and at most 5 s: its status is known, only its text is lost.
+    """
+
+    body_timeout_seconds: float = 60.0
+    """How long the reads of a list, or of one page of it, may wait in all. Each 16 KiB that arrived
+    add a second: the limit ends a response that trickles, but not a large list or a slow link."""
+
+    acquire_timeout_seconds: float = 10.0
+    """How long to wait for one of the connections that requests and lists share."""
+
+    max_request_connections: int = 32
+    """How many connections requests and lists share."""
+
+    keepalive_idle_seconds: float = 10.0
+    """How long a peer may send no byte before the system sends a keepalive probe. With the two
+    options below, a peer that no packet reaches any more is noticed within 30 s (25 s typical),
+    without any request."""
+
+    keepalive_interval_seconds: float = 5.0
+    """How long the system waits between two probes. Systems count in whole seconds; fractions are
+    rounded up, as those of `keepalive_idle_seconds`."""
+
+    keepalive_probes: int = 3
+    """How many unanswered probes end the connection."""
+
+    http_client: Literal["direct", "aiohttp"] = "direct"
+    """What reads the streams of watches. `direct` reads the socket itself, which costs less CPU
+    time per event; through a proxy aiohttp reads them in any case, as it does all other responses.
+    `aiohttp` is for programs that instrument aiohttp, and for servers with which `direct` has
+    trouble."""
+
+    def __post_init__(self) -> None:
+        if self.http_client not in _HTTP_CLIENTS:
+            reason = f"must be one of {', '.join(_HTTP_CLIENTS)}, got {self.http_client!r}"
+            raise InvalidArgumentError("http_client", reason)
+        for option in fields(self):
+            if option.name == "http_client":
+                continue
+            value = getattr(self, option.name)
+            if option.name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int)):
+                raise InvalidArgumentError(option.name, f"must be an integer, got {value!r}")
+            check_seconds(option.name, value)  # the counts as well: none may be infinite
+            if not value:
+                raise InvalidArgumentError(option.name, f"must be greater than 0, got {value}")
+        for name in ("keepalive_idle_seconds", "keepalive_interval_seconds", "keepalive_probes"):
+            limit = _MAX_PROBES if name == "keepalive_probes" else _MAX_KEEPALIVE_SECONDS
+            value = getattr(self, name)
+            if value > limit:
+                raise InvalidArgumentError(name, f"must be at most {limit}, got {value}")

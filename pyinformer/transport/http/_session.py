@@ -1,0 +1,88 @@
+"""The aiohttp sessions of a connection: common headers, and no request is ever sent twice."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pyinformer.transport.http._errors import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import aiohttp
+
+    from pyinformer.transport.http._dialer import Dialer
+
+
+async def send_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending a write a second time.
+
+    aiohttp repeats a PUT or a DELETE if its connection is lost, even if the server has carried it
+    out: a replace would then conflict with its own result, a delete would hit the object's
+    successor.
+
+    Raises:
+        aiohttp.ClientError: the failure of the request, as a class that aiohttp does not retry.
+
+    Cancellation:
+        Whether the server carried out a change is not known.
+    """
+    import aiohttp
+
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:  # nothing was sent
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError(reason_of(error)) from error
+
+
+def new_session(
+    dialer: Dialer, *, limit: int, buffer_bytes: int, headers: Iterable[tuple[str, str]]
+) -> aiohttp.ClientSession:
+    """Return a pool of connections; TLS settings come with each request, since they change.
+
+    Args:
+        dialer: makes sockets and looks up hosts.
+        limit: how many connections; 0 for no limit.
+        buffer_bytes: how much of a response is read ahead.
+        headers: the headers of every request; several may have one name.
+    """
+    import aiohttp
+
+    connector = aiohttp.TCPConnector(
+        limit=limit, socket_factory=dialer.new_socket, resolver=dialer.resolver.for_aiohttp()
+    )
+    timeout = aiohttp.ClientTimeout(
+        total=None, connect=dialer.timeout_seconds, sock_connect=dialer.timeout_seconds
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=timeout,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=buffer_bytes,
+        headers=tuple(headers),
+    )
+
+
+def common_headers() -> dict[str, str]:
+    """Return the headers of every request."""
+    # Compressed watches lose events in many clients, and gzip costs more than decoding.
+    return {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": _user_agent(),  # browsers and curl get indented responses
+    }
+
+
+@cache  # it is read from the disk, which costs a third of the start of an informer
+def _user_agent() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"pyinformer/{version('pyinformer')}"
+    except PackageNotFoundError:  # run from a checkout
+        return "pyinformer/0"

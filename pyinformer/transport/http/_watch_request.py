@@ -1,0 +1,94 @@
+"""Open a watch over HTTP/1.1: connect, send a GET, wait for the head of the response.
+
+A connection carries one watch and is then closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pyinformer.apimachinery import ConfigurationError, RequestTimeoutError
+from pyinformer.transport.http._errors import connect_error
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pyinformer.transport.http._dialer import Dialer
+    from pyinformer.transport.http._pending import PendingRequest
+    from pyinformer.transport.http._watch_response import WatchResponse
+
+
+async def open_watch(
+    response: WatchResponse,
+    target: str,
+    request: PendingRequest,
+    headers: Sequence[tuple[str, str]],
+    *,
+    context: ssl.SSLContext | None,
+    server_name: str | None,
+    dialer: Dialer,
+) -> None:
+    """Connect, send a GET and wait for the head of its response.
+
+    Args:
+        response: receives the response.
+        target: the URL with its query, quoted.
+        request: the URL without its query; its step is set to what is waited for.
+        headers: the headers beside Host; several may have one name.
+        context: the TLS settings; None for plain HTTP.
+        server_name: the name that the certificate must have; None for the URL's host.
+        dialer: connects the socket.
+
+    Raises:
+        TransportError: the server was not reached, or the connection was lost.
+        ProtocolError: the response is not HTTP.
+        ConfigurationError: a header cannot be sent.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    parts = urlsplit(target)
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    message = _message(parts.netloc, path, headers)
+    host = parts.hostname or ""
+    port = parts.port or (443 if context is not None else 80)
+    try:
+        async with asyncio.timeout(dialer.timeout_seconds):
+            sock = await dialer.connect(host, port, request)
+            if context is not None:
+                request.step = f"the TLS handshake with {host}:{port}"
+            try:
+                await asyncio.get_running_loop().create_connection(
+                    lambda: response,
+                    sock=sock,
+                    ssl=context,
+                    server_hostname=(server_name or host) if context is not None else None,
+                )
+            except BaseException:
+                sock.close()
+                response.abandon()
+                raise
+    except TimeoutError as error:
+        seconds = dialer.timeout_seconds
+        reason = f"no connection within {seconds:g} s: it waited for {request.step}"
+        raise RequestTimeoutError(request.url, reason, waited_seconds=seconds) from error
+    except OSError as error:
+        raise connect_error(error, request.url, parts.netloc) from error
+    request.step = "an answer"
+    try:
+        response.send(message)
+        await response.head()
+    except BaseException:
+        response.close()
+        raise
+
+
+def _message(host: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    lines = [f"GET {target} HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if any("\r" in line or "\n" in line for line in lines):
+        raise ConfigurationError("credentials", "a header must not contain a line break")
+    return "\r\n".join((*lines, "", "")).encode()  # as UTF-8, as Go sends names

@@ -1,0 +1,105 @@
+"""What a refusal says it would have taken: the rule of a Role, and where the Role has to be."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.apimachinery import ForbiddenError
+from pyinformer.transport._rbac_hint import needed_rule
+from tests.transport.serving import always, connected, response, serving
+
+if TYPE_CHECKING:
+    from typing import Any
+
+IN_SHOP = "/api/v1/namespaces/shop"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "more", "words"),
+    [
+        pytest.param(
+            "GET",
+            f"{IN_SHOP}/pods",
+            {},
+            '"list" is missing; needs: apiGroups: [""], resources: ["pods"],'
+            ' verbs: ["list", "watch"] in namespace shop',
+            id="list",
+        ),
+        pytest.param(
+            "GET",
+            "/apis/apps/v1/deployments",
+            {"watch": True},
+            '"watch" is missing; needs: apiGroups: ["apps"], resources: ["deployments"],'
+            ' verbs: ["list", "watch"] in a ClusterRole',
+            id="watch-everywhere",
+        ),
+        pytest.param(
+            "PATCH",
+            "/apis/apps/v1/namespaces/shop/deployments/web/status",
+            {},
+            '"patch" is missing; needs: apiGroups: ["apps"], resources: ["deployments/status"],'
+            ' verbs: ["patch"] in namespace shop',
+            id="subresource",
+        ),
+        pytest.param(
+            "DELETE",
+            f"{IN_SHOP}/pods",
+            {},
+            '"deletecollection" is missing; needs: apiGroups: [""], resources: ["pods"],'
+            ' verbs: ["deletecollection"] in namespace shop',
+            id="collection",
+        ),
+        pytest.param(
+            "GET",
+            IN_SHOP,
+            {},
+            '"get" is missing; needs: apiGroups: [""], resources: ["namespaces"],'
+            ' verbs: ["get"] in a ClusterRole',
+            id="a-namespace",
+        ),
+        pytest.param(
+            "PUT",
+            f"{IN_SHOP}/finalize",
+            {},
+            '"update" is missing; needs: apiGroups: [""], resources: ["namespaces/finalize"],'
+            ' verbs: ["update"] in a ClusterRole',
+            id="of-a-namespace",
+        ),
+        pytest.param(
+            "GET",
+            "/version",
+            {},
+            '"get" is missing; needs: nonResourceURLs: ["/version"], verbs: ["get"] in a'
+            " ClusterRole",
+            id="no-resource",
+        ),
+        pytest.param(
+            "GET",
+            "/apis",
+            {},
+            '"get" is missing; needs: nonResourceURLs: ["/apis"], verbs: ["get"] in a ClusterRole',
+            id="discovery",
+        ),
+    ],
+)
+def test_a_request_needs_a_rule(method: str, path: str, more: Any, words: str) -> None:
+    assert needed_rule(method, path, **more) == words
+
+
+async def test_a_refusal_says_what_is_missing_and_survives_a_pickle() -> None:
+    body = b'{"kind":"Status","reason":"Forbidden","message":"not you"}'
+    async with (
+        serving(always(response(body, status=403))) as server,
+        connected(server.url) as connection,
+    ):
+        with pytest.raises(ForbiddenError) as refused:
+            async with connection.stream(f"{IN_SHOP}/pods", watch=False, what="list pods.v1"):
+                pass
+
+    error: ForbiddenError = pickle.loads(pickle.dumps(refused.value))  # noqa: S301 - our own
+    assert error.message == "not you"
+    assert error.needed.startswith('"list" is missing; needs: apiGroups: [""]')
+    assert str(error) == f"list pods.v1: 403 Forbidden: not you; {error.needed}"
