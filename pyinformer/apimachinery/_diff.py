@@ -129,7 +129,7 @@ def diff(
 
     Raises:
         InvalidObjectError: the body of an object cannot be decoded.
-        InvalidPathError: a path in `ignore` cannot be read.
+        InvalidArgumentError: a path in `ignore` cannot be read.
         InvalidTypeError: one of the two is neither an object nor a dict.
     """
     ignored: frozenset[Path] = frozenset(map(parse_path, ignore))

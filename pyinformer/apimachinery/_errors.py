@@ -7,10 +7,9 @@ them survive pickling and copying, attributes included.
     InformerError
       InternalError                          (RuntimeError)
       InvalidArgumentError                   (ValueError)
-        InvalidSelectorError, InvalidPathError, InvalidResourceVersionError, InformerConflictError,
-        OwnerScopeError
+        InvalidSelectorError, InvalidResourceVersionError, InformerConflictError, OwnerScopeError
       InvalidTypeError                       (TypeError)
-        InvalidViewError, InvalidHandlerError, InvalidModelError
+        InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
       CacheMutatedError                      (RuntimeError)
       InvalidObjectError                     (ValueError)
@@ -21,7 +20,7 @@ them survive pickling and copying, attributes included.
         TLSVerificationError
         RequestTimeoutError                  (TimeoutError)
       ProtocolError                          (ValueError)
-        LineTooLongError, ListInconsistentError
+        ListInconsistentError
       APIStatusError
         BadRequestError, UnauthorizedError, ForbiddenError, NotFoundError, ConflictError,
         ResourceExpiredError, InvalidError, TooManyRequestsError, ServerError
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-_LONGEST_NAME = 253  # characters of a path that an error shows
 _SHOWN = 64  # characters of a text that is not ours; the attribute holds all of it
 
 
@@ -102,12 +100,14 @@ class InvalidArgumentError(InformerError, ValueError):
 
     Attributes:
         argument: the parameter's name.
-        reason: what is wrong with the value, and what would be right.
+        reason: what the value must be, and what it is.
+        given: the text as given, of a path that cannot be read; empty for other arguments.
     """
 
-    def __init__(self, argument: str, reason: str) -> None:
+    def __init__(self, argument: str, reason: str, *, given: str = "") -> None:
         self.argument = argument
         self.reason = reason
+        self.given = given
         super().__init__(f"{argument}: {reason}")
 
 
@@ -122,19 +122,6 @@ class InvalidSelectorError(InvalidArgumentError):
     def __init__(self, selector: str, reason: str, *, argument: str = "label_selector") -> None:
         self.selector = selector
         super().__init__(argument, f"cannot parse {selector!r}: {reason}")
-
-
-@final
-class InvalidPathError(InvalidArgumentError):
-    """A field path such as `spec.nodeName` cannot be used.
-
-    Attributes:
-        path: the text as given.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path = path
-        super().__init__("path", f"cannot use {path[:_LONGEST_NAME]!r}: {reason}")
 
 
 @final
@@ -206,39 +193,15 @@ class InvalidTypeError(InformerError, TypeError):
 
     Attributes:
         argument: the parameter's name.
-        reason: what is wrong, and what would be right.
+        reason: what the argument must be, and what it is.
+        given: the name of a function or of a view that cannot be used; empty for other arguments.
     """
 
-    def __init__(self, argument: str, reason: str) -> None:
+    def __init__(self, argument: str, reason: str, *, given: str = "") -> None:
         self.argument = argument
         self.reason = reason
+        self.given = given
         super().__init__(f"{argument}: {reason}")
-
-
-@final
-class InvalidViewError(InvalidTypeError):
-    """A view cannot be used as a projection.
-
-    Attributes:
-        view: the view's name.
-    """
-
-    def __init__(self, view: str, reason: str) -> None:
-        self.view = view
-        super().__init__("projection", f"{view} cannot be a projection: {reason}")
-
-
-@final
-class InvalidHandlerError(InvalidTypeError):
-    """A function cannot be called the way it would be called: a handler, mapping or reconcile.
-
-    Attributes:
-        handler: the function's name.
-    """
-
-    def __init__(self, handler: str, reason: str) -> None:
-        self.handler = handler
-        super().__init__("handler", f"{handler} cannot be used: {reason}")
 
 
 @final
@@ -401,29 +364,15 @@ class ProtocolError(InformerError, ValueError):
 
     Attributes:
         what: the request or the frame.
-        reason: what is wrong with the answer.
+        reason: what is wrong with the response.
+        limit_bytes: the limit that a line of a watch or an item of a list exceeds; else None.
     """
 
-    def __init__(self, what: str, reason: str) -> None:
+    def __init__(self, what: str, reason: str, *, limit_bytes: int | None = None) -> None:
         self.what = what
         self.reason = reason
-        super().__init__(f"{what}: {reason}")
-
-
-@final
-class LineTooLongError(ProtocolError):
-    """A watch sent a line, or a list an item, over the limit.
-
-    Attributes:
-        limit_bytes: the limit that was exceeded.
-    """
-
-    def __init__(self, what: str, *, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        super().__init__(
-            what,
-            f"longer than {limit_bytes} bytes; the connection is closed and what was cached stays",
-        )
+        super().__init__(f"{what}: {reason}")
 
 
 class ListInconsistentError(ProtocolError):
@@ -978,6 +927,17 @@ class KubeAPIServerNotFoundError(KubeAPIServerError, FileNotFoundError):
             " `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go on PATH, or"
             " pip install 'pyinformer[kube-apiserver]')",
         )
+
+
+def invalid_handler(name: str, reason: str) -> InvalidTypeError:
+    """Return the error for a function that cannot be called as a handler, mapping or reconcile."""
+    return InvalidTypeError("handler", f"{name} cannot be used: {reason}", given=name)
+
+
+def line_too_long(what: str, *, limit_bytes: int) -> ProtocolError:
+    """Return the error for a line of a watch, or an item of a list, over the limit."""
+    reason = f"longer than {limit_bytes} bytes; the connection is closed and the cache stays"
+    return ProtocolError(what, reason, limit_bytes=limit_bytes)
 
 
 def status_error_class(status: int, causes: Sequence[str] = ()) -> type[APIStatusError]:

@@ -132,7 +132,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
         Raises:
             FieldNotFoundError: the value is absent and there is no default.
-            InvalidPathError: the path cannot be read.
+            InvalidArgumentError: the path cannot be read.
             InvalidObjectError: the value is of another type.
             InvalidTypeError: `kind` is no type.
         """

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from pyinformer.apimachinery._errors import InvalidObjectError, InvalidPathError, InvalidTypeError
+from pyinformer.apimachinery._errors import (
+    InvalidArgumentError,
+    InvalidObjectError,
+    InvalidTypeError,
+)
 from pyinformer.apimachinery._fields import fields_of
 from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue, cause_of, complaint_of
 from pyinformer.apimachinery._wire import encode
@@ -27,6 +31,7 @@ _QUOTED = r"\[(?:'([^']+)'|\"([^\"]+)\")\]"
 _FIRST = re.compile(f"{_NAME}|{_QUOTED}")
 _NEXT = re.compile(rf"\.{_NAME}|{_QUOTED}")
 _NULL = Raw(b"null")
+_SHOWN = 253  # characters of a path that an error shows
 _CACHED_PATHS = 1024  # a program names its paths in its source; a loop that builds paths is bounded
 _MAX_STEPS = 64  # a decoder is nested as deep as its path, and recursion has an end
 _UNREADABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # no compiled decoder takes such a name
@@ -37,19 +42,23 @@ def parse_path(path: str) -> tuple[str, ...]:
     """Split a path into field names.
 
     Raises:
-        InvalidPathError: naming the position that cannot be read.
+        InvalidArgumentError: naming the position that cannot be read.
     """
     if not isinstance(path, str) or not path:
-        raise InvalidPathError(str(path), "write field names with dots, such as 'spec.nodeName'")
+        raise _invalid(str(path), "write field names with dots, such as 'spec.nodeName'")
     steps: list[str] = []
     position = 0
     while position < len(path):
         match = (_NEXT if steps else _FIRST).match(path, position)
         if match is None:
-            raise InvalidPathError(path, _explain(path[position:], position))
+            raise _invalid(path, _explain(path[position:], position))
         steps.append(match[1] or match[2] or match[3])
         position = match.end()
     return tuple(steps)
+
+
+def _invalid(path: str, reason: str) -> InvalidArgumentError:
+    return InvalidArgumentError("path", f"cannot use {path[:_SHOWN]!r}: {reason}", given=path)
 
 
 def _explain(text: str, position: int) -> str:
@@ -62,18 +71,19 @@ def _readable_steps(path: str) -> tuple[str, ...]:
     """Return the field names of a path that a decoder can be compiled for.
 
     Raises:
-        InvalidPathError: the path cannot be read, is too long, or has a name that no decoder takes.
+        InvalidArgumentError: the path cannot be read, is too long, or has a name that decoders do
+            not take.
     """
     steps = parse_path(path)
     if len(steps) > _MAX_STEPS:
-        raise InvalidPathError(path, f"it has {len(steps)} steps; {_MAX_STEPS} are the most")
+        raise _invalid(path, f"it has {len(steps)} steps; {_MAX_STEPS} are the most")
     for step in steps:
         if _UNREADABLE.search(step):
             reason = (
                 f"the name {step!r} must not contain a double quote, a backslash, a control"
                 " character or a lone surrogate; read such a field with to_dict()"
             )
-            raise InvalidPathError(path, reason)
+            raise _invalid(path, reason)
     return steps
 
 

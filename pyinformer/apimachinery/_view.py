@@ -14,7 +14,7 @@ from msgspec import Struct, StructMeta
 from msgspec import inspect as msginspect
 from typing_extensions import dataclass_transform
 
-from pyinformer.apimachinery._errors import InvalidViewError
+from pyinformer.apimachinery._errors import InvalidTypeError
 
 if TYPE_CHECKING:
 
@@ -76,28 +76,32 @@ def check_view(view: type[View]) -> None:
     """Refuse a projection that cannot be decoded, or that a reader could change.
 
     Raises:
-        InvalidViewError: naming the field and what to use instead.
+        InvalidTypeError: naming the field and what to use instead.
     """
     name = getattr(view, "__name__", repr(view))
     if not (isinstance(view, type) and issubclass(view, View)):
-        raise InvalidViewError(name, "it is no subclass of pyinformer.View")
+        raise _invalid(name, "it is no subclass of pyinformer.View")
     try:
         info = msginspect.type_info(view)
     except (TypeError, NameError) as error:
-        raise InvalidViewError(name, f"its types cannot be decoded: {error}") from error
+        raise _invalid(name, f"its types cannot be decoded: {error}") from error
     struct = _as_struct(info)
     for field in struct.fields:
         for taken in {field.name, field.encode_name} & _ALREADY_THERE.keys():
             reason = f"{taken} is on every object already: use {_ALREADY_THERE[taken]}"
-            raise InvalidViewError(name, reason)
+            raise _invalid(name, reason)
     mutable = _mutable(info, name, frozenset())
     if mutable is not None:
-        raise InvalidViewError(name, mutable)
+        raise _invalid(name, mutable)
+
+
+def _invalid(view: str, reason: str) -> InvalidTypeError:
+    return InvalidTypeError("projection", f"{view} cannot be a projection: {reason}", given=view)
 
 
 def _as_struct(info: msginspect.Type) -> msginspect.StructType:
     if not isinstance(info, msginspect.StructType):
-        raise InvalidViewError(repr(info), "it is no structure")
+        raise _invalid(repr(info), "it is no structure")
     return info
 
 

@@ -170,7 +170,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
                 calls. One line per minute is logged for each kind of error.
 
         Raises:
-            InvalidHandlerError: it could not be called.
+            InvalidTypeError: it could not be called.
             InvalidArgumentError: a negative number.
             LifecycleError: the informer is closed.
         """

@@ -81,7 +81,7 @@ class Controller(Startable, Generic[V]):
 
     Raises:
         InvalidArgumentError: an argument that cannot work.
-        InvalidHandlerError: a function that could not be called.
+        InvalidTypeError: a function that could not be called.
 
     Source:
         controller-runtime pkg/internal/controller/controller.go.
@@ -198,7 +198,7 @@ class Controller(Startable, Generic[V]):
 
         Raises:
             InvalidArgumentError: another cluster has the name of the informer's.
-            InvalidHandlerError: a function that could not be called.
+            InvalidTypeError: a function that could not be called.
             LifecycleError: the controller was started.
         """
         source = WatchedSource(

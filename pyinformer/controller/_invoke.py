@@ -39,7 +39,7 @@ class Invoker(Generic[V]):
         on_unwatched: is called with a request in a namespace that no primary watches.
 
     Raises:
-        InvalidHandlerError: it cannot be called with a request and an object.
+        InvalidTypeError: it cannot be called with a request and an object.
     """
 
     def __init__(

@@ -141,7 +141,7 @@ class Asking(Insight[V]):
             InternalError: something inside crashed.
             InvalidArgumentError: the timeout is negative or no number.
             InvalidTypeError: the key is no text.
-            InvalidHandlerError: the predicate cannot be called with one object, or is a coroutine
+            InvalidTypeError: the predicate cannot be called with one object, or is a coroutine
                 function.
             CacheMutatedError: the mutation detector is in `debug` mode, and found one.
 

@@ -217,7 +217,7 @@ class SharedInformerFactory(Closable):
             InvalidArgumentError: an argument that cannot work, or two of them swapped; or
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidViewError: the projection could be mutated, or cannot be decoded.
+            InvalidTypeError: the projection could be mutated, or cannot be decoded.
             LifecycleError: the factory is closed, or was started in another event loop.
         """
         self._refuse_if_closed()

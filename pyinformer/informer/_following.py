@@ -273,7 +273,7 @@ class Following(Asking[V]):
         Raises:
             InvalidArgumentError: the name is taken, or metadata is all that is kept and the path
                 is outside of it.
-            InvalidPathError: the path cannot be read.
+            InvalidArgumentError: the path cannot be read.
             LifecycleError: the informer runs in another event loop.
         """
         self._lifetime.loop.check()

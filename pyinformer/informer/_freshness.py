@@ -51,7 +51,7 @@ class Freshness(Generic[V]):
         written: has the own writes of several caches; None if they are this one's alone.
 
     Raises:
-        InvalidViewError: the projection could be mutated, or cannot be decoded.
+        InvalidTypeError: the projection could be mutated, or cannot be decoded.
     """
 
     def __init__(

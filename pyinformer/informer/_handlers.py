@@ -19,11 +19,11 @@ from typing_extensions import TypeVar as DefaultedTypeVar
 from pyinformer.apimachinery import (
     Added,
     Event,
-    InvalidHandlerError,
     KubeObject,
     Updated,
     V,
     View,
+    invalid_handler,
 )
 from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
@@ -83,7 +83,7 @@ class Handler(Generic[V]):
             name: instead of the function's own.
 
         Raises:
-            InvalidHandlerError: nothing, too much, or something that cannot be called so.
+            InvalidTypeError: nothing, too much, or something that cannot be called so.
         """
         given = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
         parts = {part: function for part, function in given.items() if function is not None}
@@ -92,7 +92,7 @@ class Handler(Generic[V]):
         if parts:
             extra = " and ".join(parts)
             reason = f"it was given together with {extra}; give one function of an event, or these"
-            raise InvalidHandlerError(name_of(handler), reason)
+            raise invalid_handler(name_of(handler), reason)
         methods = {part: getattr(handler, part, None) for part in given}
         if any(methods.values()) and not inspect.isfunction(handler):
             return cls._of_object(handler, methods, name)
@@ -107,17 +107,17 @@ class Handler(Generic[V]):
         missing = [part for part, method in methods.items() if method is None]
         if isinstance(handler, type):
             reason = "it is a class; give an object of it"
-            raise InvalidHandlerError(name_of(handler), reason)
+            raise invalid_handler(name_of(handler), reason)
         if missing:
             reason = f"it has no {' and no '.join(missing)}; a handler object has all three"
-            raise InvalidHandlerError(name_of(handler), reason)
+            raise invalid_handler(name_of(handler), reason)
         return cls._of_parts(methods, name or name_of(handler))
 
     @classmethod
     def _of_parts(cls, parts: Mapping[str, object], name: str | None) -> Handler[V]:
         if not parts:
             reason = "nothing was given; give handler(event), on_add, on_update or on_delete"
-            raise InvalidHandlerError("None", reason)
+            raise invalid_handler("None", reason)
         for part, function in parts.items():
             check_callable(function, *_SHAPES[part])
         call: Callable[[Event[V]], object] = _by_kind(
@@ -166,14 +166,14 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
         The same function, to be awaited.
 
     Raises:
-        InvalidHandlerError: it is no plain function.
+        InvalidTypeError: it is no plain function.
     """
     if not callable(function):
         reason = f"a {type(function).__name__} is no function; give in_thread a plain function"
-        raise InvalidHandlerError(name_of(function), reason)
+        raise invalid_handler(name_of(function), reason)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         reason = "it is asynchronous already; give it without in_thread"
-        raise InvalidHandlerError(name_of(function), reason)
+        raise invalid_handler(name_of(function), reason)
     threads = WorkerThreads(name_of(function))
 
     @functools.wraps(function, updated=())

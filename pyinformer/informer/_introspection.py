@@ -83,7 +83,7 @@ class Insight(Generic[V]):
             A function that ends it.
 
         Raises:
-            InvalidHandlerError: it cannot be called.
+            InvalidTypeError: it cannot be called.
         """
         return self._callbacks.add(callback)
 

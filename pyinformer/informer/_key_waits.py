@@ -18,7 +18,6 @@ from pyinformer.apimachinery import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
     InformerError,
-    InvalidHandlerError,
     InvalidTypeError,
     KubeObject,
     LifecycleError,
@@ -26,6 +25,7 @@ from pyinformer.apimachinery import (
     View,
     WaitTimeoutError,
     check_seconds,
+    invalid_handler,
 )
 from pyinformer.tasks import check_callable, name_of
 
@@ -232,4 +232,4 @@ def _check(key: object, predicate: object) -> None:
         check_callable(predicate, "predicate(object_or_none)", 1)
     if inspect.iscoroutinefunction(predicate):
         reason = "it is a coroutine function, which is never true by itself; write a plain one"
-        raise InvalidHandlerError(name_of(predicate), reason)
+        raise invalid_handler(name_of(predicate), reason)

@@ -38,7 +38,7 @@ def check_readable(memory: str, by: str | IndexFunction) -> None:
 
     Raises:
         InvalidArgumentError: naming the path.
-        InvalidPathError: it is none.
+        InvalidArgumentError: it is none.
     """
     if memory == "metadata" and isinstance(by, str) and parse_path(by)[0] not in _ALWAYS_THERE:
         reason = f"{by} is not kept with memory='metadata', so nothing would ever be found by it"

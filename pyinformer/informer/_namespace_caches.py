@@ -120,7 +120,7 @@ class NamespaceCaches(Generic[V]):
 
         Raises:
             InvalidArgumentError: the name is taken.
-            InvalidPathError: the path cannot be read.
+            InvalidArgumentError: the path cannot be read.
         """
         if isinstance(self.cache, Indexer):
             self.cache.add_index(name, by)

@@ -93,7 +93,7 @@ class SharedInformer(Startable, Following[V]):
     Raises:
         InvalidArgumentError: an argument that cannot work.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidViewError: the projection could be mutated, or cannot be decoded.
+        InvalidTypeError: the projection could be mutated, or cannot be decoded.
 
     Source:
         client-go tools/cache/shared_informer.go.
@@ -241,7 +241,7 @@ class SharedInformer(Startable, Following[V]):
                 calls. One line per minute is logged for each kind of error.
 
         Raises:
-            InvalidHandlerError: it could not be called.
+            InvalidTypeError: it could not be called.
             InvalidArgumentError: a negative number.
             LifecycleError: the informer is closed, or was started in another event loop.
         """

@@ -52,7 +52,7 @@ class StateCallbacks:
         """Call this at each change from now on; what is returned ends that.
 
         Raises:
-            InvalidHandlerError: it cannot be called.
+            InvalidTypeError: it cannot be called.
         """
         check_callable(callback, "callback(change)", 1)
         self.all = (*self.all, callback)

@@ -177,7 +177,7 @@ class Operator:
             InvalidArgumentError: something malformed, or the name is taken.
             InvalidTypeError: nothing can be decoded into the model.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidHandlerError: the predicate, a mapping or the function cannot be called so.
+            InvalidTypeError: the predicate, a mapping or the function cannot be called so.
         """
         resource = GroupVersionResource.of(api_version, plural)
         chosen = plural if name is None else name

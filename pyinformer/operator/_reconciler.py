@@ -15,9 +15,9 @@ from typing import Any, TypeAlias, TypeVar, cast, final
 from pyinformer.apimachinery import (
     GroupVersionResource,
     InvalidArgumentError,
-    InvalidHandlerError,
     KubeObject,
     ModelMismatchError,
+    invalid_handler,
 )
 from pyinformer.cluster import Cluster
 from pyinformer.controller._options import ControllerOptions
@@ -163,7 +163,7 @@ def check_function(function: object) -> None:
     """Refuse what cannot be called as a reconcile.
 
     Raises:
-        InvalidHandlerError: by its name.
+        InvalidTypeError: by its name.
     """
     check_callable(function, "reconcile(request, object, cluster)", 3)
 
@@ -173,7 +173,7 @@ def check_unreadable(hook: UnreadableFunction | None, function: object, model: t
 
     Raises:
         InvalidArgumentError: there is no model.
-        InvalidHandlerError: by its name.
+        InvalidTypeError: by its name.
     """
     if hook is None:
         return
@@ -183,7 +183,7 @@ def check_unreadable(hook: UnreadableFunction | None, function: object, model: t
     if _is_async(hook) != _is_async(function):
         kind = "async" if _is_async(function) else "plain"
         reason = f"it must be {kind}, as the reconcile {name_of(function)} is"
-        raise InvalidHandlerError(name_of(hook), reason)
+        raise invalid_handler(name_of(hook), reason)
 
 
 def checked_model(model: type | None, resource: GroupVersionResource) -> type | None:
@@ -219,7 +219,7 @@ def checked_watched(
 
     Raises:
         InvalidArgumentError: an entry names no resource.
-        InvalidHandlerError: a mapping cannot be called.
+        InvalidTypeError: a mapping cannot be called.
     """
     found = []
     for each in _list("watches", watches):
@@ -247,7 +247,7 @@ def check_terms(
 
     Raises:
         InvalidArgumentError: one of them cannot work.
-        InvalidHandlerError: the predicate cannot be called with two states.
+        InvalidTypeError: the predicate cannot be called with two states.
     """
     if not isinstance(workers, int) or workers < 1:
         raise InvalidArgumentError("workers", f"{workers!r}; 1 is the least")

@@ -93,7 +93,7 @@ class InformerSource(ABC, Generic[V]):
         rng: spreads the first reminders of several sources and processes.
 
     Raises:
-        InvalidHandlerError: the predicate could not be called, or would have to be awaited.
+        InvalidTypeError: the predicate could not be called, or would have to be awaited.
     """
 
     def __init__(

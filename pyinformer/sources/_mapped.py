@@ -39,7 +39,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
         rng: spreads the first reminders.
 
     Raises:
-        InvalidHandlerError: the predicate could not be called, or would have to be awaited.
+        InvalidTypeError: the predicate could not be called, or would have to be awaited.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WatchedSource(InformerSource[V], Generic[V]):
         rng: spreads the first reminders.
 
     Raises:
-        InvalidHandlerError: a function could not be called, or would have to be awaited.
+        InvalidTypeError: a function could not be called, or would have to be awaited.
 
     Source:
         controller-runtime pkg/handler/enqueue_mapped.go.

@@ -33,7 +33,7 @@ def check_mapping(mapping: object) -> None:
     """Refuse what cannot be a mapping function.
 
     Raises:
-        InvalidHandlerError: it could not be called, or would have to be awaited.
+        InvalidTypeError: it could not be called, or would have to be awaited.
     """
     check_plain(mapping, "mapping(obj)", 1, may_generate=True)
 

@@ -50,7 +50,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         rng: spreads the first reminders.
 
     Raises:
-        InvalidHandlerError: the predicate could not be called, or would have to be awaited.
+        InvalidTypeError: the predicate could not be called, or would have to be awaited.
 
     Source:
         controller-runtime pkg/handler/enqueue_owner.go.

@@ -15,11 +15,11 @@ from typing_extensions import TypeVar
 
 from pyinformer.apimachinery import (
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidTypeError,
     KubeObject,
     V,
     View,
+    invalid_handler,
 )
 from pyinformer.tasks import check_callable, name_of
 
@@ -44,7 +44,7 @@ class Predicate(Generic[_W]):
         function: `function(old, new)`.
 
     Raises:
-        InvalidHandlerError: it could not be called, or would have to be awaited.
+        InvalidTypeError: it could not be called, or would have to be awaited.
 
     Source:
         controller-runtime pkg/predicate/predicate.go.
@@ -131,7 +131,7 @@ def matches(function: StateFunction[_A]) -> Predicate[_A]:
         function: `function(obj)`; not called for what does not exist.
 
     Raises:
-        InvalidHandlerError: it could not be called, or would have to be awaited.
+        InvalidTypeError: it could not be called, or would have to be awaited.
     """
     check_plain(function, "state(obj)", 1)
     return _StateFilter(function, f"matches({name_of(function)})")
@@ -142,7 +142,7 @@ def all_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
 
     Raises:
         InvalidArgumentError: there is none.
-        InvalidHandlerError: one of them is no predicate.
+        InvalidTypeError: one of them is no predicate.
     """
     states = _states(predicates)
     if states is not None:
@@ -155,7 +155,7 @@ def any_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
 
     Raises:
         InvalidArgumentError: there is none.
-        InvalidHandlerError: one of them is no predicate.
+        InvalidTypeError: one of them is no predicate.
     """
     states = _states(predicates)
     if states is not None:
@@ -169,7 +169,7 @@ def negate(predicate: PredicateFunction[_A]) -> Predicate[_A]:
     Mind additions and deletions: `generation_changed` passes them, so its negation drops them.
 
     Raises:
-        InvalidHandlerError: it is no predicate.
+        InvalidTypeError: it is no predicate.
     """
     if isinstance(predicate, _StateFilter):
         state = predicate.state
@@ -222,12 +222,12 @@ def check_plain(
     """Refuse what cannot be called, or would have to be awaited: the event's step never waits.
 
     Raises:
-        InvalidHandlerError: by its name, and with the shape.
+        InvalidTypeError: by its name, and with the shape.
     """
     check_callable(function, shape, arguments, may_generate=may_generate)
     if inspect.iscoroutinefunction(function):
         reason = f"it is asynchronous; write `def {shape}`: it decides in the step of the event"
-        raise InvalidHandlerError(name_of(function), reason)
+        raise invalid_handler(name_of(function), reason)
 
 
 def _generation_changed(

@@ -60,7 +60,7 @@ class TimerSource:
         InvalidArgumentError: the period is no duration or too short, a key is none, or there are
             neither keys nor primaries.
         InvalidTypeError: a key is neither text nor a request.
-        InvalidHandlerError: the function could not be called, or would have to be awaited.
+        InvalidTypeError: the function could not be called, or would have to be awaited.
     """
 
     informer: None = None

@@ -44,7 +44,7 @@ class SharedPaths:
         """Add a path and return the function that reads it.
 
         Raises:
-            InvalidPathError: the path cannot be decoded; it is not added.
+            InvalidArgumentError: the path cannot be decoded; it is not added.
         """
         if path not in self._paths:
             paths = [*self._paths, path]
@@ -74,7 +74,7 @@ def reader_of(
     """Return what reads an object's values for an index, not normalised yet.
 
     Raises:
-        InvalidPathError: the path cannot be read.
+        InvalidArgumentError: the path cannot be read.
     """
     if callable(declared):
         return declared

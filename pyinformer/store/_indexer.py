@@ -109,7 +109,7 @@ class Indexer(Generic[V]):
 
         Raises:
             InvalidArgumentError: the name is taken.
-            InvalidPathError: the path cannot be read.
+            InvalidArgumentError: the path cannot be read.
 
         Source:
             client-go tools/cache/thread_safe_store.go, AddIndexers.

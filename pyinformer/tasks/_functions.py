@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pyinformer.apimachinery import InvalidHandlerError
+from pyinformer.apimachinery import invalid_handler
 
 
 def check_callable(
@@ -27,15 +27,15 @@ def check_callable(
         may_generate: whether it may be a plain generator function, whose results are taken.
 
     Raises:
-        InvalidHandlerError: by its name, and with the shape.
+        InvalidTypeError: by its name, and with the shape.
     """
     if not callable(function) or isinstance(function, type):
         reason = f"a {type(function).__name__} is no function; it must look like {shape}"
-        raise InvalidHandlerError(name_of(function), reason)
+        raise invalid_handler(name_of(function), reason)
     generates = inspect.isgeneratorfunction(function) and not may_generate
     if generates or inspect.isasyncgenfunction(function):
         reason = f"it is a generator function, whose body would never run; write {shape}"
-        raise InvalidHandlerError(name_of(function), reason)
+        raise invalid_handler(name_of(function), reason)
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):  # some builtins have none; calling them is the only test
@@ -44,7 +44,7 @@ def check_callable(
         signature.bind(*(object() for _ in range(arguments)))
     except TypeError as error:
         reason = f"it takes {signature}; it must look like {shape}"
-        raise InvalidHandlerError(name_of(function), reason) from error
+        raise invalid_handler(name_of(function), reason) from error
 
 
 def name_of(function: object) -> str:

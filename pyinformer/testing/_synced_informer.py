@@ -140,7 +140,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
 
         Raises:
             InvalidArgumentError: the name is taken.
-            InvalidPathError: the path cannot be read.
+            InvalidArgumentError: the path cannot be read.
         """
         self._held.add_index(name, by)
 
@@ -162,7 +162,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         itself, and what it raises comes out of them.
 
         Raises:
-            InvalidHandlerError: it could not be called.
+            InvalidTypeError: it could not be called.
             InvalidArgumentError: a negative number.
             LifecycleError: it is asynchronous, and a loop runs in this thread.
         """

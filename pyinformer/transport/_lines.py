@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from pyinformer.apimachinery import LineTooLongError, MetadataReader
+from pyinformer.apimachinery import MetadataReader, line_too_long
 
 OnLine = Callable[[bytes | bytearray, int, int], None]
 """Called with a line: a buffer, the offset of the line's first byte, and that of its line end.
@@ -97,7 +97,7 @@ class LineSplitter:
         """Process the next bytes of the body, and pass on the lines that they complete.
 
         Raises:
-            LineTooLongError: a line is over the limit, and there is no `on_oversized`.
+            ProtocolError: a line is over the limit, and there is no `on_oversized`.
         """
         self.feed_part(chunk, 0, len(chunk))
 
@@ -105,7 +105,7 @@ class LineSplitter:
         """Process the next bytes of the body, `data[start:stop]`, without keeping `data`.
 
         Raises:
-            LineTooLongError: as `feed`.
+            ProtocolError: as `feed`.
         """
         if not self._pending:
             end = data.find(b"\n", start, stop)
@@ -157,7 +157,7 @@ class LineSplitter:
     def _skip(self, part: bytes) -> None:
         """Read the metadata in the next bytes of an oversized line."""
         if self._on_oversized is None:
-            raise LineTooLongError(f"a line of {self._what}", limit_bytes=self._max_line_bytes)
+            raise line_too_long(f"a line of {self._what}", limit_bytes=self._max_line_bytes)
         if self._reader is None:
             self._reader, self._skipped = MetadataReader(is_event=True), 0
         self._reader.feed(part)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery._diff import ABSENT, Change, diff
-from pyinformer.apimachinery._errors import InvalidPathError, InvalidTypeError
+from pyinformer.apimachinery._errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.apimachinery._paths import parse_path
 
 POD: dict[str, object] = {
@@ -138,7 +138,7 @@ def test_ignored_paths_hide_what_is_below_them() -> None:
     labels = ["metadata.labels['app.kubernetes.io/name']"]
     newer = _with(("metadata", "labels", "app.kubernetes.io/name"), {"deep": 1})
     assert diff(POD, newer, ignore=labels) == ()
-    with pytest.raises(InvalidPathError):
+    with pytest.raises(InvalidArgumentError):
         diff(POD, newer, ignore=["metadata..labels"])
 
 

@@ -140,7 +140,6 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         ValueError,
         "field_selector: cannot parse 'a=': why",
     ),
-    (errors.InvalidPathError("a..b", "why"), ValueError, "path: cannot use 'a..b': why"),
     (errors.InvalidResourceVersionError("01"), ValueError, _VERSION),
     (
         errors.InformerConflictError(
@@ -172,16 +171,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         RuntimeError,
         _OWNED,
     ),
-    (
-        errors.InvalidViewError("PodView", "why"),
-        TypeError,
-        "projection: PodView cannot be a projection: why",
-    ),
-    (
-        errors.InvalidHandlerError("on_pod", "why"),
-        TypeError,
-        "handler: on_pod cannot be used: why",
-    ),
+    (errors.invalid_handler("on_pod", "why"), TypeError, "handler: on_pod cannot be used: why"),
     (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), AttributeError, _FROZEN),
     (errors.FrozenObjectError(key="ns/web", operation="object['spec']"), TypeError, _FROZEN),
     (errors.InvalidObjectError("pods 'ns/web'", "no JSON"), ValueError, "pods 'ns/web': no JSON"),
@@ -211,9 +201,9 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     ),
     (errors.ProtocolError("list pods", "no JSON"), ValueError, "list pods: no JSON"),
     (
-        errors.LineTooLongError("watch pods", limit_bytes=9),
+        errors.line_too_long("watch pods", limit_bytes=9),
         ValueError,
-        "watch pods: longer than 9 bytes; the connection is closed and what was cached stays",
+        "watch pods: longer than 9 bytes; the connection is closed and the cache stays",
     ),
     (errors.ListInconsistentError("list pods", "why"), ValueError, "list pods: why"),
     (errors.APIStatusError(status=418), Exception, "418"),

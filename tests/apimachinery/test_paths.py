@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidPathError, JSONValue, PathSet, parse_path
+from pyinformer.apimachinery import InvalidArgumentError, JSONValue, PathSet, parse_path
 from pyinformer.apimachinery._paths import compile_path
 
 
@@ -47,9 +47,9 @@ def test_a_path_is_its_field_names(path: str, steps: tuple[str, ...]) -> None:
     ],
 )
 def test_a_path_that_cannot_be_read_is_explained(path: str, reason: str) -> None:
-    with pytest.raises(InvalidPathError, match=reason) as caught:
+    with pytest.raises(InvalidArgumentError, match=reason) as caught:
         parse_path(path)
-    assert caught.value.path == str(path)
+    assert (caught.value.argument, caught.value.given) == ("path", str(path))
 
 
 def test_a_path_and_a_type_are_compiled_once() -> None:
@@ -133,9 +133,9 @@ def test_any_quoted_name_is_read_or_refused_by_a_typed_error(step: str) -> None:
     path = f"data['{step}']"
     raw = json.dumps({"data": {step: "found", "other": "x"}}).encode()
     if holds_no_decoder(step):
-        with pytest.raises(InvalidPathError, match="must not contain"):
+        with pytest.raises(InvalidArgumentError, match="must not contain"):
             compile_path(path, str)
-        with pytest.raises(InvalidPathError, match="must not contain"):
+        with pytest.raises(InvalidArgumentError, match="must not contain"):
             PathSet((path, "data.other"))
     else:
         assert compile_path(path, str).read(raw, "default/a") == "found"
@@ -146,7 +146,7 @@ def test_any_quoted_name_is_read_or_refused_by_a_typed_error(step: str) -> None:
 def test_a_path_beyond_64_steps_is_refused(steps: int) -> None:
     path = "a" + ".a" * (steps - 1)
     for compiled in (lambda: compile_path(path, str), lambda: PathSet((path,))):
-        with pytest.raises(InvalidPathError, match="64 are the most") as caught:
+        with pytest.raises(InvalidArgumentError, match="64 are the most") as caught:
             compiled()
         assert len(str(caught.value)) < 500
 

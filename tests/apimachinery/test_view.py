@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import InvalidViewError, View, check_view, view_path
+from pyinformer.apimachinery import InvalidTypeError, View, check_view, view_path
 from tests.apimachinery.samples import POD, meta, pod
 
 
@@ -93,13 +93,13 @@ def view_of(kind: Any, **options: Any) -> type[View]:
     ],
 )
 def test_a_field_that_could_be_changed_is_refused_by_name(kind: Any, word: str) -> None:
-    with pytest.raises(InvalidViewError, match=rf"Made.*spec\.field.* a(n)? {word}"):
+    with pytest.raises(InvalidTypeError, match=rf"Made.*spec\.field.* a(n)? {word}"):
         check_view(view_of(kind))
 
 
 @pytest.mark.parametrize("default", [[], {}, set()], ids=["list", "dict", "set"])
 def test_a_default_that_could_be_changed_is_refused(default: object) -> None:
-    with pytest.raises(InvalidViewError, match=r"spec\.field has a .* as its default"):
+    with pytest.raises(InvalidTypeError, match=r"spec\.field has a .* as its default"):
         check_view(view_of(tuple[str, ...], field=default))
 
 
@@ -114,7 +114,7 @@ def test_a_default_that_could_be_changed_is_refused(default: object) -> None:
     ],
 )
 def test_what_is_no_view_is_refused(bad: Any) -> None:
-    with pytest.raises(InvalidViewError, match=r"is no subclass of pyinformer\.View"):
+    with pytest.raises(InvalidTypeError, match=r"is no subclass of pyinformer\.View"):
         check_view(bad)
 
 
@@ -135,12 +135,12 @@ def test_what_every_object_has_already_is_refused(field: str, encoded: str, advi
         field: msgspec.field(name=encoded, default=""),
     }
     made = cast("Any", type(View))("Made", (View,), namespace)
-    with pytest.raises(InvalidViewError, match=f"is on every object already: use {advice}"):
+    with pytest.raises(InvalidTypeError, match=f"is on every object already: use {advice}"):
         check_view(made)
 
 
 def test_a_type_that_cannot_be_resolved_is_refused() -> None:
-    with pytest.raises(InvalidViewError, match=r"its types cannot be decoded: .*Missing"):
+    with pytest.raises(InvalidTypeError, match=r"its types cannot be decoded: .*Missing"):
         check_view(view_of("Missing"))
 
 

@@ -221,7 +221,7 @@ def test_a_function_of_an_event_and_an_asynchronous_one_are_handlers_too(
 
 @pytest.mark.parametrize("handler", [None, 5, object(), Recorder])
 def test_what_is_no_handler_is_refused_as_ever(pods: BlockingInformer[None], handler: Any) -> None:
-    with pytest.raises(pyinformer.errors.InvalidHandlerError):
+    with pytest.raises(pyinformer.errors.InvalidTypeError):
         pods.add_event_handler(handler)
 
 

@@ -15,7 +15,6 @@ import pytest
 from pyinformer import ConflictError, Controller, Request, Result, RetryAfter, TerminalError
 from pyinformer.errors import (
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidTypeError,
     LifecycleError,
 )
@@ -839,9 +838,9 @@ async def test_workers_begin_when_every_source_has_enqueued_its_initial_keys() -
 @pytest.mark.parametrize(
     ("reconcile", "error"),
     [
-        pytest.param(None, InvalidHandlerError, id="none"),
-        pytest.param(lambda request: None, InvalidHandlerError, id="one-argument"),
-        pytest.param(Request, InvalidHandlerError, id="class"),
+        pytest.param(None, InvalidTypeError, id="none"),
+        pytest.param(lambda request: None, InvalidTypeError, id="one-argument"),
+        pytest.param(Request, InvalidTypeError, id="class"),
     ],
 )
 def test_a_function_that_cannot_reconcile_is_refused(

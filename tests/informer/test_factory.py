@@ -28,7 +28,6 @@ from pyinformer.apimachinery import (
     InvalidArgumentError,
     InvalidSelectorError,
     InvalidTypeError,
-    InvalidViewError,
     LifecycleError,
     Updated,
     View,
@@ -201,7 +200,7 @@ class Mutable(View):
         pytest.param(
             ("v1", "pods"),
             {"projection": Mutable},
-            InvalidViewError,
+            InvalidTypeError,
             "cannot be a projection",
             id="view",
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, Event, InvalidHandlerError, KubeObject, Updated
+from pyinformer.apimachinery import Added, Deleted, Event, InvalidTypeError, KubeObject, Updated
 from pyinformer.informer._handlers import Handler, in_thread
 from tests.objects import make
 
@@ -196,7 +196,7 @@ class Half:
 def test_a_handler_that_cannot_be_called_is_refused(
     register: Callable[[], object], message: str
 ) -> None:
-    with pytest.raises(InvalidHandlerError) as caught:
+    with pytest.raises(InvalidTypeError) as caught:
         register()
 
     assert message in str(caught.value)
@@ -207,7 +207,7 @@ def test_a_wrong_method_of_an_object_is_refused() -> None:
         def on_update(self, new: KubeObject) -> None:  # type: ignore[override] # the mistake
             ...
 
-    with pytest.raises(InvalidHandlerError, match=r"on_update\(old, new\)"):
+    with pytest.raises(InvalidTypeError, match=r"on_update\(old, new\)"):
         register_wrongly(Wrong())
 
 

@@ -24,9 +24,7 @@ from pyinformer.apimachinery import (
     IndexNotFoundError,
     InternalError,
     InvalidArgumentError,
-    InvalidHandlerError,
-    InvalidPathError,
-    InvalidViewError,
+    InvalidTypeError,
     LifecycleError,
     NotCachedError,
     ObjectNotFoundError,
@@ -411,16 +409,16 @@ async def generator(event: object) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        pytest.param({}, InvalidHandlerError, "nothing was given", id="nothing"),
+        pytest.param({}, InvalidTypeError, "nothing was given", id="nothing"),
         pytest.param(
-            {"handler": two}, InvalidHandlerError, "must look like handler(event)", id="signature"
+            {"handler": two}, InvalidTypeError, "must look like handler(event)", id="signature"
         ),
         pytest.param(
-            {"on_update": len}, InvalidHandlerError, "must look like on_update(old, new)", id="part"
+            {"on_update": len}, InvalidTypeError, "must look like on_update(old, new)", id="part"
         ),
-        pytest.param({"handler": 7}, InvalidHandlerError, "a int is no function", id="number"),
-        pytest.param({"handler": Half()}, InvalidHandlerError, "no on_update", id="half"),
-        pytest.param({"handler": generator}, InvalidHandlerError, "generator", id="generator"),
+        pytest.param({"handler": 7}, InvalidTypeError, "a int is no function", id="number"),
+        pytest.param({"handler": Half()}, InvalidTypeError, "no on_update", id="half"),
+        pytest.param({"handler": generator}, InvalidTypeError, "generator", id="generator"),
         pytest.param(
             {"handler": print, "resync_period_seconds": -1.0},
             InvalidArgumentError,
@@ -591,7 +589,7 @@ async def test_reading_a_synced_cache(apiserver: APIServer) -> None:
             lister.by_index("nothing", "n1")
         with pytest.raises(InvalidArgumentError, match="exists already"):
             informer.add_index("node", "spec.nodeName")
-        with pytest.raises(InvalidPathError):
+        with pytest.raises(InvalidArgumentError):
             informer.add_index("bad", "spec..")
 
 
@@ -1101,7 +1099,7 @@ class NoView:
 @pytest.mark.parametrize("view", [Mutable, NoView, dict])
 async def test_a_view_that_cannot_be_one_is_refused(apiserver: APIServer, view: Any) -> None:
     async with cluster_of(apiserver) as cluster:
-        with pytest.raises(InvalidViewError) as raised:
+        with pytest.raises(InvalidTypeError) as raised:
             SharedInformer(cluster, "v1", "pods", projection=view)
 
     assert "cannot be a projection" in str(raised.value)

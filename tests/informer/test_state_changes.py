@@ -14,7 +14,7 @@ import pytest
 
 import pyinformer
 from pyinformer import SharedInformer
-from pyinformer.errors import InvalidHandlerError
+from pyinformer.errors import InvalidTypeError
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, informer_of, pod
@@ -91,7 +91,7 @@ async def test_a_callback_that_raises_or_has_left_harms_nobody(
 async def test_what_cannot_be_called_is_refused(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         informer = SharedInformer(cluster, "v1", "pods")
-        with pytest.raises(InvalidHandlerError):
+        with pytest.raises(InvalidTypeError):
             informer.on_state_change("no function")  # type: ignore[arg-type] # on purpose
 
 

@@ -11,7 +11,6 @@ from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InternalError,
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidTypeError,
     KubeObject,
     LifecycleError,
@@ -221,9 +220,9 @@ async def test_what_cannot_be_waited_for_is_refused(apiserver: APIServer) -> Non
             await wait_for("other/a", bool)
         with pytest.raises(InvalidTypeError, match="key"):
             await wait_for(b"default/a", bool)
-        with pytest.raises(InvalidHandlerError, match="coroutine"):
+        with pytest.raises(InvalidTypeError, match="coroutine"):
             await wait_for("default/a", never)
-        with pytest.raises(InvalidHandlerError):
+        with pytest.raises(InvalidTypeError):
             await wait_for("default/a", lambda: True)
         with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
             await wait_for("default/a", bool, timeout_seconds=-1)

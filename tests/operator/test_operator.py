@@ -15,7 +15,6 @@ from pyinformer.apimachinery import (
     CacheSyncTimeoutError,
     InternalError,
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidSelectorError,
     InvalidTypeError,
     LifecycleError,
@@ -501,7 +500,7 @@ _Declared = custom_resource("acme.io/v1", "others")(_Other)
         pytest.param({"owns": None}, InvalidArgumentError, "list of tuples", id="owns-none"),
         pytest.param({"workers": 0}, InvalidArgumentError, "1 is the least", id="no-worker"),
         pytest.param({"options": {}}, InvalidArgumentError, "ControllerOptions", id="options"),
-        pytest.param({"predicate": 3}, InvalidHandlerError, "predicate", id="bad-predicate"),
+        pytest.param({"predicate": 3}, InvalidTypeError, "predicate", id="bad-predicate"),
         pytest.param({"label_selector": "a in ("}, InvalidSelectorError, "a in", id="labels"),
         pytest.param({"field_selector": "a"}, InvalidSelectorError, "a", id="fields"),
         pytest.param({"owns": ["pods"]}, InvalidArgumentError, "a list", id="owns-text"),
@@ -511,7 +510,7 @@ _Declared = custom_resource("acme.io/v1", "others")(_Other)
             {"watches": [("v1", "pods")]}, InvalidArgumentError, "is not like", id="no-mapping"
         ),
         pytest.param(
-            {"watches": [("v1", "pods", 5)]}, InvalidHandlerError, "mapping", id="bad-mapping"
+            {"watches": [("v1", "pods", 5)]}, InvalidTypeError, "mapping", id="bad-mapping"
         ),
     ],
 )
@@ -524,7 +523,7 @@ def test_what_cannot_work_is_refused_where_it_is_written(
 
 @pytest.mark.parametrize("function", [5, Database, lambda request, given: None])
 def test_what_is_no_reconcile_is_refused(function: Any) -> None:
-    with pytest.raises(InvalidHandlerError, match=r"reconcile\(request, object, cluster\)"):
+    with pytest.raises(InvalidTypeError, match=r"reconcile\(request, object, cluster\)"):
         Operator("test").reconcile("v1", "pods")(function)
 
 
@@ -618,8 +617,8 @@ async def _async_hook(request: object, obj: object, cluster: object, error: obje
     ("options", "error", "words"),
     [
         ({"on_unreadable": _async_hook}, InvalidArgumentError, "on_unreadable: needs a model="),
-        ({"model": Database, "on_unreadable": _async_hook}, InvalidHandlerError, "must be plain"),
-        ({"model": Database, "on_unreadable": len}, InvalidHandlerError, "on_unreadable(request,"),
+        ({"model": Database, "on_unreadable": _async_hook}, InvalidTypeError, "must be plain"),
+        ({"model": Database, "on_unreadable": len}, InvalidTypeError, "on_unreadable(request,"),
     ],
 )
 def test_a_hook_that_cannot_be_called_is_refused(

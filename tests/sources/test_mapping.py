@@ -8,7 +8,6 @@ import pytest
 
 from pyinformer.apimachinery import (
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidTypeError,
     ObjectKey,
 )
@@ -108,5 +107,5 @@ def test_a_generator_function_is_a_mapping_and_a_coroutine_function_is_none() ->
         return "a"
 
     check_mapping(generating)
-    with pytest.raises(InvalidHandlerError, match="asynchronous"):
+    with pytest.raises(InvalidTypeError, match="asynchronous"):
         check_mapping(waiting)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import (
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidTypeError,
     KubeObject,
     View,
@@ -194,7 +193,7 @@ async def _asynchronous(old: object, new: object) -> bool:
 def test_what_is_no_predicate_is_refused_when_it_is_given(build: object, function: object) -> None:
     assert callable(build)
 
-    with pytest.raises(InvalidHandlerError):
+    with pytest.raises(InvalidTypeError):
         build(function)
 
 

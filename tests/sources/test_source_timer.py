@@ -11,7 +11,6 @@ import pytest
 from pyinformer.apimachinery import (
     Added,
     InvalidArgumentError,
-    InvalidHandlerError,
     InvalidTypeError,
     LifecycleError,
 )
@@ -126,8 +125,8 @@ async def _waits() -> str:
     [
         pytest.param(["a/b/c"], InvalidArgumentError, id="no-key"),
         pytest.param(7, InvalidTypeError, id="number"),
-        pytest.param(_waits, InvalidHandlerError, id="coroutine-function"),
-        pytest.param(lambda obj: "a", InvalidHandlerError, id="takes-arguments"),
+        pytest.param(_waits, InvalidTypeError, id="coroutine-function"),
+        pytest.param(lambda obj: "a", InvalidTypeError, id="takes-arguments"),
         pytest.param(None, InvalidArgumentError, id="nothing-and-no-primary"),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery import (
     Added,
     InvalidArgumentError,
-    InvalidHandlerError,
+    InvalidTypeError,
     KubeObject,
     LifecycleError,
     Updated,
@@ -423,9 +423,9 @@ def test_what_cannot_map_or_decide_is_refused_when_it_is_given() -> None:
     informer = FedInformer()
     asynchronous = _waits
 
-    with pytest.raises(InvalidHandlerError):
+    with pytest.raises(InvalidTypeError):
         WatchedSource(informer, asynchronous)  # type: ignore[arg-type]
-    with pytest.raises(InvalidHandlerError):
+    with pytest.raises(InvalidTypeError):
         PrimarySource(informer, predicate=lambda: True)  # type: ignore[arg-type,misc]
 
 

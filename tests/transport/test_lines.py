@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import METADATA_BYTES, LineTooLongError
+from pyinformer.apimachinery import METADATA_BYTES, ProtocolError
 from pyinformer.transport import LineSplitter
 
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()
@@ -76,7 +76,7 @@ def test_empty_chunks_and_empty_lines_yield_nothing() -> None:
 def test_a_line_over_the_limit_is_refused(chunks: list[bytes]) -> None:
     splitter = LineSplitter(lambda *_: None, max_line_bytes=10, what="watch pods.v1")
 
-    with pytest.raises(LineTooLongError, match=r"a line of watch pods\.v1: longer than 10 bytes"):
+    with pytest.raises(ProtocolError, match=r"a line of watch pods\.v1: longer than 10 bytes"):
         for chunk in chunks:
             splitter.feed(chunk)
 

@@ -21,10 +21,10 @@ from msgspec import Raw, Struct
 
 from pyinformer.apimachinery import (
     InvalidObjectError,
-    LineTooLongError,
     MetadataReader,
     ProtocolError,
     fields_of,
+    line_too_long,
 )
 from pyinformer.transport._lines import MAX_LINE_BYTES, OnOversized
 from pyinformer.transport.list_parser._envelope import (
@@ -168,7 +168,7 @@ class ListSplitter:
 
         Raises:
             ProtocolError: the body is not a list.
-            LineTooLongError: an item is over the limit.
+            ProtocolError: an item is over the limit.
             InvalidObjectError: `on_item` cannot read an item, and there is no `on_invalid`.
         """
         for _ in self.steps(chunk):
@@ -181,7 +181,7 @@ class ListSplitter:
 
         Raises:
             ProtocolError: as `feed`.
-            LineTooLongError: as `feed`.
+            ProtocolError: as `feed`.
             InvalidObjectError: as `feed`.
         """
         data, position = chunk, 0
@@ -326,7 +326,7 @@ class ListSplitter:
     def _read_oversized(self, part: bytes) -> None:
         """Read the metadata in the next bytes of an oversized item."""
         if self._on_oversized is None:
-            raise LineTooLongError(f"an item of {self._what}", limit_bytes=self._max_item_bytes)
+            raise line_too_long(f"an item of {self._what}", limit_bytes=self._max_item_bytes)
         if self._reader is None:
             self._reader, self._skipped = MetadataReader(), 0
             if self._item_count == 0:
