@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, overload
 
+import msgspec
 from typing_extensions import TypeVar
 
 from pyinformer.apimachinery import (
@@ -32,6 +33,9 @@ quick and must not wait. If it raises, the change counts as one that matters."""
 
 StateFunction: TypeAlias = Callable[[KubeObject[V]], bool]
 """Says whether an object is in a state that matters: `function(obj)`; otherwise as a predicate."""
+
+_NOT_WANTED: Final = frozenset({"metadata", "status"})
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _W = TypeVar("_W", bound=View | None, default=View | None, contravariant=True)
 _A = TypeVar("_A", bound=View | None)
@@ -236,7 +240,19 @@ def _generation_changed(
     if old is None or new is None:
         return True
     generation = new.metadata.generation
-    return generation == 0 or generation != old.metadata.generation
+    if generation == 0 or generation != old.metadata.generation:
+        return True
+    # Of a kind that counts no generations, whoever creates an object may write one that stays.
+    try:
+        return _wanted(old) != _wanted(new)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+
+
+def _wanted(obj: KubeObject[View | None]) -> dict[str, bytes]:
+    """Return the text of each field beside the metadata and the status."""
+    fields = _decode_fields(obj.raw)
+    return {name: bytes(text) for name, text in fields.items() if name not in _NOT_WANTED}
 
 
 def _resource_version_changed(
@@ -265,7 +281,8 @@ def _differ(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
 
 generation_changed: Final[Predicate] = Predicate(_generation_changed)
 """Passes changes of what is wanted (mostly `spec`), not of the status; additions and deletions too.
-Objects of a kind that counts no generations (a ConfigMap, for one) always pass."""
+Objects of a kind that counts no generations (a ConfigMap, for one) always pass; with a generation
+that somebody else wrote into one, every change passes that is not of metadata or status alone."""
 
 resource_version_changed: Final[Predicate] = Predicate(_resource_version_changed)
 """Passes every change but those that a reminder makes up; sources drop these by default."""

@@ -40,6 +40,7 @@ def made(
     uid: str = "",
     owners: Iterable[dict[str, object]] = (),
     labels: dict[str, str] | None = None,
+    fields: dict[str, object] | None = None,
     **meta: object,
 ) -> KubeObject:
     """Return a config map.
@@ -51,6 +52,7 @@ def made(
         uid: made of its name if empty.
         owners: its owner references.
         labels: its labels.
+        fields: what it has beside its metadata.
         meta: further fields of its metadata.
     """
     metadata = {
@@ -62,7 +64,7 @@ def made(
         **({"namespace": namespace} if namespace else {}),
         **meta,
     }
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **(fields or {})}
     text = json.dumps(body).encode()
     return _CODEC.decode(text, 0, len(text))
 

@@ -76,6 +76,21 @@ def test_an_object_whose_kind_counts_no_generations_always_passes() -> None:
     assert generation_changed(made("a", version=1), made("a", version=2))
 
 
+def test_a_generation_that_a_tenant_wrote_into_a_config_map_hides_no_change() -> None:
+    """The server keeps what a client writes there, and counts nothing."""
+
+    def config_map(version: int, **fields: object) -> _Object:
+        return made("a", version=version, generation=7, fields=fields)
+
+    old = config_map(1, data={"a": "1"}, status={"b": 1})
+
+    assert generation_changed(old, config_map(2, data={"a": "2"}, status={"b": 1}))
+    assert generation_changed(old, config_map(2, status={"b": 1}))
+    assert not generation_changed(old, config_map(2, data={"a": "1"}, status={"b": 2}))
+    body = b'{"data":%s}' % (b"[" * 20_000 + b"]" * 20_000)
+    assert generation_changed(old, KubeObject(old.key, old.metadata, None, body, old.gvk))
+
+
 def _has(label: str) -> Predicate:
     return matches(lambda obj: label in obj.metadata.labels)
 
