@@ -149,7 +149,10 @@ class ApplyCache:
             return False
         # However old `current` may be: an apply too many changes nothing, and after a restore of
         # the server's data an old version is the newest there is.
-        return last.owned == _digest(_owned(current.to_dict(), desired, last.whole))
+        try:
+            return last.owned == _digest(_owned(current.to_dict(), desired, last.whole))
+        except (InvalidObjectError, RecursionError):  # whoever changed it must not prevent a repair
+            return False
 
 
 def _own(desired: JSONObject) -> JSONObject:

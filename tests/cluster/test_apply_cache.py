@@ -124,6 +124,22 @@ def test_what_is_changed_at_an_owned_path_is_applied_again(
     assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
 
+@pytest.mark.parametrize("levels", [400, 20_000])
+def test_an_object_that_is_nested_too_deeply_to_be_compared_is_applied_again(
+    cache: ApplyCache, levels: int
+) -> None:
+    """Whoever may change the object could else keep it from being repaired."""
+    nested = b"[" * levels + b"]" * levels
+    body = msgspec.json.encode(ANSWER).replace(b'["a","b"]', nested)
+    current = now(ANSWER)
+
+    is_applied = cache.is_applied(
+        IDENTITY, DESIRED, KubeObject(current.key, current.metadata, None, body, current.gvk)
+    )
+
+    assert not is_applied
+
+
 @pytest.mark.parametrize(
     "desired",
     [
