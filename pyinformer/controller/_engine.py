@@ -23,6 +23,7 @@ from pyinformer.apimachinery import (
     InformerError,
     LifecycleError,
     ReconcileTimeoutError,
+    TokenBucket,
     V,
 )
 from pyinformer.cluster import CURRENT_WRITER
@@ -131,6 +132,8 @@ class Engine(Generic[V]):
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._postponed = self._dropped_held = 0
         self._last_error: str | None = None
+        self._failure_lines = TokenBucket(per_second=_LINES_PER_SECOND, burst=_LINES_AT_ONCE)
+        self._unlogged_failures = 0
         self._now: Callable[[], float] = float
 
     @property
@@ -338,7 +341,7 @@ class Engine(Generic[V]):
                 self._log_success(outcome)
         else:
             outcome = self._outcomes.failed(request, ended, now)
-            self._log_failure(outcome, ended)
+            self._log_failure(outcome, ended, now)
         self._counts[outcome.kind] += 1
         if self._metrics is not NO_METRICS:
             measure(self._metrics, self.name, outcome, seconds)
@@ -353,19 +356,27 @@ class Engine(Generic[V]):
             _reasons(outcome.request),
         )
 
-    def _log_failure(self, outcome: Outcome, error: BaseException) -> None:
+    def _log_failure(self, outcome: Outcome, error: BaseException, now: float) -> None:
         if isinstance(error, ReconcileTimeoutError):
             self._counts["timeout"] += 1
         self._last_error = f"{type(error).__name__} {place_of(error)}"
+        if not _log.isEnabledFor(level_of(error)):
+            return
+        if self._failure_lines.reserve(now) > 0:
+            self._failure_lines.give_back()
+            self._unlogged_failures += 1
+            return
+        unlogged, self._unlogged_failures = self._unlogged_failures, 0
         shown = self.options.log_exceptions
         _log.log(
             level_of(error),
-            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s",
+            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s%s",
             self.name,
             outcome.request,
             words_of(error, shown),
             outlook_of(outcome),
             _reasons(outcome.request),
+            f"; {unlogged} failures since the last such line are not logged" if unlogged else "",
             Lines(f"\n{trace_text(error)}" if shown == "full" and not is_meant(error) else ""),
         )
 
@@ -374,6 +385,8 @@ class Engine(Generic[V]):
             self.life.break_nowait(error)
 
 
+_LINES_AT_ONCE: Final = 1_000  # of failures: somebody may create keys that fail, without end
+_LINES_PER_SECOND: Final = 10.0
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")

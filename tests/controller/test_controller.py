@@ -702,6 +702,29 @@ async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
     assert "failed: no such zone; not tried again until something changes; reasons" in text
 
 
+async def test_failures_of_any_number_of_keys_do_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A tenant can create objects without end whose reconcile fails."""
+
+    async def reconcile(request: Request, obj: object) -> None:
+        raise TerminalError("no such zone")
+
+    async with running(reconcile) as (controller, said):
+        for number in range(1_500):
+            said.say(f"default/a{number}")
+        await elapse(0.0)
+        said.say("default/unlogged")
+        await elapse(1.0)
+        said.say("default/b")
+        await elapse(1.0)
+        assert controller.status().outcomes["terminal"] == 1_502
+    lines = [text for text in caplog.messages if "failed: no such zone" in text]
+    assert len(lines) == 1_001
+    assert "the reconcile of default/b failed" in lines[-1]
+    assert lines[-1].endswith("; 501 failures since the last such line are not logged")
+
+
 async def test_the_texts_of_errors_are_logged_where_that_is_asked_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
