@@ -324,6 +324,14 @@ class ObjectCodec(Generic[V]):
             self.gvk = GroupVersionKind(self.resource.group, self.resource.version, kind)
             self._expect_partial()
 
+    def forget_kind(self) -> None:
+        """Take the kind that the next object names, if this is a custom resource.
+
+        Its definition may have been deleted, and made anew with another kind.
+        """
+        if "." in self.resource.group and not self._metadata_only:
+            self._is_settled = False
+
     def learn_no_kind(self) -> None:
         """Take note that nobody says what the objects are whose metadata is sent."""
         if self.gvk is None:

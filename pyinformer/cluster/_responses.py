@@ -62,7 +62,11 @@ class ResponseReader:
         codec = self._codecs.get(resource)
         if codec is None:
             codec = self._codecs[resource] = ObjectCodec(resource)
-        return codec.decode(raw, 0, len(raw))
+        try:
+            return codec.decode(raw, 0, len(raw))
+        except InvalidObjectError:
+            codec.forget_kind()
+            return codec.decode(raw, 0, len(raw))
 
     def read_created(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
         """Return the object of a response to a create, which may have no name.

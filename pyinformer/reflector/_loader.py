@@ -133,6 +133,7 @@ class Loader(Generic[V]):
         return snapshot
 
     def _snapshot(self) -> Snapshot[V]:
+        self._codec.forget_kind()
         return Snapshot(
             self._codec,
             self._sink,

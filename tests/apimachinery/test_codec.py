@@ -483,6 +483,25 @@ def test_a_lists_kind_holds_until_an_object_names_its_own() -> None:
         decode(codec, '{"apiVersion":"e.com/v1","kind":"Bar","metadata":{"name":"a"}}')
 
 
+def test_only_a_custom_resource_may_come_back_as_another_kind() -> None:
+    codec: ObjectCodec[Any] = ObjectCodec(GroupVersionResource.of("e.com/v1", "foos"))
+    pods: ObjectCodec[Any] = ObjectCodec(PODS)
+    bar = '{"apiVersion":"e.com/v1","kind":"Bar","metadata":{"name":"a"},"spec":{"a":1}}'
+    decode(codec, bar.replace("Bar", "Foo"))
+    decode(pods, POD)
+
+    codec.forget_kind()
+    pods.forget_kind()
+
+    assert decode(codec, '{"metadata":{"name":"b"}}').gvk.kind == "Foo"
+    codec.forget_kind()
+    assert decode(codec, bar).gvk.kind == decode(codec, bar).gvk.kind == "Bar"
+    with pytest.raises(InvalidObjectError, match=r"Foo where e.com/v1/Bar was expected"):
+        decode(codec, bar.replace("Bar", "Foo"))
+    with pytest.raises(InvalidObjectError, match="is v1/Node"):
+        decode(pods, '{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}')
+
+
 def test_a_lists_kind_is_certain_once_an_item_took_it() -> None:
     codec: ObjectCodec[Any] = ObjectCodec(PODS)
     codec.learn_kind("Pod")

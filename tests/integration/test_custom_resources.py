@@ -15,11 +15,13 @@ import pytest
 
 import pyinformer
 from pyinformer.testing._polling import poll
+from tests.integration.servers import RealServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
 
@@ -141,6 +143,64 @@ async def test_an_object_of_the_model_makes_the_round_trip(
     stored = found.as_type(model)
     assert stored.spec.engine is _Engine.MYSQL
     assert stored.spec.mode is None
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_a_resource_that_comes_back_as_another_kind_is_followed(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    """Its definition was deleted, and made anew with the plural name of before."""
+    server = RealServer(kube_apiserver)
+    group = f"{secrets.token_hex(4)}.acme.io"
+    namespace = server.namespace()
+    definition = pyinformer.crd.custom_resource_definition(dataclass_model(group))
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Database",
+        "metadata": {"namespace": namespace, "name": "a"},
+        "spec": {"engine": "mysql"},
+    }
+
+    def is_undefined() -> bool:
+        try:
+            server.api.get(definition["apiVersion"], _DEFINITIONS, definition["metadata"]["name"])
+        except pyinformer.NotFoundError:
+            return True
+        return False
+
+    def come_back() -> None:
+        server.api.delete(definition["apiVersion"], _DEFINITIONS, definition["metadata"]["name"])
+        assert poll(is_undefined, timeout_seconds=30)
+        definition["spec"]["names"] |= {"kind": "Store", "singular": "store"}
+        server.api.create(definition)
+        assert poll(lambda: _is_created(server, {**body, "kind": "Store"}), timeout_seconds=30)
+
+    server.api.create(definition)
+    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=30)
+    async with (
+        server.connect() as cluster,
+        pyinformer.SharedInformer(
+            cluster, f"{group}/v1", "databases", audit_period_seconds=1
+        ) as databases,
+    ):
+        await databases.start()
+        await databases.wait_for_cache_sync(timeout_seconds=30)
+        await cluster.patch(databases.lister.list()[0], {**body, "spec": {"engine": "postgres"}})
+
+        await asyncio.to_thread(come_back)
+
+        found = await databases.wait_for(
+            f"{namespace}/a",
+            lambda obj: obj is not None and obj.gvk.kind == "Store",
+            timeout_seconds=45,
+        )
+        assert found is not None
+        edited = {**found.to_dict(), "spec": {"engine": "postgres"}}
+        assert (await cluster.patch(found, edited)).gvk.kind == "Store"
+
+
+_DEFINITIONS = "customresourcedefinitions"
 
 
 def _is_created(server: Server, body: JSONObject) -> bool:
