@@ -333,11 +333,13 @@ class TransportError(InformerError, ConnectionError):
     Attributes:
         url: the URL that was asked for, without its query.
         reason: what happened.
+        is_unreachable: no connection was made, so the server has not seen the request.
     """
 
-    def __init__(self, url: str, reason: str) -> None:
+    def __init__(self, url: str, reason: str, *, is_unreachable: bool = False) -> None:
         self.url = url
         self.reason = reason
+        self.is_unreachable = is_unreachable
         super().__init__(f"{url}: {reason}")
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import (
     InformerError,
+    TransportError,
     status_error_class,
 )
 from pyinformer.reflector import ReflectorState
@@ -432,6 +433,18 @@ def test_a_load_that_serves_for_30_seconds_ends_the_growth_of_delays_before_load
     for served_seconds in (30.0, 1000.0):
         bench.now += served_seconds
         assert pause(bench, WatchFailed(EXPIRED, established=True)) <= 0.8
+        bench.step(Loaded(LoadMode.PAGED))
+
+
+def test_restarts_of_the_server_do_not_delay_the_loads_that_they_cause() -> None:
+    """A restarted kube-apiserver answers 410, however short the time since the last load."""
+    refused = TransportError("https://server", "cannot connect", is_unreachable=True)
+    bench = Bench(use_watch_list=False).watching()
+    for _ in range(8):
+        pause(bench, WatchFailed(LOST, established=True))
+        for _ in range(3):
+            pause(bench, WatchFailed(refused, established=False))
+        assert pause(bench, WatchFailed(EXPIRED, established=False)) <= 0.8
         bench.step(Loaded(LoadMode.PAGED))
 
 

@@ -308,6 +308,7 @@ async def test_a_refused_connection_names_the_host() -> None:
             with pytest.raises(TransportError, match=f"cannot connect to 127.0.0.1:{port}: ") as e:
                 await connection.request("GET", "/a")
 
+    assert e.value.is_unreachable
     assert not isinstance(e.value, TimeoutError)
 
 

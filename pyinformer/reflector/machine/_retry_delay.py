@@ -33,7 +33,9 @@ class RetryDelay:
     If the server was not reached, its answer to a probe ends them, once; until something works,
     only a server that was seen to be away and answers again ends them after that. The delays before
     relists grow until a load has served for 30 s: a list of everything is expensive, and neither
-    its own success nor an event after it shows that the next one will last longer.
+    its own success nor an event after it shows that the next one will last longer. They start over
+    after a server that could not be reached: it has restarted and has no history, so the last load
+    could not serve for long.
 
     Args:
         rng: the source of chance.
@@ -56,8 +58,7 @@ class RetryDelay:
         """Record that the server answers a probe: the delays of the outage are over.
 
         Args:
-            was_away: an earlier probe was not answered. A server that restarts has no history, so
-                the last load could not serve for long.
+            was_away: an earlier probe was not answered.
         """
         self._failures.reset()
         self._was_woken = True
@@ -97,6 +98,8 @@ class RetryDelay:
             loads: everything is loaded next.
             was_useful: the attempt delivered something before it failed, so delays do not grow.
         """
+        if isinstance(error, TransportError) and error.is_unreachable:
+            self._relists.reset()
         if loads and self._loaded_at is not None:
             delay = self._relist_seconds(now - self._loaded_at, now)
         else:

@@ -119,7 +119,7 @@ def connect_error(error: BaseException, url: str, host: str) -> TransportError:
         return _name_error(error, url, host)
     number = error.errno if isinstance(error, OSError) else None
     reason = os.strerror(number) if number else reason_of(error)  # asyncio's texts lack the cause
-    return TransportError(url, f"cannot connect to {host}: {reason}")
+    return TransportError(url, f"cannot connect to {host}: {reason}", is_unreachable=True)
 
 
 def reason_of(error: BaseException) -> str:
