@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 _MOST_NEAR: Final = 3
-_MOST_WORDS: Final = 10_000  # a server may name millions, and each is compared
+_MOST_WORK: Final = 300_000  # pairs of letters: a server may name millions of words, or long ones
 _LEAST_LIKENESS: Final = 0.7  # below it, endpoints come near to deployments
 
 
@@ -19,9 +18,21 @@ def near_names(name: str, known: Mapping[str, str]) -> tuple[str, ...]:
         name: what was not found, in any case.
         known: what exists, by each word in lower case that stands for it.
     """
-    some = islice(known, _MOST_WORDS)
+    some = _comparable(name, known)
     close = difflib.get_close_matches(name.lower(), some, _MOST_NEAR * 2, _LEAST_LIKENESS)
     return tuple(dict.fromkeys(known[word] for word in close))[:_MOST_NEAR]
+
+
+def _comparable(name: str, words: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a similar length, as many as can be compared in a moment."""
+    work = 0
+    for word in words:
+        shared = 2 * min(len(name), len(word))
+        if shared >= _LEAST_LIKENESS * (len(name) + len(word)):
+            work += len(name) * len(word)
+            if work > _MOST_WORK:
+                return
+            yield word
 
 
 def did_you_mean(near: tuple[str, ...]) -> str:
