@@ -36,7 +36,7 @@ _INTERNAL_SERVER_ERROR = 500
 _OF_SECRETS = frozenset(f"{what} secrets.v1" for what in ("list", "watch", "watch-list"))
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 429, 504})
 _FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
-_MANAGER = re.compile(r'"(?:[^"\\]|\\.)*"')  # conflict with "kubectl" using apps/v1
+_MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using apps/v1
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _decode_object = msgspec.json.Decoder(JSONObject).decode
@@ -182,10 +182,10 @@ def _field_conflicts(details: JSONObject) -> tuple[FieldConflict, ...]:
 
 
 def _manager(message: str) -> str:
-    quoted = _MANAGER.search(message)
+    quoted = _MANAGER.search(message, 0, MAX_MESSAGE_CHARS)  # each quote may begin a search
     try:
         return _decode_text(quoted[0]) if quoted else ""
-    except msgspec.DecodeError:  # quoted as Go does, not as JSON
+    except (msgspec.DecodeError, UnicodeError):  # quoted as Go does, not as JSON
         return quoted[0][1:-1] if quoted else ""
 
 
