@@ -114,7 +114,7 @@ def deleted_uid(resource: GroupVersionResource, raw: bytes) -> str | None:
         status = _decode_status(raw)
     except RecursionError:  # an object; a Status is not nested deeply
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
     if status.kind != "Status":
         return None

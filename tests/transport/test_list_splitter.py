@@ -482,3 +482,26 @@ def test_what_a_server_calls_its_answer_fills_no_log() -> None:
         with pytest.raises(ProtocolError) as caught:
             splitter.feed(body % kind)
         assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("step", [1, 64 << 10])
+def test_a_head_that_names_items_again_and_again_is_refused(step: int) -> None:
+    head = b'{"a":{' + b'"items":[],' * 5_900
+    began = time.process_time()
+    with pytest.raises(ProtocolError, match="more than 64 fields named items"):
+        Collector().run(head[at : at + step] for at in range(0, len(head), step))
+    assert time.process_time() - began < 0.2, "each was decoded with all before it"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"\xff":1,"items":[{}]}', id="before-the-items"),
+        pytest.param(b'{"kind":"PodList","items":[],"\xff":1}', id="behind-the-items"),
+        pytest.param(b'{"kind":"PodList","it\\u0065ms":["\xff"]}', id="in-a-small-body"),
+        pytest.param(b'{"kind":"PodList","items":[{"\xff":1}]}', id="in-an-item"),
+    ],
+)
+def test_bytes_that_are_no_text_are_an_error_of_the_protocol(body: bytes) -> None:
+    with pytest.raises((ProtocolError, InvalidObjectError)):
+        Collector().run([body])

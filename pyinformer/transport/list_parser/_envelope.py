@@ -14,6 +14,7 @@ MAX_ENDS_BYTES: Final = 64 << 10
 """The limit of the bytes before, between and after the items; normal lists have 2 KiB."""
 
 _MAX_MESSAGE_CHARS = 500
+_MAX_ARRAYS: Final = 64  # named items before the real ones, each of which is decoded up to there
 _KEY = b'"items"'
 _items_key = re.compile(rb'"items"[ \t\r\n]*+:[ \t\r\n]*+\[').match
 _unfinished_key = re.compile(rb'"items"[ \t\r\n]*+(?::[ \t\r\n]*+)?+\Z').match
@@ -89,12 +90,13 @@ class HeadReader:
     it: then the array is at the top level, and belongs to the key before it.
     """
 
-    __slots__ = ("_head", "_search_from", "_what", "envelope")
+    __slots__ = ("_arrays", "_head", "_search_from", "_what", "envelope")
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._head = bytearray()
         self._search_from = 0
+        self._arrays = 0
         self.envelope = Envelope()
         """The fields before the items, once those have begun."""
 
@@ -134,13 +136,20 @@ class HeadReader:
                 self._search_from = found
                 return -1
             self._search_from = found + 1
+            self._count_arrays()
         self._search_from = max(self._search_from, len(head) - len(_KEY) + 1)
         return -1
+
+    def _count_arrays(self) -> None:
+        self._arrays += 1
+        if self._arrays > _MAX_ARRAYS:
+            reason = f"more than {_MAX_ARRAYS} fields named items stand before those of the list"
+            raise ProtocolError(self._what, reason)
 
     def _is_head(self, head: bytes) -> bool:
         try:
             self.envelope = decode_envelope(head + b"]}")
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False  # an array of that name at a deeper level
         check_kind(self.envelope, self._what)
         return True

@@ -229,7 +229,7 @@ class ListSplitter:
             return envelope
         try:
             items = _decode_items(envelope.items)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error("items must be an array") from error
         for item in items:
             self._deliver_certain(bytes(item), 0, len(item))
@@ -407,7 +407,7 @@ class ListSplitter:
             _skip_object(memoryview(buffer)[start:end])
         except RecursionError:
             return  # too deep to check; reading the item finds out
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._error(
                 f"item {self._item_count + 1} is not a JSON object: {error}"
             ) from error
@@ -438,7 +438,7 @@ class ListSplitter:
     def _decode(self, body: bytes) -> Envelope:
         try:
             return decode_envelope(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error(f"the body is cut off, or not a list: {error}") from error
 
     def _error(self, reason: str) -> ProtocolError:
