@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, final
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, field
 from msgspec.json import Decoder
 
 from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, near_names
 
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _STALE: Final = "Stale"
+_MAX_ENTRIES: Final = 20_000  # large clusters have 3,000; each costs some 20 us
 
 
 @final
@@ -244,6 +245,7 @@ def read_table(api_version: str, answer: bytes) -> list[APIResource]:
     """
     group, _, version = api_version.rpartition("/")
     entries = _decode_resource_list(answer).resources or []
+    _check_count(len(entries))
     subresources: dict[str, set[str]] = {}
     for entry in entries:
         plural, _, subresource = entry.name.partition("/")
@@ -261,6 +263,11 @@ def read_table(api_version: str, answer: bytes) -> list[APIResource]:
         for entry in entries
         if "/" not in entry.name
     ]
+
+
+def _check_count(entries: int) -> None:
+    if entries > _MAX_ENTRIES:
+        raise ValidationError(f"{entries} resources, and at most {_MAX_ENTRIES} are read")
 
 
 def read_root(answer: bytes) -> Catalogue | tuple[GroupVersions, ...]:
@@ -289,6 +296,7 @@ def _in_order(group: _Group) -> GroupVersions:
 def _aggregated(items: list[_GroupResources]) -> Catalogue:
     tables: dict[str, list[APIResource]] = {}
     unavailable: list[str] = []
+    _check_count(sum(len(one.resources or ()) for item in items for one in item.versions or ()))
     for item in items:
         group = item.metadata.name
         for one in item.versions or []:

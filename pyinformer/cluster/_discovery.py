@@ -41,6 +41,10 @@ _NOT_FOUND: Final = 404
 _AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 )
+_MAX_ROOT_BYTES: Final = 8 << 20  # 3,000 kinds of custom resources take 2 MiB
+_MAX_TABLE_BYTES: Final = 2 << 20  # one version of one group; that of pods has 10 KiB
+_MAX_VERSIONS: Final = 2_000
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _IN_FULL: Final = "name the resource in full, such as v1/pods or apps/v1/deployments"
 
 
@@ -158,16 +162,19 @@ class Discovery:
 
     async def _part(self, path: str) -> Catalogue:
         try:
-            found = read_root(await self._read(path, _AGGREGATED))
+            found = read_root(_bounded(path, await self._read(path, _AGGREGATED), _MAX_ROOT_BYTES))
         except ForbiddenError as error:
             raise error.with_hint(_IN_FULL) from error
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise ProtocolError(f"GET {path}", f"no document of discovery: {error}") from error
         return found if isinstance(found, Catalogue) else await self._one_by_one(found)
 
     async def _one_by_one(self, groups: tuple[GroupVersions, ...]) -> Catalogue:
         """Ask each version; one whose server is down keeps nobody from the others."""
         asked = [one for group in groups for one in group.api_versions]
+        if len(asked) > _MAX_VERSIONS:
+            reason = f"it names {len(asked)} versions, and at most {_MAX_VERSIONS} are requested"
+            raise ProtocolError("GET /apis", reason)
         tables: dict[str, list[APIResource]] = {}
         unavailable: list[str] = []
 
@@ -255,9 +262,17 @@ class Discovery:
         except NotFoundError:
             return []
         try:
-            return read_table(api_version, answer)
-        except msgspec.DecodeError as error:
+            return read_table(api_version, _bounded(path, answer, _MAX_TABLE_BYTES))
+        except _UNREADABLE as error:
             raise ProtocolError(f"GET {path}", f"no list of resources: {error}") from error
+
+
+def _bounded(path: str, answer: bytes, limit: int) -> bytes:
+    """Refuse an answer whose decoding would stop the event loop for long."""
+    if len(answer) > limit:
+        reason = f"a document of discovery of {len(answer)} bytes is not read; the limit is {limit}"
+        raise ProtocolError(f"GET {path}", reason)
+    return answer
 
 
 def _question(near: tuple[str, ...]) -> str:

@@ -38,7 +38,8 @@ CONFIRM_SECONDS: Final = 10.0
 _ASKED_PER_LOAD = 6
 _FIRST_RETRY_SECONDS = 1.0  # a program often starts a moment before its definitions are served
 _DEADLINE_SECONDS = 30.0
-_MAX_ANSWER_BYTES = 16 << 20
+_MAX_RESOURCES = 20_000
+_MAX_ANSWER_BYTES = 2 << 20  # one version, or the names of all groups; honest ones have 10 KiB
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _log = get_logger(__name__)
@@ -262,6 +263,8 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
         reason = f"it is a {found.kind} of {found.group_version}, not of {resource.api_version}"
         raise _invalid_answer(resource.path, reason)
     entries = found.resources or ()
+    if len(entries) > _MAX_RESOURCES:
+        raise _invalid_answer(resource.path, f"it names more than {_MAX_RESOURCES} resources")
     if any(entry.name == resource.resource for entry in entries):
         return DiscoveryAnswer(is_served=True)
     words = {word: f"{resource.api_version}/{one.name}" for one in entries for word in one.words}

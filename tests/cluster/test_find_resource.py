@@ -226,3 +226,38 @@ async def test_the_real_server_is_understood(kube_apiserver: KubeAPIServer, tmp_
             "events.k8s.io/v1/events",
         ]
         assert (await cluster.find_resource("crd")).kind == "CustomResourceDefinition"
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        pytest.param({"/apis/e.io/v1": b" " * (2 << 20) + b"{}"}, "limit is 2097152", id="bytes"),
+        pytest.param(
+            {"/apis/e.io/v1": b'{"resources":[' + b'{"name":"a"},' * 20_000 + b'{"name":"b"}]}'},
+            "at most 20000 are read",
+            id="resources",
+        ),
+        pytest.param({"/apis/e.io/v1": b'{"resources":[{"name":"\xff"}]}'}, "utf-8", id="no-text"),
+    ],
+)
+async def test_what_an_aggregated_server_says_that_it_serves_is_bounded(
+    answers: dict[str, bytes], reason: str
+) -> None:
+    async def read(path: str, _: str) -> bytes:
+        return answers[path]
+
+    with pytest.raises(ProtocolError, match=reason):
+        await Discovery(read).find("e.io/v1/things")
+
+
+async def test_what_is_served_in_all_is_bounded() -> None:
+    groups = _groups(**{f"g{number}": ["v1"] for number in range(2_001)})
+    asked: list[str] = []
+
+    async def read(path: str, _: str) -> bytes:
+        asked.append(path)
+        return msgspec.json.encode(groups if path == "/apis" else {"versions": []})
+
+    with pytest.raises(ProtocolError, match="at most 2000 are requested"):
+        await Discovery(read).find("things")
+    assert asked == ["/api", "/apis"]

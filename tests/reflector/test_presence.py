@@ -263,6 +263,7 @@ def _resources(**changes: object) -> bytes:
         pytest.param(Fault(body=_resources(kind="Status")), id="another-kind"),
         pytest.param(Fault(body=_resources(groupVersion="example.com/v2")), id="another-version"),
         pytest.param(Fault(body=_resources(resources=[{}])), id="a-resource-without-a-name"),
+        pytest.param(Fault(body=_resources(resources=[{"name": "x"}] * 20_001)), id="too-many"),
         pytest.param(Fault(status=404, times=None), id="a-balancer-without-servers"),
     ],
 )
