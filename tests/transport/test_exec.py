@@ -583,3 +583,28 @@ async def test_a_command_is_never_found_relative_to_the_current_folder(
     monkeypatch.setenv("PATH", f"{step}:{place.parent}:/usr/bin")
     found = await run_exec_plugin(plugin("", command="login-here", args=()))
     assert found.headers == {"Authorization": "Bearer t"}
+
+
+async def test_a_refusal_by_one_api_does_not_take_a_login_from_the_others() -> None:
+    clock = Clock()
+    credentials = clock.credentials()
+    first = await credentials.headers()
+    clock.failure = ConfigurationError("/a/config", "exec x: throttled")
+    for at in (1_000.0, 1_001.0, 1_011.0):
+        credentials.on_unauthorized(first)
+        assert await clock.token_at(credentials, at) == "1", "the server accepts it elsewhere"
+    assert clock.runs == 3, "once for the refusal, and once ten seconds later"
+    clock.failure = None
+    assert await clock.token_at(credentials, 1_021.0) == "4"
+
+
+async def test_an_api_that_refuses_every_login_brings_about_one_in_ten_seconds() -> None:
+    clock = Clock()
+    clock.life = 3600.0
+    credentials = clock.credentials()
+    await credentials.headers()
+    for second in range(30):
+        clock.now = 1_000.0 + second
+        credentials.on_unauthorized(await credentials.headers())
+        await credentials.headers()
+    assert clock.runs == 4

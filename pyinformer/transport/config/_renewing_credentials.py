@@ -7,6 +7,7 @@ one login runs. A login that could not be renewed stays in use until it expires.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, final
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ _log = get_logger("pyinformer.transport")
 _MARGIN_SECONDS: Final = 60.0  # a login must not expire while a request is on its way
 _MARGIN_SHARE: Final = 0.2  # of a short lifetime: a login of a minute is not renewed all the time
 _RETRY_SECONDS: Final = 10.0  # between failing logins while the old one is valid
+_REFUSED_AGAIN_SECONDS: Final = 10.0  # between logins that an API keeps refusing
 _LEAST_SECONDS: Final = 1.0  # between logins that have expired on arrival: a clock is wrong
 
 
@@ -71,7 +73,9 @@ class RenewingCredentials:
         self._wall_clock = wall_clock
         self._login: Login | None = None
         self._due_at: float | None = None
-        self._is_refused = False
+        self._is_refused = False  # by some API; the others may accept it
+        self._is_invalid = False
+        self._heeds_refusals_at = float("-inf")
         # One login at a time, however many requests wait. A lock belongs to one event loop; a
         # configuration may serve several, at the same time in threads or one after another.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
@@ -103,7 +107,8 @@ class RenewingCredentials:
         if self._login is None or self._is_due():
             attempts = self._attempts
             lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-            if self._login is not None and lock.locked() and self._still_good_until() is not None:
+            is_good = not self._is_refused and self._still_good_until() is not None
+            if self._login is not None and lock.locked() and is_good:
                 return self._login.headers  # another task is renewing it in time
             async with lock:
                 if self._login is None or self._is_due():  # else done by the task before this one
@@ -114,18 +119,23 @@ class RenewingCredentials:
     def on_unauthorized(self, headers: Mapping[str, str]) -> None:
         """Log in again before the next request, if `headers` are the current ones.
 
-        Of many concurrent requests that were refused, only the first has an effect.
+        Of many concurrent requests that were refused, only the first has an effect. So has only one
+        refusal in ten seconds, and none while the login cannot be renewed: an aggregated API may
+        refuse what the API server accepts.
         """
-        if self._login is not None and headers is self._login.headers:
-            self._is_refused = True
+        if self._login is None or headers is not self._login.headers:
+            return
+        left = self._heeds_refusals_at - self._wall_clock()
+        is_heeded = not 0 < left <= _REFUSED_AGAIN_SECONDS  # the clock may have gone back
+        self._is_refused = self._is_refused or (is_heeded and self._failure is None)
 
     def invalidate(self) -> None:
-        """Log in again before the next request."""
-        self._is_refused = True
+        """Log in again before the next request; the last login is not used any more."""
+        self._is_invalid = True
 
     def _is_due(self) -> bool:
         due = self._due_at is not None and self._wall_clock() >= self._due_at
-        return due or self._is_refused
+        return due or self._is_refused or self._is_invalid
 
     def _raise_if_failed_since(self, attempts: int) -> None:
         failure = self._failure
@@ -133,6 +143,8 @@ class RenewingCredentials:
             raise type(failure)(failure.source, failure.reason) from failure
 
     async def _renew(self) -> None:
+        if self._is_refused:
+            self._heeds_refusals_at = self._wall_clock() + _REFUSED_AGAIN_SECONDS
         try:
             login = await self._log_in()
             self._attempts, self._failure = self._attempts + 1, None
@@ -154,17 +166,20 @@ class RenewingCredentials:
         ends_at = self._still_good_until()
         if ends_at is not None:
             self._due_at = min(self._wall_clock() + _RETRY_SECONDS, ends_at)
+            self._is_refused = False
         return ends_at is not None
 
     def _still_good_until(self) -> float | None:
         login = self._login
-        if login is None or login.expires_at is None or self._is_refused:
+        if login is None or self._is_invalid:
             return None
-        return login.expires_at if self._wall_clock() < login.expires_at else None
+        ends_at = math.inf if login.expires_at is None else login.expires_at
+        return ends_at if self._wall_clock() < ends_at else None
 
     def _take(self, login: Login) -> None:
         now = self._wall_clock()
-        self._login, self._is_refused, self._due_at = login, False, None
+        self._login, self._due_at = login, None
+        self._is_refused = self._is_invalid = False
         if login.expires_at is not None:
             life = login.expires_at - now
             margin = min(_MARGIN_SECONDS, max(life, 0.0) * _MARGIN_SHARE)
