@@ -6,6 +6,7 @@ import base64
 import gc
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -121,3 +122,23 @@ def test_a_forbidden_error_keeps_its_rule_and_loses_the_token() -> None:
     remember_tokens(owner, {"Authorization": f"Bearer {TOKEN}"})
     error = APIStatusError(status=403, reason="Forbidden", message=f"no {TOKEN}")
     assert TOKEN not in str(error)
+
+
+async def test_a_proxy_that_quotes_its_own_login_puts_no_credential_into_an_error() -> None:
+    async def echo(request: Request, writer: asyncio.StreamWriter) -> None:
+        header = request.headers["proxy-authorization"]
+        writer.write(f"HTTP/1.1 407 no {header} {PASSWORD}\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.write_eof()
+
+    login = f"jane:{quote(PASSWORD, safe='')}"
+    async with serving(echo) as server:
+        proxy = server.url.replace("//", f"//{login}@")
+        connection = Connection(ClusterConfig(server="https://host.invalid", proxy_url=proxy))
+        try:
+            with pytest.raises(InformerError, match="the proxy refused: 407 no Basic") as caught:
+                await connection.request("GET", "/api")
+        finally:
+            await connection.aclose()
+    encoded = base64.b64encode(f"jane:{PASSWORD}".encode()).decode()
+    seen = [str(caught.value), str(caught.value.__cause__)]
+    assert not [one for one in seen for secret in (PASSWORD, encoded) if secret in one]

@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 import anyio.lowlevel
 
+from pyinformer._known_tokens import remember_tokens
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     InformerError,
@@ -35,7 +36,7 @@ from pyinformer.transport.http._dialer import Dialer
 from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._pending import PendingRequest, PendingRequests
-from pyinformer.transport.http._session import common_headers, new_session, send_once
+from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
 from pyinformer.transport.http._watch_request import open_watch
 from pyinformer.transport.http._watch_response import WatchResponse
 
@@ -83,6 +84,7 @@ class Connection:
         self._config = config
         self._options = options or ConnectionOptions()
         self._authenticator = Authenticator(config)
+        remember_tokens(self, proxy_login(config))  # the proxy may quote it in its answer
         self._dialer = Dialer(self._options)
         self._server = config.server.rstrip("/")
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
