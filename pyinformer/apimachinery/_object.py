@@ -170,8 +170,14 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise InvalidObjectError(self._what, reason) from cause_of(error)
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
-        """Return whether both bodies say the same, whatever their resource versions."""
-        return self.raw == other.raw or not diff(self, other)
+        """Return whether both bodies say the same, whatever their resource versions.
+
+        A body that cannot be decoded is the same only as one of the same bytes.
+        """
+        try:
+            return self.raw == other.raw or not diff(self, other)
+        except InvalidObjectError:
+            return False
 
     @property
     def _what(self) -> str:

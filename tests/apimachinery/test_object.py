@@ -582,3 +582,11 @@ def test_an_annotated_type_is_read_as_its_type() -> None:
 
 def test_the_record_of_an_object_is_a_kube_object() -> None:
     assert isinstance(pod(), KubeObject)
+
+
+def test_a_body_that_cannot_be_decoded_has_the_content_of_no_other() -> None:
+    text = '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":%s}'
+    deep = pod(text % ("[" * 20_000 + "]" * 20_000))
+    assert deep.same_content(deep)
+    assert not deep.same_content(pod())
+    assert not pod().same_content(deep)
