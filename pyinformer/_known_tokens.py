@@ -1,8 +1,8 @@
-"""The credentials in use, so that no error text repeats one that a server has sent back.
+"""Keep the credentials in use out of error texts.
 
-A server or a proxy may quote the Authorization header in its answer. The transport registers what
-it sends, and errors take these credentials out of their texts. A credential is forgotten with the
-connection that used it, and after the next but one login.
+A server or a proxy may quote the Authorization header in its response. The transport registers the
+headers that it sends, and errors remove these credentials from their texts. A credential is
+forgotten with the connection that used it, and after the next two logins.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 REPLACEMENT: Final = "(redacted)"
-_SHORTEST: Final = 6  # characters; shorter values are words, which texts have anyway
-_KEPT_LOGINS: Final = 2  # the answer to a request may come after the login was renewed
+_SHORTEST: Final = 6  # characters; shorter values may be ordinary words
+_KEPT_LOGINS: Final = 2  # a response may arrive after the login was renewed
 
-_lock = RLock()  # a signal handler may make an error while its thread holds it
+_lock = RLock()  # a signal handler may create an error while its thread holds the lock
 _known: WeakKeyDictionary[object, tuple[tuple[str, ...], ...]] = WeakKeyDictionary()
 
 
@@ -27,18 +27,18 @@ def remember_tokens(owner: object, headers: Mapping[str, str]) -> None:
     """Register the credentials in the headers that authenticate a request.
 
     Args:
-        owner: what sends them; they are forgotten when it is gone.
+        owner: the object that sends them; they are forgotten when it is garbage-collected.
         headers: such as `{"Authorization": "Bearer ..."}`.
     """
     found = (one for value in headers.values() for one in _secrets_in(value))
-    tokens = tuple(sorted({*found}, key=len, reverse=True))  # a part of another comes later
+    tokens = tuple(sorted({*found}, key=len, reverse=True))  # a substring of another comes later
     with _lock:
         earlier = _known.get(owner, ())
         _known[owner] = (tokens, *(one for one in earlier if one != tokens))[:_KEPT_LOGINS]
 
 
 def without_tokens(text: str) -> str:
-    """Return a text in which each credential that is in use is replaced by `(redacted)`."""
+    """Return a text with each registered credential replaced by `(redacted)`."""
     with _lock:
         known = list(_known.values())
     for logins in known:
@@ -62,7 +62,7 @@ def _secrets_in(value: str) -> Iterator[str]:
 
 
 def _pair_of(encoded: str) -> list[str]:
-    """Return a name with its password, and the password."""
+    """Return `name:password`, and the password alone."""
     try:
         pair = base64.b64decode(encoded).decode()
     except (binascii.Error, UnicodeDecodeError):

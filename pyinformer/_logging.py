@@ -1,8 +1,8 @@
-"""The loggers of the package: each escapes and bounds the values that it puts into a log line.
+"""Loggers that escape and shorten the values in a log line.
 
-A name, a message or a reason may come from any tenant of a cluster. A log line that shows it stays
-one line of printable text of bounded length, whichever module writes it. Modules get their logger
-from `get_logger`; ruff refuses `logging.getLogger` elsewhere in the package.
+A name, a message or a reason may come from any tenant of a cluster. A log line that shows it is one
+line of printable text of bounded length. Every module gets its logger from `get_logger`; ruff
+refuses `logging.getLogger` elsewhere in the package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, cast, final
 
 from pyinformer._printable import Lines, printable, shortened
 
-_LONGEST: Final = 16_384  # characters of one value: a name in a watch line may have millions
+_LONGEST: Final = 16_384  # characters of one value: a name may have millions
 _AS_THEY_ARE: Final = (int, float, Lines, type(None))
 
 
@@ -24,7 +24,7 @@ def get_logger(name: str) -> Logger:
 
 @final
 class Logger(logging.LoggerAdapter[logging.Logger]):
-    """Writes to a logger of the standard library; values are escaped, format texts are not."""
+    """Writes to a logger of the standard library. Values are escaped, format texts are not."""
 
     def log(  # type: ignore[override]  # no exc_info: a foreign error's text may quote an object
         self,
@@ -38,10 +38,10 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
 
         Args:
             level: the level.
-            msg: the format text, which is pyinformer's own.
+            msg: the format text, a constant of pyinformer.
             args: the values; one mapping if the format text names them.
-            extra: fields for structured logs; texts in it are escaped, too.
-            stacklevel: whose line it is, counted from the caller.
+            extra: fields for structured logs; strings in it are escaped as well.
+            stacklevel: which caller's line is logged; 1 is the direct caller.
         """
         if self.isEnabledFor(level):
             self.logger.log(
@@ -54,7 +54,7 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
 
 
 def _fields(extra: Mapping[str, object]) -> dict[str, object]:
-    """Escape the texts; a value of another type keeps it for structured logs."""
+    """Escape strings; other types stay as they are for structured logs."""
     return {
         name: _bounded(value) if isinstance(value, str) else value for name, value in extra.items()
     }
@@ -76,7 +76,7 @@ def _bounded(text: str) -> str:
 
 
 class _Shown:
-    """A value that is turned into text when, and if, a handler formats the line."""
+    """A value that becomes text only if a handler formats the line."""
 
     __slots__ = ("_value",)
 

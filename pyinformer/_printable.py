@@ -1,8 +1,8 @@
-r"""Text that may be shown in a log, on a page or on a terminal, whatever it was made of.
+r"""Escape text for logs, pages and terminals.
 
-Objects and servers supply names and messages with any character in them. A shown text holds only
-characters that Python prints: no control characters, no line breaks, nothing that changes the
-direction of writing. Every other character is replaced by its escape, such as `\n` or `\u202e`.
+Names and messages of objects and servers may contain any character. Escaped text has only printable
+characters: no control characters, no line breaks, nothing that changes the direction of writing.
+Every other character is replaced by its escape, such as `\n` or `\u202e`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _DEL = 0x7F
 
 
 def printable(text: str) -> str:
-    """Return a text as one line in which each character that is not printed is escaped.
+    """Return a text as one line, with every character escaped that is not printable.
 
-    A text without such characters is returned as it is, so the function may be applied twice.
+    Printable text is returned unchanged, so the function may be applied twice.
     """
     if text.isprintable():
         return text
@@ -28,19 +28,19 @@ def printable(text: str) -> str:
 
 @final
 class Lines(str):
-    """Several lines of printable text: the one kind of text whose line breaks a log keeps."""
+    """Several lines of printable text. Logs keep the line breaks of this type only."""
 
     __slots__ = ()
 
     def __new__(cls, text: str) -> Lines:
-        """Escape each line of a text whose line breaks were written by pyinformer."""
+        """Escape each line of a text that pyinformer has broken into lines."""
         return super().__new__(cls, "\n".join(map(printable, text.split("\n"))))
 
 
 def printable_json(text: str) -> str:
-    """Return a JSON text of the same value with escapes for all that is not printed.
+    """Return JSON of the same value, with every character escaped that is not printable.
 
-    Such characters are only in strings: the writers of this JSON put no white space between.
+    Such characters occur in strings only: this JSON is written without white space.
     """
     if text.isprintable():
         return text
@@ -48,12 +48,12 @@ def printable_json(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text cut to a number of characters, with dots at its end if it was longer."""
+    """Return a text cut to a number of characters; a longer text ends with dots."""
     return text if len(text) <= limit else f"{text[: limit - len(_CUT)]}{_CUT}"
 
 
-# What isprintable() rejects and JSON allows as it is: everything but the space among the
-# separators, and all of the control, format, private and unassigned characters.
+# Candidates for escapes: isprintable() rejects separators except the space, and all control,
+# format, private and unassigned characters.
 _HIDDEN = re.compile(r"[^ -~]", re.DOTALL)
 
 

@@ -1,8 +1,7 @@
-"""The program `pyinformer`: hears signals before it loads anything, then runs the command line.
+"""The command `pyinformer`: install signal handlers, then load the library and run the command.
 
-What enters are the arguments of the process, what leaves is its exit status. It is not of the
-package, since loading that takes long enough for somebody to press Ctrl-C, which then would be
-answered with a traceback from the middle of an import.
+This module is outside of the package: loading the package takes long enough for a user to press
+Ctrl-C, which would print a traceback from the middle of an import.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def main() -> int:
     """Run the command that the arguments name.
 
     Returns:
-        The exit status; usage errors and `--help` end the process by themselves.
+        The exit status; usage errors and `--help` exit by themselves.
     """
     with ended_at_once_by_signals(to_the_end=True):
         from pyinformer.cli import main as run
@@ -32,13 +31,13 @@ def main() -> int:
 
 @contextmanager
 def ended_at_once_by_signals(*, to_the_end: bool = False) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the process where it stands, until a command handles them.
+    """End the process at once at Ctrl-C and SIGTERM, until a command handles them.
 
-    While modules are loaded there is nothing to put in order, and a traceback would say nothing.
+    While modules are loaded there is nothing to clean up, and a traceback would not help.
 
     Args:
-        to_the_end: the process is ours: after SystemExit the handlers stay, since a traceback
-            from the end of the interpreter would say nothing either.
+        to_the_end: keep the handlers after SystemExit, up to the end of the interpreter: only for
+            a process that runs nothing else.
     """
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -1,11 +1,9 @@
-"""The pytest plugin: fixtures that need an API server, and a watch over what tests share.
+"""The pytest plugin: fixtures for API servers, and a check that no test changes shared objects.
 
-In go an option, an ini value or a variable that allows the real server to be built; out come the
-servers `apiserver` and `kube_apiserver`, and `cluster`, which connects to either. Mutation
-detectors debug during each test, and the test that changed a shared object fails. All of it is
-synchronous, so it works beside any plugin for asynchronous tests. It stands outside of the library,
-which is imported when a fixture or a test does: pytest begins no later because of it, and who
-measures coverage sees every line.
+The fixtures are `apiserver`, `kube_apiserver`, and `cluster`, which connects to either. Everything
+is synchronous, so it works beside any plugin for asynchronous tests. This module is outside of the
+package, which is imported when a fixture or a test needs it: pytest starts as fast as without it,
+and coverage measures every line.
 """
 
 from __future__ import annotations
@@ -44,19 +42,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a mode that is none, before the first test runs.
+    """Refuse an unknown mode before the first test runs.
 
     Raises:
         pytest.UsageError: the ini value is neither `debug` nor `off`.
     """
     mode = config.getini(_DETECTOR_INI)
     if mode not in {"debug", "off"}:
-        message = f"{_DETECTOR_INI}: {mode!r} is neither 'debug' nor 'off'"
+        message = f"{_DETECTOR_INI} must be 'debug' or 'off', got {mode!r}"
         raise pytest.UsageError(message)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave detectors that are made from now on alone."""
+    """Stop debugging the detectors that are made from now on."""
     session = config.stash.get(_session, None)
     if session is not None:
         session.close()
@@ -64,7 +62,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _debugging(config: pytest.Config) -> DebugSession | None:
-    """Return the session's watch; None while nobody has imported the library, or if it is off."""
+    """Return the debug session; None until the library is imported, or if the mode is off."""
     if config.getini(_DETECTOR_INI) == "off" or "pyinformer.audit" not in sys.modules:
         return None
     if _session not in config.stash:
@@ -83,7 +81,7 @@ def _fail_if_changed(session: DebugSession | None, who: str) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Debug what fixtures make, too; one that changes a shared object is an error."""
+    """Debug the detectors of fixtures as well; a fixture that changes a shared object fails."""
     _debugging(item.config)
     result = yield
     _fail_if_changed(_debugging(item.config), "a fixture of this test")
@@ -92,7 +90,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Notice what a fixture's end has changed, or what the test has left running."""
+    """Fail if the end of a fixture, or a task left running, changed a shared object."""
     result = yield
     _fail_if_changed(_debugging(item.config), "the end or a fixture of this test")
     return result
@@ -114,9 +112,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kube_apiserver_build(request: pytest.FixtureRequest) -> bool:
-    """Whether the real server may be built: by option, ini value or variable.
+    """Whether the real server may be built: by option, ini value or environment variable.
 
-    For tests that start servers of their own: `KubeAPIServer(build=kube_apiserver_build)`.
+    For tests that start their own servers: `KubeAPIServer(build=kube_apiserver_build)`.
     """
     config = request.config
     asked = os.environ.get(_VARIABLE, "").lower() in {"1", "true", "yes", "on"}
@@ -135,7 +133,7 @@ def kube_apiserver_session(
     capture = request.config.pluginmanager.get_plugin("capturemanager")
 
     def show(line: str) -> None:
-        # A build takes minutes: the lines belong on the terminal, not into the test's output.
+        # A build takes minutes: its lines belong on the terminal, not in the test's output.
         if reporter is not None and capture is not None:
             with capture.global_and_fixture_disabled():
                 reporter.write_line(f"kube-apiserver: {line}")
@@ -146,9 +144,9 @@ def kube_apiserver_session(
 
 @pytest.fixture
 def kube_apiserver(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPIServer]:
-    """The session's real kube-apiserver: tests use names and namespaces of their own.
+    """The session's real kube-apiserver: each test uses its own names and namespaces.
 
-    Its synchronous calls keep connections alive during the test, and leave none behind.
+    Connections of its synchronous calls are kept during the test, and closed after it.
     """
     yield kube_apiserver_session
     kube_apiserver_session.close_connections()
@@ -156,7 +154,7 @@ def kube_apiserver(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPISer
 
 @pytest.fixture
 def apiserver() -> Iterator[APIServer]:
-    """An embedded API server of the test's own, empty."""
+    """An embedded API server for this test only, empty."""
     from pyinformer.testing import APIServer
 
     with APIServer() as server:
@@ -165,7 +163,7 @@ def apiserver() -> Iterator[APIServer]:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Connector:
-    """What connects to the embedded server of the test, or to the one that it is given.
+    """A factory of clusters, connected to the test's embedded server or to a given one.
 
     `async with cluster() as connected`, `async with cluster(kube_apiserver) as connected`.
     """

@@ -1,7 +1,7 @@
-"""What happened, counted: the protocol that a metrics system implements, and a silent default.
+"""The protocol of a metrics system, and a default that drops all figures.
 
-Names and labels follow the field's conventions; an adapter turns them into Prometheus series or
-whatever else is used. Nothing here is global: whoever builds an informer passes its metrics in.
+Names and labels follow those of client-go; an adapter turns them into series of Prometheus or of
+another system. Nothing is global: the program passes its metrics to each informer.
 """
 
 from pyinformer.metrics._protocol import NO_METRICS, Metrics

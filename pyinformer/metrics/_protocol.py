@@ -1,4 +1,4 @@
-"""The protocol of a metrics system, and the default that keeps nothing."""
+"""The protocol of a metrics system, and the default that drops all figures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class Metrics(Protocol):
-    """Takes figures; called on the event loop, so it must not block."""
+    """Receives figures. Its methods are called on the event loop, so they must not block."""
 
     def increment(self, name: str, labels: Mapping[str, str]) -> None:
         """Add one to a counter.
 
         Args:
             name: the series, such as `informer_rv_regressions_total`.
-            labels: the labels of this one.
+            labels: the labels of the series.
         """
         ...
 
@@ -25,8 +25,8 @@ class Metrics(Protocol):
 
         Args:
             name: the series, such as `workqueue_queue_duration_seconds`.
-            value: what was measured, in the unit that the name ends with.
-            labels: the labels of this one.
+            value: the value, in the unit with which the name ends.
+            labels: the labels of the series.
         """
         ...
 
@@ -35,8 +35,8 @@ class Metrics(Protocol):
 
         Args:
             name: the series, such as `workqueue_depth`.
-            value: what it shows from now on.
-            labels: the labels of this one.
+            value: the new value.
+            labels: the labels of the series.
         """
         ...
 
@@ -44,13 +44,13 @@ class Metrics(Protocol):
 @final
 class _NoMetrics:
     def increment(self, name: str, labels: Mapping[str, str]) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 NO_METRICS: Metrics = _NoMetrics()

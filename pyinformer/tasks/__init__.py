@@ -1,4 +1,4 @@
-"""Where tasks live: hosts for our own, plain tasks and threads for user code, and a watchdog."""
+"""Tasks and threads: hosts for our own tasks, plain tasks and threads for user code, a watchdog."""
 
 from pyinformer.tasks._failures import (
     FailureLog,

@@ -1,8 +1,8 @@
-"""What a log says of an error that user code has raised, and how often it says so.
+"""How logs show errors that user code has raised, and how often.
 
-The text of a foreign error may quote an object, a Secret for one. It is shown only where the
-program asked for that. What is always shown holds no content of objects: the classes of the error,
-of its causes and of the members of a group, the places, and the texts of pyinformer's own errors.
+The text of a foreign error may quote an object, such as a Secret, and is shown only if the program
+allows it. Without that, logs show the classes of the error, its causes and the members of its
+groups, where they were raised, and the texts of pyinformer's own errors.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from pyinformer.apimachinery import (
 from pyinformer.tasks._functions import place_of
 
 LogExceptions: TypeAlias = Literal["classes", "full"]
-"""What logs show of an error: `classes` hides the texts of foreign errors, `full` shows them."""
+"""How logs show an error: `classes` hides the texts of foreign errors, `full` shows them."""
 
-_ERRORS: Final = 8  # of a chain and its groups: more would hide the first
-_MEMBERS: Final = 4  # of one group
-_LONGEST_TEXT: Final = 1_000  # characters of one error's text
-_FRAMES: Final = 20  # of one error, the innermost
+_MAX_ERRORS: Final = 8  # of a chain and its groups: more would hide the first
+_MAX_MEMBERS: Final = 4  # of one group
+_MAX_TEXT_CHARS: Final = 1_000  # of one error's text
+_MAX_FRAMES: Final = 20  # of one error, the innermost
 _PERIOD_SECONDS: Final = 60.0
-_KINDS: Final = 64  # classes made on the fly must not add up
+_MAX_KINDS: Final = 64  # a program may make classes without end
 
 
 def check_log_exceptions(value: object) -> None:
-    """Refuse what is not one of the two choices.
+    """Refuse a value that is not one of the two choices.
 
     Raises:
-        InvalidArgumentError: it is not.
+        InvalidArgumentError: as described.
     """
     if value not in get_args(LogExceptions):
-        raise InvalidArgumentError("log_exceptions", f"must be 'classes' or 'full', not {value!r}")
+        raise InvalidArgumentError("log_exceptions", f"must be 'classes' or 'full', got {value!r}")
 
 
 def error_text(error: BaseException, shown: LogExceptions = "classes") -> str:
     """Return an error, its causes and the members of its groups, in one line.
 
     Args:
-        error: what was raised; it may be a user's class whose methods raise.
+        error: the error; it may be of a user's class whose methods raise.
         shown: whether the texts of foreign errors are shown.
     """
     try:
@@ -57,27 +57,23 @@ def error_text(error: BaseException, shown: LogExceptions = "classes") -> str:
 
 
 def causes_text(error: BaseException, shown: LogExceptions = "classes") -> str:
-    """Return the causes of an error, each after a semicolon; empty if it has none."""
+    """Return the causes of an error, each after a semicolon; empty if there are none."""
     link, cause = _cause_of(error)
     return "" if cause is None else f"; {link}{error_text(cause, shown)}"
 
 
 def trace_text(error: BaseException) -> Lines:
-    """Return where an error and its causes were raised, a line for each call; no texts.
-
-    Args:
-        error: what was raised.
-    """
+    """Return the traceback of an error and its causes, a line for each call, without texts."""
     lines: list[str] = []
     seen = set[int]()
     link = ""
     cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen and len(seen) < _ERRORS:
+    while cause is not None and id(cause) not in seen and len(seen) < _MAX_ERRORS:
         seen.add(id(cause))
         lines.append(f"{link}{type(cause).__name__}")
         lines += [
             f"  at {frame.filename}:{frame.lineno} in {frame.name}"
-            for frame in traceback.extract_tb(cause.__traceback__)[-_FRAMES:]
+            for frame in traceback.extract_tb(cause.__traceback__)[-_MAX_FRAMES:]
         ]
         link, cause = _cause_of(cause)
     return Lines("\n".join(map(printable, lines)))
@@ -85,26 +81,26 @@ def trace_text(error: BaseException) -> Lines:
 
 @final
 class FailureLog:
-    """Decides which failures of one function are logged: of each kind one per minute.
+    """Decides which failures of a function are logged: one per minute of each kind.
 
-    A kind is the error's class and the place where it was raised. Holds at most 65 kinds.
+    A kind is the error's class and the place where it was raised. At most 65 kinds are held.
     """
 
     __slots__ = ("_kinds",)
 
     def __init__(self) -> None:
-        self._kinds: dict[str, tuple[float, int]] = {}  # when it was logged, how many since
+        self._kinds: dict[str, tuple[float, int]] = {}  # when it was logged, how many followed
 
     def due(self, error: BaseException, now: float) -> int | None:
-        """Count a failure.
+        """Count a failure, and decide whether to log it.
 
         Args:
-            error: what was raised.
+            error: the error.
             now: monotonic seconds.
 
         Returns:
-            How many of its kind were not logged since the last that was, if this one has to be
-            logged; None if it has not.
+            None if the failure is not to be logged; else how many of its kind have not been logged
+            since the last one that was.
         """
         kind = self._room_for(f"{type(error).__qualname__} {place_of(error)}", now)
         logged_at, unlogged = self._kinds.get(kind, (None, 0))
@@ -115,18 +111,18 @@ class FailureLog:
         return unlogged
 
     def _room_for(self, kind: str, now: float) -> str:
-        """Return the kind, or the one that stands for all which have no room."""
+        """Return the kind; if there is no room for it, the common kind of all others."""
         kinds = self._kinds
-        if kind in kinds or len(kinds) < _KINDS:
+        if kind in kinds or len(kinds) < _MAX_KINDS:
             return kind
         for known, (logged_at, _) in tuple(kinds.items()):
             if known and now - logged_at >= _PERIOD_SECONDS:
                 kinds.pop(known, None)  # another thread may have removed it
-        return kind if len(kinds) < _KINDS else ""
+        return kind if len(kinds) < _MAX_KINDS else ""
 
 
 def repeats_text(unlogged: int) -> str:
-    """Return how many failures of a kind were not logged, to end a sentence; empty if none."""
+    """Return the end of a log line: how many failures of its kind were not logged; empty for 0."""
     return f"; {unlogged} more of this kind since the last such line" if unlogged else ""
 
 
@@ -134,7 +130,7 @@ def _chain(error: BaseException, shown: LogExceptions, seen: set[int]) -> Iterat
     link = ""
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
-        if len(seen) >= _ERRORS:
+        if len(seen) >= _MAX_ERRORS:
             yield "and more"
             return
         seen.add(id(cause))
@@ -152,24 +148,24 @@ def _cause_of(error: BaseException) -> tuple[str, BaseException | None]:
 
 def _one(error: BaseException, shown: LogExceptions, seen: set[int]) -> str:
     words = type(error).__name__
-    text = shortened(_text_of(error, shown), _LONGEST_TEXT)
+    text = shortened(_text_of(error, shown), _MAX_TEXT_CHARS)
     if text:
         words = f"{words} ({text})"
     if isinstance(error, BaseExceptionGroup):
         members = error.exceptions
-        told = [each for member in members[:_MEMBERS] for each in _chain(member, shown, seen)]
-        if len(members) > _MEMBERS:
-            told.append(f"and {len(members) - _MEMBERS} more")
-        return f"{words} of {len(members)} [{'; '.join(told)}]"
+        parts = [each for member in members[:_MAX_MEMBERS] for each in _chain(member, shown, seen)]
+        if len(members) > _MAX_MEMBERS:
+            parts.append(f"and {len(members) - _MAX_MEMBERS} more")
+        return f"{words} of {len(members)} [{'; '.join(parts)}]"
     return f"{words} {place_of(error)}" if error.__traceback__ is not None else words
 
 
 def _text_of(error: BaseException, shown: LogExceptions) -> str:
-    """Return an error's own words, as far as they are for logs."""
+    """Return the text of an error, as far as logs may show it."""
     try:
         if shown == "full":
             return str(error)
-        if isinstance(error, APIStatusError):  # the server's words may quote what it refused
+        if isinstance(error, APIStatusError):  # the server's message may quote the object
             needed = error.needed if isinstance(error, ForbiddenError) else ""
             answer = f"{error.request}: {error.status} {error.reason}".rstrip()
             return f"{answer}; {needed}" if needed else answer
@@ -177,7 +173,7 @@ def _text_of(error: BaseException, shown: LogExceptions) -> str:
             return error.reason
         is_ours = type(error).__module__.partition(".")[0] == _PACKAGE
         return str(error) if isinstance(error, InformerError) and is_ours else ""
-    except Exception:  # noqa: BLE001 - a fence: a user's class that cannot say it
+    except Exception:  # noqa: BLE001 - a fence: a user's class whose __str__ raises
         return ""
 
 

@@ -1,8 +1,4 @@
-"""What can be told of a user's function before it is called: its name, and whether it can be.
-
-A handler, mapping or reconcile that could not be called is refused when it is registered, by its
-name and with what it should look like.
-"""
+"""Check users' functions when they are registered, and name them in errors and logs."""
 
 from __future__ import annotations
 
@@ -18,23 +14,25 @@ from pyinformer.apimachinery import invalid_handler
 def check_callable(
     function: object, shape: str, arguments: int, *, may_generate: bool = False
 ) -> None:
-    """Refuse what cannot be called with this many positional arguments.
+    """Refuse a function that cannot be called with this many positional arguments.
 
     Args:
-        function: what a user gave.
-        shape: how it should look, for the error: `handler(event)`.
-        arguments: how many it will be called with.
-        may_generate: whether it may be a plain generator function, whose results are taken.
+        function: the user's function.
+        shape: the signature that it should have, for the error: `handler(event)`.
+        arguments: how many arguments it will be called with.
+        may_generate: whether it may be a generator function that is not asynchronous.
 
     Raises:
-        InvalidTypeError: by its name, and with the shape.
+        InvalidTypeError: the function cannot be called so; the error shows its name and `shape`.
     """
     if not callable(function) or isinstance(function, type):
-        reason = f"a {type(function).__name__} is no function; it must look like {shape}"
+        reason = f"must be a function like {shape}, got a {type(function).__name__}"
         raise invalid_handler(name_of(function), reason)
     generates = inspect.isgeneratorfunction(function) and not may_generate
     if generates or inspect.isasyncgenfunction(function):
-        reason = f"it is a generator function, whose body would never run; write {shape}"
+        reason = (
+            f"must be a function like {shape}, got a generator function: its body would never run"
+        )
         raise invalid_handler(name_of(function), reason)
     try:
         signature = inspect.signature(function)
@@ -43,12 +41,12 @@ def check_callable(
     try:
         signature.bind(*(object() for _ in range(arguments)))
     except TypeError as error:
-        reason = f"it takes {signature}; it must look like {shape}"
+        reason = f"must be a function like {shape}, got one that takes {signature}"
         raise invalid_handler(name_of(function), reason) from error
 
 
 def name_of(function: object) -> str:
-    """Return where a function was defined, as far as it can be told."""
+    """Return the module and the qualified name of a function, as far as they are known."""
     while isinstance(function, functools.partial):
         function = function.func
     named = function if hasattr(function, "__qualname__") else type(function)
@@ -60,8 +58,8 @@ def name_of(function: object) -> str:
 def place_of(error: BaseException) -> str:
     """Return where an error was raised, without its text, which may quote an object.
 
-    That is the user's own line, if there is one: what pyinformer or the standard library raised
-    beneath it is told by where it was called.
+    That is the innermost line of the user's code, if there is one: for an error of pyinformer or of
+    the standard library it is the line of the call.
     """
     traced = error.__traceback__
     if traced is None:
@@ -75,11 +73,11 @@ def place_of(error: BaseException) -> str:
         elif not file.startswith(_LIBRARY) or _INSTALLED in file:
             found = traced
         traced = traced.tb_next
-    told = found or last
-    code = told.tb_frame.f_code
-    return f"at {code.co_filename}:{told.tb_lineno} in {code.co_name}"
+    place = found or last
+    code = place.tb_frame.f_code
+    return f"at {code.co_filename}:{place.tb_lineno} in {code.co_name}"
 
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 _LIBRARY: Final = str(Path(os.__file__).parent) + os.sep
-_INSTALLED: Final = f"{os.sep}site-packages{os.sep}"  # a folder of the standard library's
+_INSTALLED: Final = f"{os.sep}site-packages{os.sep}"  # inside the standard library's folder

@@ -1,9 +1,8 @@
-"""The task in which an informer's or a factory's own tasks live.
+"""Run the own tasks of an informer, a factory or a controller in one task group.
 
-What enters is a main function that is given a task group; what leaves is its readiness, and later
-its end. The group is opened in a task of its own, never in the caller's: the caller's errors stay
-bare, and entering and leaving may happen in two tasks. A crash inside stops everything in the group
-and surfaces where the host is closed, as one bare error or as a note on the error under way.
+The group is opened in a separate task, not in the caller's: the caller's errors are not wrapped in
+groups, and start and close may be called by two tasks. A crash inside cancels the whole group, and
+is raised where the host is closed, or added as a note to the error under way.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 _log = get_logger("pyinformer.tasks")
 
 Main: TypeAlias = Callable[[TaskGroup, Callable[[], None]], Awaitable[None]]
-"""Is given the task group and a function that says "ready"; runs until it is cancelled.
+"""The main function of a host: called with the task group, and with a function to call when ready.
 
-What it has to clean up with an await, it shields and bounds itself.
+It runs until it is cancelled. Clean-up that awaits must be shielded and bounded.
 """
 
 
 async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) -> None:
-    """Be the main function of a host that only holds a task group.
+    """Wait until cancelled: the main function of a host that only holds a task group.
 
     Cancellation:
         The only way to end it.
@@ -43,13 +42,13 @@ async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) ->
 
 @final
 class Host:
-    """A lifetime: start() and aclose(), or `async with`, or run().
+    """A task group with a lifetime: start() and aclose(), or `async with`, or run().
 
     Args:
-        name: names it in errors and logs.
-        main: what to run in the task group.
-        grace_seconds: how long closing waits for what runs inside.
-        on_crash: is told at once of a crash; it must not raise.
+        name: its name in errors and logs.
+        main: the function to run in the task group.
+        grace_seconds: how long closing waits for the tasks inside.
+        on_crash: called at once with the error of a crash; it must not raise.
     """
 
     def __init__(
@@ -72,15 +71,15 @@ class Host:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is ready, nobody closes it and nothing crashed."""
+        """Whether it is ready, is not being closed and has not crashed."""
         return self._group is not None and not self._closing
 
     @property
     def task_group(self) -> TaskGroup:
-        """The group inside, for tasks that are added later.
+        """The task group, for tasks that are added later.
 
         Raises:
-            LifecycleError: the host does not run.
+            LifecycleError: the host is not running.
         """
         if self._group is None or self._closing:
             raise LifecycleError(f"{self.name} is not running: start it first, or a new one")
@@ -94,7 +93,7 @@ class Host:
             Exception: whatever the main function raised before it was ready, bare.
 
         Cancellation:
-            Stops what was started, waits for that as aclose() does, then goes on.
+            Stops what was started, waits for it as aclose() does, then raises.
         """
         if self._task is not None:
             raise LifecycleError(f"{self.name} was started before; make a new one")
@@ -105,12 +104,12 @@ class Host:
         except asyncio.CancelledError:
             await self._stop(self._grace_seconds)
             if self._ready.done() and not self._ready.cancelled():
-                self._ready.exception()  # taken note of: the cancellation goes first
+                self._ready.exception()  # marked as retrieved: the cancellation has precedence
             raise
         self._ready.result()
 
     async def wait_ready(self) -> None:
-        """Wait until start(), called by another task, has made it ready or was in vain.
+        """Wait until start(), called by another task, has succeeded or failed.
 
         Cancellation:
             Safe.
@@ -119,13 +118,13 @@ class Host:
             await asyncio.wait((self._ready,))
 
     async def aclose(self, grace_seconds: float | None = None) -> None:
-        """Cancel what runs inside and wait for its end; the second call only waits.
+        """Cancel the tasks inside and wait for their end; a second call only waits.
 
         Args:
-            grace_seconds: how long to wait; None takes the host's own.
+            grace_seconds: how long to wait; None for the host's own.
 
         Raises:
-            InternalError: something inside crashed; raised by the first call only.
+            InternalError: a task inside crashed; raised by the first call only.
 
         Cancellation:
             Takes effect when the wait is over, which the grace bounds.
@@ -136,13 +135,13 @@ class Host:
             raise error
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, say so, and stay until cancelled: `await task_group.start(host.run)`.
+        """Start, report it, and run until cancelled: `await task_group.start(host.run)`.
 
         Raises:
-            InternalError: something inside crashed.
+            InternalError: a task inside crashed.
 
         Cancellation:
-            The way to stop it: closes as aclose() does, then goes on.
+            The way to stop it: it closes as aclose() does, then raises.
         """
         async with self:
             task_status.started()
@@ -173,7 +172,7 @@ class Host:
                 self._group = group
                 if self._closing:
                     group.cancel_scope.cancel()
-                await self._main(group, self._say_ready)
+                await self._main(group, self._set_ready)
                 group.cancel_scope.cancel()
         except asyncio.CancelledError:  # the loop itself is ending
             if self._ready is not None:
@@ -182,14 +181,14 @@ class Host:
             self._crashed(error)
         finally:
             self._closing = True
-            self._say_ready()
+            self._set_ready()
 
-    def _say_ready(self) -> None:
+    def _set_ready(self) -> None:
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
     def _crashed(self, error: BaseException) -> None:
-        """Keep the first thing that went wrong, out of its groups."""
+        """Keep the first error, without its groups."""
         whole = error
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -227,14 +226,14 @@ class Host:
 
 
 async def close_on_exit(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
-    """Close at the end of an `async with`: a crash is raised, or noted on the user's own error.
+    """Close at the end of an `async with`; a crash is raised, or added to the block's own error.
 
     Args:
         close: closes the owner of the block.
-        error: what leaves the block already, or None.
+        error: the error that the block has raised, or None.
 
     Raises:
-        InformerError: what closing raised, if nothing else leaves the block.
+        InformerError: what `close` raised, if the block raised no error.
 
     Cancellation:
         As that of `close`.
@@ -248,11 +247,11 @@ async def close_on_exit(close: Callable[[], Awaitable[None]], error: BaseExcepti
 
 
 class Closable(ABC):
-    """What an `async with` closes at its end, as `close_on_exit` does."""
+    """A base class for objects that an `async with` closes; see `close_on_exit`."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Stop everything and wait for that, with a bound; a second call only waits.
+        """Stop everything and wait for it, for a bounded time; a second call only waits.
 
         Cancellation:
             Takes effect when everything has ended.
@@ -268,11 +267,11 @@ class Closable(ABC):
 
 
 class Startable(Closable):
-    """What an `async with` starts as well."""
+    """A base class for objects that an `async with` starts and closes."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Start and wait until it works.
+        """Start and wait until it is running.
 
         Cancellation:
             What was started is stopped.

@@ -1,7 +1,7 @@
-"""Which event loop an object belongs to, and the refusal of every other one.
+"""Refuse calls from an event loop that an object does not belong to.
 
-Events, futures and sockets of one loop never wake a task of another, and its tasks cannot be made
-from another thread. A call from there is refused with an error that names the right way.
+Events, futures and sockets of one loop never wake a task of another, and tasks cannot be created
+from another thread. The error for such a call names the right way.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pyinformer.apimachinery import LifecycleError
 
 @final
 class LoopOwner:
-    """The event loop of one object: the one that is claimed first.
+    """The event loop of one object: the loop that first claims it.
 
     Args:
-        what: names the object in errors.
+        what: the object's name in errors.
     """
 
     __slots__ = ("_loop", "_what")
@@ -27,10 +27,10 @@ class LoopOwner:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def claim(self) -> None:
-        """Take the running loop, unless one was taken before.
+        """Bind the object to the running loop, unless it is bound already.
 
         Raises:
-            LifecycleError: no loop runs here, or another one was taken.
+            LifecycleError: no loop runs here, or the object is bound to another one.
         """
         if self._loop is None:
             self._loop = _running()
@@ -40,13 +40,13 @@ class LoopOwner:
             self.check()
 
     def check(self, *, may_be_closed: bool = False) -> None:
-        """Refuse a caller outside of the loop, if one was taken.
+        """Refuse a call from outside of the object's loop, if it has one.
 
         Args:
-            may_be_closed: take the caller if the loop is closed: nothing runs in it any more.
+            may_be_closed: accept the call if the object's loop is closed: nothing runs in it.
 
         Raises:
-            LifecycleError: no loop runs here, or another one was taken.
+            LifecycleError: no loop runs here, or the object is bound to another one.
         """
         loop = self._loop
         if loop is None:

@@ -1,7 +1,7 @@
-"""A signal that asks a program to say something, heard also while its event loop is blocked.
+"""Call a function at a signal such as SIGUSR1, even while the event loop is blocked.
 
-What enters is SIGUSR1, say; what leaves is a call, in a thread of its own: the loop may be what is
-wrong. Whoever listened before still hears the signal, and gets it back in the end.
+The function runs in a separate thread. A handler that was installed before is still called, and is
+installed again in the end.
 """
 
 from __future__ import annotations
@@ -22,90 +22,90 @@ if TYPE_CHECKING:
 
 _log = get_logger("pyinformer.tasks")
 
-_JOIN_SECONDS: Final = 1.0  # what it says may be long; the thread is a daemon
+_JOIN_SECONDS: Final = 1.0  # for a function that takes long; the thread is a daemon
 
 
 @final
 class SignalListener:
-    """Calls a function at each signal, until it is closed. Constructing it begins.
+    """Calls a function at each signal, from its construction until it is closed.
 
     Args:
         name: the signal's name.
-        say: is called in another thread, one call after the other.
+        callback: called in another thread, one call at a time.
 
     Raises:
         LifecycleError: this system has no such signal, or this is not the main thread, which alone
-            may listen to signals.
+            can handle signals.
 
     Source:
         Python's signal module: handlers run in the main thread, between two bytecodes, so that one
         may only put something into a SimpleQueue, whose put() is reentrant.
     """
 
-    def __init__(self, name: str, say: Callable[[], None]) -> None:
+    def __init__(self, name: str, callback: Callable[[], None]) -> None:
         found = getattr(signal, name, None)
         if not isinstance(found, signal.Signals):
-            raise LifecycleError(f"this system has no signal {name}: ask status() in another way")
+            raise LifecycleError(f"this system has no signal {name}: call status() instead")
         self._signal: signal.Signals = found
-        self._say = say
+        self._callback = callback
         self._is_closed = False
-        self._asked: SimpleQueue[bool] = SimpleQueue()
-        self._thread = threading.Thread(target=self._answer, name=f"pyinformer {name}", daemon=True)
-        self._heard = self._hear  # one object: it is compared when it is put back
+        self._signals: SimpleQueue[bool] = SimpleQueue()  # False ends the thread
+        self._thread = threading.Thread(target=self._run, name=f"pyinformer {name}", daemon=True)
+        self._handler = self._handle  # one object: compared when the old handler is restored
         try:
-            self._before: Any = signal.signal(found, self._heard)
+            self._before: Any = signal.signal(found, self._handler)
         except ValueError as error:
-            reason = f"{name} is heard in the main thread only, and this is another one"
+            reason = f"{name} can be handled in the main thread only, and this is another thread"
             raise LifecycleError(reason) from error
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more; a second call does nothing.
+        """Stop calling the function; a second call does nothing.
 
-        Called in the main thread it puts back who listened before; elsewhere it is only deaf.
+        In the main thread the earlier handler is restored; in other threads that is not possible.
         """
         if self._is_closed:
             return
         self._is_closed = True
-        self._asked.put(False)
+        self._signals.put(False)
         if threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_SECONDS)
-        if signal.getsignal(self._signal) != self._heard:
-            return  # somebody has come after it, and still calls it: it passes the signal on
+        if signal.getsignal(self._signal) != self._handler:
+            return  # a later handler still calls this one, which passes the signal on
         try:
-            signal.signal(self._signal, self._heir() or signal.SIG_DFL)
+            signal.signal(self._signal, self._earlier_handler() or signal.SIG_DFL)
         except ValueError:
-            _log.debug("%s stays without effect: not the main thread", self._signal.name)
+            _log.debug("%s has no effect from now on: not the main thread", self._signal.name)
 
-    def _heir(self) -> Any:  # noqa: ANN401 - what signal.getsignal() returns
-        """Return who listened before and still wants to."""
+    def _earlier_handler(self) -> Any:  # noqa: ANN401 - what signal.getsignal() returns
+        """Return the handler that was installed before, without closed listeners."""
         owner = getattr(self._before, "__self__", None)
         if isinstance(owner, SignalListener) and owner._is_closed:  # noqa: SLF001 - our own
-            return owner._heir()  # noqa: SLF001
+            return owner._earlier_handler()  # noqa: SLF001
         return self._before
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._is_closed:
-            self._asked.put(True)
+            self._signals.put(True)
         if callable(self._before):
             self._before(number, frame)
 
-    def _answer(self) -> None:
-        while self._asked.get():
+    def _run(self) -> None:
+        while self._signals.get():
             try:
-                self._say()
-            except Exception as error:  # noqa: BLE001 - a later signal is answered all the same
-                _log.error("the answer to %s failed: %s", self._signal.name, error_text(error))
+                self._callback()
+            except Exception as error:  # noqa: BLE001 - a later signal must still work
+                _log.error("the function for %s failed: %s", self._signal.name, error_text(error))
 
 
 @contextmanager
-def on_sigusr1(say: Callable[[], None]) -> Iterator[None]:
-    """Call a function at each SIGUSR1 while a block lasts, where such a signal can be heard."""
+def on_sigusr1(callback: Callable[[], None]) -> Iterator[None]:
+    """Call a function at each SIGUSR1 while a block lasts; do nothing where that is impossible."""
     listener = None
     try:
-        listener = SignalListener("SIGUSR1", say)
+        listener = SignalListener("SIGUSR1", callback)
     except LifecycleError as error:
-        _log.debug("the status is not told at a signal: %s", error)
+        _log.debug("SIGUSR1 does not print the status: %s", error)
     try:
         yield
     finally:

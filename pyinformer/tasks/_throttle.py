@@ -1,8 +1,4 @@
-"""Throttle at a steady rate, in the order in which they were asked for.
-
-What enters are callers who want to do something costly to others; they leave one after the other, a
-burst at once and then so many per second. Whoever is cancelled while waiting takes no turn.
-"""
+"""Let callers through at a steady rate, in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -16,25 +12,25 @@ from pyinformer.apimachinery import TokenBucket
 
 @final
 class Throttle:
-    """Lets callers through; whoever waits is counted.
+    """A token bucket that callers wait for in line.
 
     Args:
-        per_second: how many, once the burst is spent.
-        burst: how many at once after a quiet time.
+        per_second: how many callers pass per second, once the burst is spent.
+        burst: how many pass at once after a quiet time.
     """
 
     def __init__(self, *, per_second: float, burst: int) -> None:
         self._bucket = TokenBucket(per_second=per_second, burst=burst)
-        # One takes a token or waits for it, the others are in line; there is none for a burst.
+        # One caller takes a token or waits for it, the others are in line; a burst does not wait.
         self._line = anyio.Lock(fast_acquire=True)
         self.waiting: int = 0
-        """How many wait for their turn."""
+        """How many callers wait."""
 
     async def acquire(self) -> None:
-        """Wait for a turn and take it.
+        """Wait for a token and take it.
 
         Cancellation:
-            Safe; the turn is the next one's.
+            Safe; the next caller takes the token.
         """
         self.waiting += 1
         try:
@@ -44,10 +40,10 @@ class Throttle:
             self.waiting -= 1
 
     async def _take_token(self) -> None:
-        """Wait for one token; nobody else has reserved one that is yet to come.
+        """Wait for one token; only the first in line ever reserves one in advance.
 
-        Were later ones reserved as well, those of a herd that is cancelled could be taken again
-        while others still wait for theirs: more at once than the rate says.
+        If all callers did, the tokens of a crowd that is cancelled could be taken again while other
+        callers still wait for theirs: more at once than the rate allows.
         """
         seconds = self._bucket.reserve(asyncio.get_running_loop().time())
         if seconds:

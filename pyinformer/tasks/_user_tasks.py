@@ -1,8 +1,8 @@
-"""Where user code runs: long-lived plain asyncio tasks, made here and nowhere else.
+"""Run user code in long-lived plain asyncio tasks.
 
-A task is cancelled once and awaited up to a grace; one that does not end is named, kept and left
-alone. Cancellation is never delivered again, so a user's `finally: await rollback()` completes,
-which under an anyio scope it would not. Waiting is shielded from the scopes of whoever waits.
+A task is cancelled once and awaited for a grace period; one that does not end is logged, kept and
+left alone. Cancellation is not delivered again, so a user's `finally: await rollback()` completes;
+an anyio scope would cancel it again. Waiting is shielded from the scopes of the waiting caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s
 
 @final
 class UserTask:
-    """One task; made by UserTasks.spawn."""
+    """A task of user code, made by UserTasks.spawn."""
 
     def __init__(self, name: str, task: asyncio.Task[None], owner: UserTasks) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class UserTask:
         self._owner = owner
         self._was_cancelled = False
         self.is_detached: bool = False
-        """Nobody waits for it or cancels it any more; see detach()."""
+        """Whether it is neither awaited nor cancelled any more; see detach()."""
 
     @property
     def done(self) -> bool:
@@ -47,11 +47,11 @@ class UserTask:
             return False
 
     def detach(self) -> None:
-        """Let it end in its own time: it waits for whoever would wait for it."""
+        """Do not wait for it or cancel it any more: it waits for the caller of stop() itself."""
         self.is_detached = True
 
     def cancel_once(self) -> None:
-        """Ask it to end; asking again does nothing."""
+        """Cancel it; a second call does nothing."""
         if not (self._was_cancelled or self._task.done()):
             self._was_cancelled = True
             self._task.cancel()
@@ -60,7 +60,7 @@ class UserTask:
         """Wait for it to end by itself.
 
         Returns:
-            Whether it has ended; at once if called from inside the task.
+            Whether it has ended. Called from inside the task, it returns at once.
 
         Cancellation:
             Takes effect when the wait is over, which the timeout bounds.
@@ -94,25 +94,25 @@ class UserTask:
         return self._task.done()
 
     def abandon_if_running(self, waited_seconds: float) -> None:
-        """Name it in the log and wait for it no more; it is kept, so that it can end later."""
+        """Log its name and stop waiting for it; it is kept, so that it can end later."""
         if not self._task.done():
             self._owner._abandon(self, waited_seconds)  # noqa: SLF001 - the other half of this class
 
 
 @final
 class UserTasks:
-    """The tasks of one owner, a factory or an informer by itself.
+    """The tasks of one owner: a factory, or an informer without one.
 
     Args:
-        on_crash: is told of an exception that escapes from a task's coroutine. User code is
-            fenced inside it, so that would be an error of ours.
+        on_crash: called with an exception that escapes from a task's coroutine. The coroutine
+            catches the errors of user code, so such an exception is a bug in pyinformer.
     """
 
     def __init__(self, *, on_crash: Callable[[BaseException], None] | None = None) -> None:
         self._on_crash = on_crash
         self._running: dict[asyncio.Task[None], UserTask] = {}
         self._abandoned: dict[asyncio.Task[None], str] = {}
-        self._thrown_out: set[asyncio.Task[None]] = set()
+        self._closed: set[asyncio.Task[None]] = set()
 
     @property
     def abandoned(self) -> tuple[str, ...]:
@@ -123,8 +123,8 @@ class UserTasks:
         """Start a task on the running loop.
 
         Args:
-            name: names it in logs; it is the task's name, too.
-            coroutine: what to run; it fences the user's errors itself.
+            name: the task's name, also in logs.
+            coroutine: the coroutine to run; it must catch the user's errors itself.
         """
         task = asyncio.create_task(coroutine, name=name)
         handle = UserTask(name, task, self)
@@ -133,7 +133,7 @@ class UserTasks:
         return handle
 
     async def stop(self, grace_seconds: float) -> None:
-        """Stop every task that still runs, all of them within the one grace.
+        """Stop every task that still runs, all within the same grace period.
 
         Args:
             grace_seconds: how long to wait.
@@ -157,34 +157,36 @@ class UserTasks:
             raise cancelled
 
     def close_abandoned(self) -> None:
-        """End the tasks that ignored their cancellation, where they stand: the program is ending.
+        """Close the coroutines of the tasks that ignored their cancellation, at the program's end.
 
-        The event loop could not end before them. Their `finally` blocks run, as far as they await
-        nothing; whoever awaits there, too, is left alone for good.
+        The event loop could not end before them. Their `finally` blocks run up to the first await;
+        a task that awaits there as well is left alone.
         """
         for task, name in tuple(self._abandoned.items()):
-            self._thrown_out.add(task)
+            self._closed.add(task)
             try:
                 task.get_coro().close()
             except Exception as error:  # noqa: BLE001 - a fence: what user code raises at its end
-                _log.error("%s raised %s when it was thrown out", name, error_text(error))
-            task.cancel()  # what it waited for wakes it no more
+                _log.error("%s raised %s when it was closed", name, error_text(error))
+            task.cancel()  # it must not be woken again
 
     def _abandon(self, handle: UserTask, waited_seconds: float) -> None:
         task = handle._task  # noqa: SLF001 - the other half of this class
         if task not in self._abandoned:
             self._abandoned[task] = handle.name
             _log.error(
-                "%s did not end within %.1f s and is left to itself", handle.name, waited_seconds
+                "%s did not end within %.1f s and is left to itself",
+                handle.name,
+                waited_seconds,
             )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         handle = self._running.pop(task)
         if self._abandoned.pop(task, None) is not None:
-            _log.warning("%s has ended after all", handle.name)
+            _log.warning("%s finished late", handle.name)
         error = None if task.cancelled() else task.exception()
-        if task in self._thrown_out:  # its error is that it was closed
-            self._thrown_out.remove(task)
+        if task in self._closed:  # its error is that it was closed
+            self._closed.remove(task)
         elif error is not None:
             _log.error("%s crashed with %s", handle.name, error_text(error))
             if self._on_crash is not None:
@@ -192,14 +194,14 @@ class UserTasks:
 
 
 async def wait_shielded(task: asyncio.Task[None], timeout_seconds: float) -> None:
-    """Wait for a task's end, without letting go when the caller is cancelled.
+    """Wait for a task's end, even if the caller is cancelled meanwhile.
 
     Args:
-        task: is neither cancelled nor asked for its result.
+        task: the task; it is not cancelled, and its result is not retrieved.
         timeout_seconds: how long to wait.
 
     Raises:
-        asyncio.CancelledError: the caller was cancelled meanwhile; it is raised at the end.
+        asyncio.CancelledError: the caller was cancelled meanwhile; raised at the end.
 
     Cancellation:
         Takes effect when the wait is over, which the timeout bounds.

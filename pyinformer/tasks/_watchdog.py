@@ -1,8 +1,8 @@
-"""A thread that notices when the event loop does not turn.
+"""A thread that detects a blocked event loop.
 
-It asks the loop for an answer a few times a second. When none comes for a second, it names the task
-that runs right now, for handlers that is the handler's name, and the innermost frames of the loop's
-thread: files, lines and functions, never values. It reports again when the loop is back.
+It pings the loop a few times a second. If the loop does not answer for a second, it logs the task
+that is running (a handler's task has the handler's name) and the innermost frames of the loop's
+thread: files, lines and functions, never values. It logs again when the loop continues.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from pyinformer._printable import printable
 
 _log = get_logger("pyinformer.tasks")
 
-_FRAMES = 4  # the blocking call, and who called it
+_FRAMES = 4  # the blocking call and its callers
 
-_speakers: WeakKeyDictionary[asyncio.AbstractEventLoop, Watchdog] = WeakKeyDictionary()
-"""Who tells of a loop, of all that watch it: factories and controllers each do, and one block is to
-be told once. Nothing else depends on it."""
+_reporters: WeakKeyDictionary[asyncio.AbstractEventLoop, Watchdog] = WeakKeyDictionary()
+"""The watchdog that logs for each loop: a loop may have several, and a block is logged once."""
 
 
 @final
@@ -36,17 +35,17 @@ class WatchdogStatistics:
     blocked: int
     """How many times it was blocked for longer than the limit."""
     longest_seconds: float
-    """The longest of these; a block that lasts counts so far."""
+    """The longest of these; a current block counts up to now."""
     last_culprit: str | None
-    """The task that ran during the last one."""
+    """The task that was running during the last one."""
     blocked_seconds: float = 0.0
-    """How long the block has lasted that is going on at this moment; 0 if the loop turns."""
+    """How long the current block has lasted; 0 if the loop is not blocked."""
 
     def __str__(self) -> str:
         if not self.blocked:
             return "the event loop was never blocked"
         times = "once" if self.blocked == 1 else f"{self.blocked} times"
-        now = f", and is for {self.blocked_seconds:.1f} s now" if self.blocked_seconds else ""
+        now = f", now for {self.blocked_seconds:.1f} s" if self.blocked_seconds else ""
         longest = max(self.longest_seconds, self.blocked_seconds)
         worst = f"{longest:.1f} s at most, last by {self.last_culprit}"
         return printable(f"the event loop was blocked {times}{now}: {worst}")
@@ -54,12 +53,12 @@ class WatchdogStatistics:
 
 @final
 class Watchdog:
-    """Watches one loop from a thread of its own. Constructing it starts nothing.
+    """Watches one loop from a separate thread. Constructing it starts nothing.
 
     Args:
-        limit_seconds: how long the loop may be silent; upstream has nothing like it, and a second
-            is what liveness probes and lease renewals begin to notice.
-        ping_seconds: how often to ask.
+        limit_seconds: how long the loop may take to answer; after about a second liveness probes
+            and lease renewals are affected. client-go has no such check.
+        ping_seconds: the interval of the pings.
     """
 
     def __init__(self, *, limit_seconds: float = 1.0, ping_seconds: float = 0.25) -> None:
@@ -76,7 +75,7 @@ class Watchdog:
         self._blocked_since: float | None = None
 
     def start_nowait(self) -> None:
-        """Watch the running loop. A second call does nothing."""
+        """Begin to watch the running loop. A second call does nothing."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._loop_thread = threading.get_ident()
@@ -86,17 +85,17 @@ class Watchdog:
             self._thread.start()
 
     def stop_nowait(self) -> None:
-        """Stop watching and join the thread, which takes no time. A second call does nothing."""
+        """Stop watching and join the thread, which ends at once. A second call does nothing."""
         thread = self._thread
         if thread is not None:
-            if self._loop is not None and _speakers.get(self._loop) is self:
-                del _speakers[self._loop]
+            if self._loop is not None and _reporters.get(self._loop) is self:
+                del _reporters[self._loop]
             self._stopping.set()
             self._answered.set()
             thread.join()
 
     def statistics(self) -> WatchdogStatistics:
-        """Return how often and how long the loop was blocked; from any thread."""
+        """Return how often and how long the loop was blocked. Safe from any thread."""
         since = self._blocked_since
         return WatchdogStatistics(
             blocked=self._blocked,
@@ -108,45 +107,45 @@ class Watchdog:
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping.wait(self._ping_seconds):
             self._answered.clear()
-            asked_at = monotonic()
+            pinged_at = monotonic()
             try:
                 loop.call_soon_threadsafe(self._answered.set)
             except RuntimeError:  # the loop is closed
                 return
-            if self._stopping.is_set():  # it may have set _answered before it was cleared
+            if self._stopping.is_set():  # stop_nowait() may have set _answered before the clear()
                 return
             if not self._answered.wait(self._limit_seconds):
-                self._blocked_since = asked_at
-                self._report(loop, asked_at)
+                self._blocked_since = pinged_at
+                self._report(loop, pinged_at)
                 self._blocked_since = None
 
-    def _report(self, loop: asyncio.AbstractEventLoop, asked_at: float) -> None:
+    def _report(self, loop: asyncio.AbstractEventLoop, pinged_at: float) -> None:
         culprit = _running_task(loop)
         self._blocked += 1
         self._last_culprit = culprit
-        level = logging.WARNING if _speakers.setdefault(loop, self) is self else logging.DEBUG
+        level = logging.WARNING if _reporters.setdefault(loop, self) is self else logging.DEBUG
         _log.log(
             level,
             "the event loop has been blocked for %.1f s by %s, at %s; nothing else runs meanwhile."
-            " Give a handler that blocks to pyinformer.in_thread, and make a reconcile that does a"
+            " Wrap a handler that blocks in pyinformer.in_thread; make a reconcile that blocks a"
             " plain function, which runs in a thread",
             self._limit_seconds,
             culprit,
             self._place(),
         )
         while not self._answered.wait(self._ping_seconds):
-            self._longest_seconds = max(self._longest_seconds, monotonic() - asked_at)
+            self._longest_seconds = max(self._longest_seconds, monotonic() - pinged_at)
             if loop.is_closed():
                 return
         if not self._stopping.is_set():
-            blocked_seconds = monotonic() - asked_at
+            blocked_seconds = monotonic() - pinged_at
             self._longest_seconds = max(self._longest_seconds, blocked_seconds)
-            text = "the event loop is back after %.1f s blocked by %s"
+            text = "the event loop continues after it was blocked for %.1f s by %s"
             _log.log(level, text, blocked_seconds, culprit)
 
     def _place(self) -> str:
         """Return the innermost frames of the loop's thread, the innermost first."""
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - its documented name
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, despite its name
         places: list[str] = []
         while frame is not None and len(places) < _FRAMES:
             code = frame.f_code

@@ -1,8 +1,7 @@
-"""Threads for handlers that block.
+"""Threads for functions that block.
 
-What enters is a call, what leaves is its result, on the loop that asked. The threads are daemons
-and each serves one call at a time: one that never returns is lost, but it keeps neither another
-call waiting nor the interpreter from ending, as threads of a shared pool would.
+The threads are daemons and each runs one call at a time. A call that never returns costs its
+thread, but delays neither other calls nor the interpreter's end, as in a shared pool.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from typing import TypeAlias, TypeVar, cast, final
 
 _R = TypeVar("_R")
 _Job: TypeAlias = Callable[[], Callable[[], object]]
-"""Runs the call; what it returns hands over the result."""
+"""Runs a call in a thread; returns a function that hands the result to the loop."""
 
 _IDLE_SECONDS = 5.0  # then a thread ends; starting another costs 0.1 ms
 
 
 @final
 class WorkerThreads:
-    """The threads of one function; as many as there are calls at once.
+    """The threads of one function: as many as it has concurrent calls.
 
     Args:
-        name: names the threads.
+        name: the name of the threads.
         idle_seconds: how long a thread waits for its next call before it ends.
     """
 
@@ -40,18 +39,18 @@ class WorkerThreads:
         self._idle: list[queue.SimpleQueue[_Job]] = []
 
     async def run(self, call: Callable[[], _R]) -> _R:
-        """Call in a thread and wait for the result.
+        """Run a call in a thread and wait for its result.
 
         Cancellation:
-            The call cannot be interrupted: it is waited for, its result is dropped, and the
-            cancellation goes on. A second one leaves the thread to itself.
+            The call cannot be interrupted: it is awaited, its result is dropped, then the
+            cancellation is raised. A second cancellation does not wait for the thread.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[object] = loop.create_future()
         context = contextvars.copy_context()
 
         def job() -> Callable[[], object]:
-            """Run in the thread; return how to hand over what came of it."""
+            """Run in the thread; return the function that hands over the result."""
             try:
                 settle = partial(_settle, future, context.run(call), None)
             except BaseException as error:  # noqa: BLE001 - a fence: raised where it is awaited
@@ -59,14 +58,14 @@ class WorkerThreads:
             return partial(loop.call_soon_threadsafe, settle)
 
         self._submit(job)
-        with _time_standing(loop):
+        with _held_time(loop):
             try:
                 await asyncio.wait((future,))
             except asyncio.CancelledError:
                 if not future.done():
                     await asyncio.wait((future,))
                 if future.done() and not future.cancelled():
-                    future.exception()  # taken note of, so that nobody logs it as never retrieved
+                    future.exception()  # marked as retrieved, so that asyncio does not log it
                 raise
         return cast("_R", future.result())
 
@@ -89,16 +88,16 @@ class WorkerThreads:
                     if inbox in self._idle:
                         self._idle.remove(inbox)
                         return
-                continue  # somebody has chosen this thread and is about to put a job
+                continue  # _submit() has chosen this thread and is about to put a job
             hand_over = job()
-            with self._lock:  # before the loop can ask for the next call
+            with self._lock:  # before the loop can submit the next call
                 self._idle.append(inbox)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 hand_over()
 
 
-def _time_standing(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
-    """Ask a loop of virtual time not to jump over the deadlines of what a thread does."""
+def _held_time(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
+    """Stop the clock of a loop with virtual time while a thread works."""
     hold: Callable[[], AbstractContextManager[None]]
     hold = getattr(loop, "hold_time", contextlib.nullcontext)
     return hold()

@@ -137,20 +137,20 @@ class Half:
         ),
         pytest.param(
             lambda: register_wrongly(two, name="irrelevant"),
-            "two cannot be used: it takes (old: 'KubeObject', new: 'KubeObject') ->"
-            " 'None'; it must look like handler(event)",
+            "two cannot be used: must be a function like handler(event), got one that takes"
+            " (old: 'KubeObject', new: 'KubeObject') -> 'None'",
             id="two-arguments-for-an-event",
         ),
         pytest.param(
             lambda: register_wrongly(on_add=two),
-            "two cannot be used: it takes (old: 'KubeObject', new: 'KubeObject') ->"
-            " 'None'; it must look like on_add(obj)",
+            "two cannot be used: must be a function like on_add(obj), got one that takes"
+            " (old: 'KubeObject', new: 'KubeObject') -> 'None'",
             id="two-arguments-for-on_add",
         ),
         pytest.param(
             lambda: register_wrongly(on_update=tell_nothing),
-            "tell_nothing cannot be used: it takes (event: 'Event') -> 'None'; it"
-            " must look like on_update(old, new)",
+            "tell_nothing cannot be used: must be a function like on_update(old, new), got one"
+            " that takes (event: 'Event') -> 'None'",
             id="one-argument-for-on_update",
         ),
         pytest.param(
@@ -161,13 +161,13 @@ class Half:
         ),
         pytest.param(
             lambda: register_wrongly("on_add"),
-            "str cannot be used: a str is no function; it must look like handler(event)",
+            "str cannot be used: must be a function like handler(event), got a str",
             id="text",
         ),
         pytest.param(
             lambda: register_wrongly(generator),
-            "generator cannot be used: it is a generator function, whose body would"
-            " never run; write handler(event)",
+            "generator cannot be used: must be a function like handler(event), got a generator"
+            " function: its body would never run",
             id="generator",
         ),
         pytest.param(

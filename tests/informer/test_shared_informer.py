@@ -411,12 +411,15 @@ async def generator(event: object) -> AsyncIterator[None]:
     [
         pytest.param({}, InvalidTypeError, "nothing was given", id="nothing"),
         pytest.param(
-            {"handler": two}, InvalidTypeError, "must look like handler(event)", id="signature"
+            {"handler": two}, InvalidTypeError, "a function like handler(event)", id="signature"
         ),
         pytest.param(
-            {"on_update": len}, InvalidTypeError, "must look like on_update(old, new)", id="part"
+            {"on_update": len},
+            InvalidTypeError,
+            "a function like on_update(old, new)",
+            id="part",
         ),
-        pytest.param({"handler": 7}, InvalidTypeError, "a int is no function", id="number"),
+        pytest.param({"handler": 7}, InvalidTypeError, "got a int", id="number"),
         pytest.param({"handler": Half()}, InvalidTypeError, "no on_update", id="half"),
         pytest.param({"handler": generator}, InvalidTypeError, "generator", id="generator"),
         pytest.param(

@@ -109,7 +109,7 @@ async def test_the_journal_is_in_the_status_of_one_informer_if_asked_for(
             WatchdogStatistics(
                 blocked=3, longest_seconds=4.0, last_culprit="handler audit", blocked_seconds=9.0
             ),
-            "the event loop was blocked 3 times, and is for 9.0 s now: 9.0 s at most,"
+            "the event loop was blocked 3 times, now for 9.0 s: 9.0 s at most,"
             " last by handler audit",
             id="now",
         ),

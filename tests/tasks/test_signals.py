@@ -108,7 +108,10 @@ def test_another_thread_is_told_where_to_listen() -> None:
     thread.start()
     thread.join()
 
-    assert str(errors[0]) == "SIGUSR1 is heard in the main thread only, and this is another one"
+    assert (
+        str(errors[0])
+        == "SIGUSR1 can be handled in the main thread only, and this is another thread"
+    )
 
 
 def test_a_signal_that_the_system_lacks_is_refused() -> None:

@@ -87,7 +87,7 @@ async def test_a_task_that_swallows_cancellation_is_named_and_abandoned(
     await settle()
 
     assert not tasks.abandoned
-    assert caplog.messages[1:] == ["stubborn has ended after all"]
+    assert caplog.messages[1:] == ["stubborn finished late"]
 
 
 async def test_cancellation_is_never_delivered_twice() -> None:

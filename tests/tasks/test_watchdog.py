@@ -75,7 +75,7 @@ async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) ->
     assert "the event loop has been blocked for 0.1 s by handler " in blocked
     assert "blocking_handler of pods, at " in blocked
     assert "test_watchdog.py:" in blocked
-    assert "the event loop is back after " in returned
+    assert "the event loop continues after " in returned
     assert {record.levelno for record in reports.records} == {logging.WARNING}
     statistics = watchdog.statistics()
     assert statistics.blocked == 1

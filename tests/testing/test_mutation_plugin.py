@@ -127,4 +127,4 @@ def test_a_mode_that_is_none_ends_the_run_with_the_reason(tmp_path: Path) -> Non
     ended = _run(tmp_path, "pyinformer_mutation_detector = loud")
 
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "'loud' is neither 'debug' nor 'off'" in ended.stderr
+    assert "must be 'debug' or 'off', got 'loud'" in ended.stderr
