@@ -895,7 +895,7 @@ class ClusterUnavailableError(InformerError, ConnectionError):
         failed = f"{attempts} failed attempt{'s' * (attempts != 1)}"
         if retry_after_seconds is None:
             outlook = f"not open after {waited_seconds:.1f} s, {failed}"
-            rest = "it goes on being opened: try again later"
+            rest = "pyinformer keeps trying: try again later"
         else:
             outlook = f"cannot be opened, {failed}"
             rest = f"the next one may begin in {retry_after_seconds:.1f} s"

@@ -114,7 +114,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         ConnectionError,
         (
             "cluster 'prod' is unavailable (not open after 1.0 s, 0 failed attempts): no answer"
-            " yet; it goes on being opened: try again later"
+            " yet; pyinformer keeps trying: try again later"
         ),
     ),
     (errors.InformerError("root"), Exception, "root"),

@@ -186,7 +186,7 @@ async def test_who_loses_patience_is_told_what_is_missing_and_it_goes_on() -> No
         assert isinstance(error.__cause__, TimeoutError)
         assert str(error) == (
             "cluster 'a' is unavailable (not open after 1.0 s, 0 failed attempts): TimeoutError:"
-            " no answer after 0 s; it goes on being opened: try again later"
+            " no answer after 0 s; pyinformer keeps trying: try again later"
         )
         assert openings.open == {"a"}
         assert openings.begun == ["a"]
@@ -203,7 +203,7 @@ async def test_what_is_not_synced_is_named_without_the_time_of_the_last_look() -
 
     assert str(error) == (
         "cluster 'a' is unavailable (not open after 1.0 s, 0 failed attempts): not synced:"
-        " pods.v1: loading; it goes on being opened: try again later"
+        " pods.v1: loading; pyinformer keeps trying: try again later"
     )
 
 

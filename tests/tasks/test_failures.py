@@ -1,4 +1,4 @@
-"""What a log says of errors of user code: each class, no foreign text unless asked, not often."""
+"""How logs show errors of user code: every class, foreign texts only if allowed, not often."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
 
 
 class ShyError(Exception):
-    """It cannot say what it is."""
+    """An error whose texts cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError

@@ -1,4 +1,4 @@
-"""What is told of a user's function: the place of an error is the user's own line."""
+"""The place of an error is the innermost line of the user's code."""
 
 from __future__ import annotations
 

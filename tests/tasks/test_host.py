@@ -1,4 +1,4 @@
-"""The host task: bare errors, readiness, bounded ends, and crashes that surface."""
+"""The host: errors without groups, readiness, bounded ends, and crashes that are raised."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def crash() -> None:
-    """Be a task of ours with a bug."""
+    """Crash, as a task of the host with a bug does."""
     raise ZeroDivisionError
 
 
 class Slow:
-    """A main function that is ready after a while and needs a while to clean up."""
+    """A main function that takes time to become ready, and to clean up."""
 
     def __init__(self, *, ready_after_seconds: float = 0.0, cleanup_seconds: float = 0.0) -> None:
         self.ready_after_seconds = ready_after_seconds

@@ -1,4 +1,4 @@
-"""An object of one event loop: others are refused by name, and told the right way."""
+"""Calls from another event loop are refused, and the error names the right way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyinformer.tasks import LoopOwner
 
 
 def _in_thread(call: object) -> BaseException | None:
-    """Call something in a thread of its own; return what it raised."""
+    """Call a function in another thread; return the error that it raised."""
     raised: list[BaseException] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""A signal that asks for something: answered from a thread, and put back in the end."""
+"""A signal calls a function in a thread; the earlier handler is restored in the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this sys
 
 
 class Said:
-    """Takes down which threads were asked."""
+    """Records the threads in which it was called."""
 
     def __init__(self) -> None:
         self.threads: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -31,7 +31,7 @@ class Said:
 
 @pytest.fixture(autouse=True)
 def before() -> Iterator[list[int]]:
-    """Listen before anybody else does, and check that it is put back."""
+    """Install an earlier handler, and check that it is restored."""
     heard: list[int] = []
 
     def listen(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""User code in plain tasks: cancelled once, awaited up to a grace, then named and left alone."""
+"""User code in plain tasks: cancelled once, awaited for a grace period, then left alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stubborn:
         self.release = asyncio.Event()
 
     async def run(self) -> None:
-        """Be the task."""
+        """Run as the task."""
         while not self.release.is_set():
             try:
                 await self.release.wait()
@@ -234,7 +234,7 @@ async def test_an_excused_task_is_left_alone() -> None:
 
 @pytest.mark.parametrize("awaits_at_its_end", [False, True])
 async def test_who_ignores_a_cancellation_can_be_thrown_out(awaits_at_its_end: bool) -> None:
-    """A loop that ends with the program waits for every task: it must be able to end."""
+    """asyncio.run() waits for every task at the end: the tasks must be able to end."""
     told: list[str] = []
     crashes: list[BaseException] = []
 

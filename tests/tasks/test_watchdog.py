@@ -1,4 +1,4 @@
-"""The watchdog: it names who blocks the loop, where, and for how long. On the real clock."""
+"""The watchdog logs what blocks the loop, where, and for how long. On the real clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Reports(logging.Handler):
-    """Keeps what is logged, and lets a thread wait for a number of records."""
+    """Keeps log records; a thread can wait for a number of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,20 +29,20 @@ class Reports(logging.Handler):
         self.condition = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
+        """Keep the record."""
         with self.condition:
             self.records.append(record)
             self.condition.notify_all()
 
     def wait_for(self, count: int) -> None:
-        """Block until there are so many."""
+        """Block until there are so many records."""
         with self.condition:
             assert self.condition.wait_for(lambda: len(self.records) >= count, timeout=20.0)
 
 
 @pytest.fixture
 def reports() -> Iterator[Reports]:
-    """Listen to the informer's log."""
+    """Collect the records of pyinformer's loggers."""
     logger, reports = logging.getLogger("pyinformer.tasks"), Reports()
     logger.addHandler(reports)
     yield reports
@@ -50,7 +50,7 @@ def reports() -> Iterator[Reports]:
 
 
 def impatient() -> Watchdog:
-    """Make a watchdog that does not keep a test waiting."""
+    """Make a watchdog with short intervals."""
     return Watchdog(limit_seconds=0.05, ping_seconds=0.01)
 
 
@@ -63,7 +63,7 @@ async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) ->
         back.set()
 
     listener: Listener = Listener(Handler.of(blocking_handler), tasks=UserTasks(), informer="pods")
-    listener.start_nowait()  # imports what may take longer than this watchdog's patience
+    listener.start_nowait()  # its imports may take longer than this watchdog's limit
     watchdog.start_nowait()
     listener.put_nowait(Added(make("default/a")))
     await back.wait()
@@ -96,7 +96,7 @@ async def test_a_block_that_lasts_is_told_while_it_does(reports: Reports) -> Non
 
 
 async def test_two_who_watch_one_loop_name_a_block_once(reports: Reports) -> None:
-    """A factory and a controller each have a watchdog; both count, and one speaks."""
+    """A factory and a controller each have a watchdog: both count, one logs."""
     factory, controller = impatient(), impatient()
     for watchdog in (factory, controller):
         watchdog.start_nowait()
@@ -129,7 +129,7 @@ async def test_a_loop_that_turns_is_not_reported(reports: Reports) -> None:
     watchdog.start_nowait()
     assert [thread.name for thread in threading.enumerate()].count("pyinformer watchdog") == 1
 
-    await asyncio.to_thread(watchdog._answered.wait)  # it has asked and been answered
+    await asyncio.to_thread(watchdog._answered.wait)  # it has pinged, and the loop has answered
     watchdog.stop_nowait()
     watchdog.stop_nowait()
 

@@ -1,4 +1,4 @@
-"""Calls in threads: their results come back, and one that never returns holds up nobody."""
+"""Calls in threads return their results; a call that never returns delays no other call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
-    """Let every blocked thread go at the end."""
+    """Unblock every thread at the end."""
     event = threading.Event()
     yield event
     event.set()

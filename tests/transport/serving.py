@@ -1,4 +1,4 @@
-"""Small servers for the wire's tests: raw sockets that answer exactly what a test wants."""
+"""Small servers for the tests of the transport: raw sockets with exact responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Request:
 
 @dataclass
 class Server:
-    """A server of one test: its address, what it was asked, how many connections are open."""
+    """The server of one test: its address, its requests, how many connections are open."""
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -36,13 +36,13 @@ class Server:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wait_until(self, claim: Callable[[], bool]) -> None:
-        """Wait for a claim about this server to come true."""
+        """Wait until a condition about this server is true."""
         async with asyncio.timeout(10):
             while not claim():
                 await self._changed.wait()
 
     def note(self) -> None:
-        """Wake up who waits for a claim."""
+        """Wake the tasks that wait for a condition."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -56,7 +56,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     method, target, _ = head[0].split(" ")
     pairs = (line.split(":", 1) for line in head[1:] if line)
     headers: dict[str, str] = {}
-    for name, value in pairs:  # of one name several become one, as RFC 9110 allows
+    for name, value in pairs:  # several headers of one name become one, as RFC 9110 allows
         known = headers.get(name.strip().lower())
         headers[name.strip().lower()] = f"{known}, {value.strip()}" if known else value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
@@ -66,7 +66,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
 async def _answer_all(
     server: Server, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Answer one connection's requests until its peer has gone, even amid an answer."""
+    """Answer the requests of a connection until its peer closes it, even during a response."""
     while True:
         server.requests.append(request := await _read_request(reader))
         server.note()
@@ -120,7 +120,7 @@ async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Async
 def response(
     body: bytes = b"{}", *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> bytes:
-    """A whole response."""
+    """Return a whole response."""
     lines = {"Content-Type": "application/json", "Content-Length": str(len(body))}
     lines |= dict(headers or {})
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -131,12 +131,12 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encodi
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked body; the empty one ends it."""
+    """Return one chunk of a chunked body; an empty chunk ends the body."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 def always(data: bytes) -> Answer:
-    """Answer every request with these bytes."""
+    """Return a function that answers every request with these bytes."""
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -158,7 +158,7 @@ async def connected(
     config: ClusterConfig | None = None,
     **options: float | str,
 ) -> AsyncIterator[Connection]:
-    """A connection that is closed when the block is left."""
+    """Make a connection that is closed when the block is left."""
     if config is None:
         config = ClusterConfig(server=url, credentials=credentials or NoCredentials())
     connection = Connection(config, options=ConnectionOptions(**options))  # type: ignore[arg-type] # one of them is an int

@@ -1,4 +1,4 @@
-"""The wire against the public test kit: what a server of the field sends is what comes out."""
+"""The transport against the public test kit: lists, watches and errors arrive as they were sent."""
 
 from __future__ import annotations
 

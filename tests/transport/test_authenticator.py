@@ -1,4 +1,4 @@
-"""What becomes of refusals: credentials are renewed once, whoever wrote them."""
+"""After a refusal credentials are renewed once, those of users' own classes as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Counted:
-    """Credentials of somebody else's, with nothing but what the protocol asks for."""
+    """Credentials of a user's class, with only what the protocol requires."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -23,7 +23,7 @@ class Counted:
         return {"Authorization": f"Bearer {self.number}"}
 
     def invalidate(self) -> None:
-        """Count."""
+        """Count the call."""
         self.number += 1
 
 

@@ -1,4 +1,4 @@
-"""Every read of a body ends: what a stalled or trickled answer costs, and who is told what."""
+"""Every read of a body ends, also of one that stalls or trickles, with an error that says why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def stalls(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 async def trickles(request: Request, writer: asyncio.StreamWriter) -> None:
-    """Answer 503 and send its body byte by byte for ever."""
+    """Answer 503 and send its body byte by byte without end."""
     writer.write(HEAD_503 + b"Transfer-Encoding: chunked\r\n\r\n")
     await trickle(writer)
 
@@ -39,7 +39,7 @@ async def breaks_http(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 async def trickle(writer: asyncio.StreamWriter) -> None:
-    """Send a byte as often as timers allow, until the client has gone."""
+    """Send a byte as often as timers allow, until the client closes the connection."""
     while not writer.is_closing():
         writer.write(chunk(b" "))
         await writer.drain()
@@ -141,7 +141,7 @@ async def test_a_list_that_trickles_is_given_up_though_it_is_never_idle() -> Non
 
 
 async def test_a_list_that_brings_much_may_take_longer() -> None:
-    """What arrived has earned three seconds more for what is late."""
+    """The bytes that arrived extend the limit by three seconds."""
     may_end = asyncio.Event()
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What a connection needs of the loop's own threads, which a program may keep busy: nothing."""
+"""A connection does not need the loop's own threads, which a program may keep busy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 async def test_a_server_given_by_its_address_is_reached_while_all_threads_are_busy() -> None:
-    """An address needs no look-up; only names do, and those wait for a thread."""
+    """An address needs no lookup; only names do, in a thread."""
     busy, done = threading.Event(), threading.Event()
     threads = ThreadPoolExecutor(max_workers=1)
     asyncio.get_running_loop().set_default_executor(threads)

@@ -1,4 +1,4 @@
-"""Chunks of the usual shape, found in a buffer; everything else is left alone."""
+"""Chunks of the usual shape are found in a buffer; everything else is left alone."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def test_the_start_of_a_chunk_is_waited_for(end: int) -> None:
     data = chunk(b"0123456789" * 30)
 
     assert scanned(data[:end]) == ([], 0, True)
-    # What stands behind the end is from an earlier use of the buffer.
+    # The bytes behind the end are from an earlier use of the buffer.
     assert scanned(data, end) == ([], 0, True)

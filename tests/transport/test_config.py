@@ -1,4 +1,4 @@
-"""What finding a cluster promises: a fixed order, and errors that name the file and the field."""
+"""Configurations are found in a fixed order, and errors name the file and the field."""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ rss = [l for l in open("/proc/self/status") if l.startswith("VmRSS")][0].split()
 print(json.dumps([early, sorted(sys.modules), int(rss)]))
 """
 
-# What any program pays that asks a server by aiohttp, on this Python and with these versions.
+# The memory of any program that uses aiohttp, on this Python and with these versions.
 _AIOHTTP_ALONE = """
 import asyncio, json, sys
 import aiohttp
@@ -408,8 +408,8 @@ print(json.dumps(int(rss)))
 
 
 def said_by(program: str, *arguments: str) -> Any:
-    """Run a program in an interpreter of its own and return the JSON that it prints."""
-    # Coverage would measure the program as well, and its own memory with it.
+    """Run a program in a separate interpreter and return the JSON that it prints."""
+    # Coverage would run in the program as well, and add its own memory.
     unmeasured = {name: v for name, v in os.environ.items() if not name.startswith("COVERAGE_")}
     command = [sys.executable, "-c", program, *arguments]
     ended = subprocess.run(command, capture_output=True, check=True, cwd=".", env=unmeasured)

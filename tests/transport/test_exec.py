@@ -1,4 +1,4 @@
-"""What exec plug-ins promise: what they are told, what their answers mean, and how they end."""
+"""Exec plug-ins: what they are given, what their output means, and how they end."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ SECRET = "abcdefghij.0123456789ABCDEFGHIJ-klmnop"
 
 
 def credential(version: str = V1, **status: str) -> str:
-    """What a plug-in prints."""
+    """Return the output of a plug-in."""
     return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
 
 
 def plugin(script: str, **more: Any) -> ExecPlugin:
-    """A plug-in that is a line of shell."""
+    """Make a plug-in that is a line of shell."""
     known: dict[str, Any] = {"source": "/a/config", "where": "context 'c': users 'u'"}
     known |= {"command": "sh", "args": ("-c", script), "api_version": V1}
     return ExecPlugin(**{**known, **more})
 
 
 def printing(text: str) -> str:
-    """A line of shell that prints something."""
+    """Return a line of shell that prints a text."""
     return f"printf %s {shlex.quote(text)}"
 
 
@@ -74,7 +74,7 @@ async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path, version: str) -
     authority = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(authority)
     (tmp_path / "login").write_text(
-        f'#!/bin/sh\necho "$1 $COLOUR $KUBERNETES_EXEC_INFO" > "{tmp_path}/told"\n'
+        f'#!/bin/sh\necho "$1 $COLOUR $KUBERNETES_EXEC_INFO" > "{tmp_path}/given"\n'
         + printing(credential(version, token="t"))
     )
     (tmp_path / "login").chmod(0o700)
@@ -95,7 +95,7 @@ async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path, version: str) -
     config = await find_config(path)
 
     assert await config.credentials.headers() == {"Authorization": "Bearer t"}
-    first, colour, info = (tmp_path / "told").read_text().split(" ", 2)
+    first, colour, info = (tmp_path / "given").read_text().split(" ", 2)
     assert (first, colour) == ("first", "red")
     assert json.loads(info) == {
         "apiVersion": version,
@@ -161,12 +161,12 @@ async def test_a_command_is_looked_for_where_this_process_looks(tmp_path: Path) 
 async def test_what_yaml_takes_for_a_date_is_told_to_a_plugin_as_text(tmp_path: Path) -> None:
     extension = {"name": "client.authentication.k8s.io/exec", "extension": date(2020, 1, 2)}
     script = (
-        f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/told; {printing(credential(token="t"))}'
+        f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given; {printing(credential(token="t"))}'
     )
     spec = {"apiVersion": V1, "command": "sh", "args": ["-c", script], "provideClusterInfo": True}
     await find_config(kubeconfig(tmp_path / "config", spec, extensions=[extension]))
-    told = json.loads((tmp_path / "told").read_text())
-    assert told["spec"]["cluster"]["config"] == "2020-01-02"
+    given = json.loads((tmp_path / "given").read_text())
+    assert given["spec"]["cluster"]["config"] == "2020-01-02"
 
 
 async def test_a_failure_says_what_the_plugin_said_last_but_no_secret() -> None:
@@ -259,7 +259,7 @@ async def _all_gone(pids: Path) -> None:
             state = (pids.parent / f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             return True
-        return state == "Z"  # a child of a child: whoever adopts it has not looked yet
+        return state == "Z"  # a child of a child: its new parent has not reaped it yet
 
     await until(lambda: all(is_gone(int(pid)) for pid in pids.read_text().split()))
 
@@ -332,7 +332,7 @@ def test_a_plugin_at_a_terminal_asks_and_is_answered(tmp_path: Path) -> None:
 
 
 class Clock:
-    """The wall's time, and a plug-in that counts its runs."""
+    """A wall clock, and a plug-in that counts its runs."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -341,7 +341,7 @@ class Clock:
         self.failure: ConfigurationError | None = None
 
     async def log_in(self) -> Login:
-        """Hand out a login, or fail."""
+        """Return a login, or fail."""
         self.runs += 1
         if self.failure is not None:
             raise self.failure
@@ -353,7 +353,7 @@ class Clock:
         return RenewingCredentials(self.log_in, wall_clock=lambda: self.now)
 
     async def token_at(self, credentials: RenewingCredentials, now: float) -> str:
-        """Ask at an instant."""
+        """Request headers at an instant."""
         self.now = now
         return (await credentials.headers())["Authorization"].removeprefix("Bearer ")
 
@@ -470,7 +470,7 @@ def test_a_login_is_shared_by_one_event_loop_after_another() -> None:
 
 
 class Certificates:
-    """A server that knows clients by their certificates, and an authority for both."""
+    """A server that authenticates clients by certificates, and an authority for both."""
 
     def __init__(self) -> None:
         self.authority = trustme.CA()
@@ -526,7 +526,7 @@ async def test_a_new_certificate_serves_new_connections_and_what_runs_goes_on(
                 is_revoked.set()
                 await connection.request("GET", "/b")
                 await connection.request("GET", "/c")
-                assert await body.read() == b"2\n", "the watch that ran goes on"
+                assert await body.read() == b"2\n", "the open watch continues"
             async with connection.stream("/watch", watch=True) as body:
                 assert await body.read()
 
@@ -570,7 +570,7 @@ async def _never() -> Login:
 async def test_a_command_is_never_found_relative_to_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """An empty step of PATH is the current folder, where anybody may have put a program."""
+    """An empty part of PATH is the current folder, where another user may have put a program."""
     place = tmp_path / step / "login-here"
     place.parent.mkdir(exist_ok=True)
     place.write_text(f"#!/bin/sh\n{printing(credential(token='t'))}\n")

@@ -1,4 +1,4 @@
-"""What Connection promises: pools that do not starve, deadlines, typed errors, no leaks."""
+"""Connection: pools that do not starve, deadlines, typed errors, no leaks."""
 
 from __future__ import annotations
 
@@ -421,7 +421,7 @@ async def test_no_time_to_wait_is_refused_at_the_call(seconds: float) -> None:
 
 
 class Rotating:
-    """Credentials that are fresh after each refusal."""
+    """Credentials that are new after each refusal."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -507,7 +507,7 @@ async def test_a_closed_connection_refuses_and_its_streams_fail() -> None:
 
 
 async def cancel(task: asyncio.Task[object]) -> None:
-    """Cancel a task and see that it ends as cancelled."""
+    """Cancel a task and check that it ends as cancelled."""
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

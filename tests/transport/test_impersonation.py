@@ -1,4 +1,4 @@
-"""What impersonation promises: every request says whom the server is to see, and how often."""
+"""Impersonation: every request has the headers of the impersonated user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets are told to look after their peer: watches' and everything else's, as the options say."""
+"""Sockets have the keepalive options of their connection, those of watches and all others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.
 
 
 def settings(sock: socket.socket) -> tuple[int, ...]:
-    """Read what Linux has been told: idle, interval, probes, and milliseconds unacknowledged."""
+    """Return the socket's options: idle, interval, probes, and milliseconds unacknowledged."""
     names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
     return tuple(sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names)
 

@@ -1,4 +1,4 @@
-"""A credential that a server sends back is in no error: not in its text, nor in its attributes."""
+"""No error contains a credential that a server sends back: its text and its attributes do not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASSWORD = "correct/horse+battery"
 
 
 class Owner:
-    """Something that sends credentials."""
+    """An object that sends credentials."""
 
 
 def status_of(words: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What reading kubeconfigs promises: merged as kubectl does, errors with file, context and key."""
+"""Kubeconfigs are merged as kubectl does, and errors name the file, the context and the key."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write(path: Path, **content: Any) -> str:
 
 
 def whole(path: Path, user: dict[str, Any], **cluster: Any) -> str:
-    """Write a kubeconfig with one of each."""
+    """Write a kubeconfig with one cluster, one context and one user."""
     return write(
         path,
         clusters=entries("clusters", one={"server": "https://one.example", **cluster}),
@@ -61,7 +61,7 @@ def whole(path: Path, user: dict[str, Any], **cluster: Any) -> str:
 
 
 def pem(text: bytes) -> str:
-    """Return what a kubeconfig holds as data."""
+    """Return text as the data of a kubeconfig."""
     return base64.b64encode(text).decode()
 
 
@@ -338,7 +338,7 @@ async def test_a_tunnel_through_a_proxy_carries_tls_for_the_servers_own_name(
     port = 0
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer CONNECT, whatever the name, with a way to the one server there is."""
+        """Answer every CONNECT with a tunnel to the same server."""
         asked.append(await reader.readuntil(b"\r\n\r\n"))
         back, forth = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -423,7 +423,7 @@ async def test_what_a_proxy_refuses_shows_no_password_in_errors_and_tracebacks(
 
 
 def id_token(name: str) -> str:
-    """Return a token as OpenID Connect has them, without a signature that is any."""
+    """Return a token of OpenID Connect, without a valid signature."""
     parts = [{"alg": "none"}, {"sub": name, "exp": 4102444800}]
     texts = [base64.urlsafe_b64encode(json.dumps(one).encode()) for one in parts]
     return ".".join([*(text.decode().rstrip("=") for text in texts), "sig"])

@@ -1,4 +1,4 @@
-"""A kubeconfig of a tenant makes this process connect, and do nothing else."""
+"""With `data-only`, a kubeconfig makes this process connect, and do nothing else."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_entries_that_are_not_in_use_may_be_more(tmp_path: Path, ran: Path
 async def test_a_kubeconfig_that_changes_later_is_held_to_the_policy(
     tmp_path: Path, ran: Path
 ) -> None:
-    """It is read again when the server refuses its token."""
+    """The file is read again when the server refuses its token."""
     path = whole(tmp_path / "config", {"token": "old"})
     found = await find_config(path, policy="data-only")
     whole(tmp_path / "config", {"token": "new", "exec": plugin(ran)})
@@ -115,7 +115,7 @@ def test_a_blocking_program_takes_the_policy(tmp_path: Path, ran: Path) -> None:
 
 
 async def test_a_policy_without_a_kubeconfig_is_refused() -> None:
-    """It would say nothing of the service account or the server that is used instead."""
+    """It would not apply to the service account that is used instead."""
     with pytest.raises(InvalidArgumentError, match="kubeconfig_policy: 'data-only' needs a kube"):
         async with pyinformer.connect(kubeconfig_policy="data-only"):
             pass

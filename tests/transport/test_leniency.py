@@ -1,7 +1,7 @@
-"""Servers that frame HTTP in their own way: whatever can be listed can be watched, and as well.
+"""Servers with unusual HTTP framing: what can be listed can be watched as well.
 
-Lists are read by aiohttp and watches by a reader of ours, so each shape of an answer is read by
-both, and by aiohttp as a watch, with the same outcome.
+aiohttp reads lists and WatchResponse reads watches, so each shape of a response is read by both,
+and by aiohttp as a watch, with the same outcome.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def spaced_size(data: bytes) -> bytes:
 
 
 async def read(url: str, client: Literal["direct", "aiohttp"], *, watch: bool) -> bytes:
-    """Read an answer to its end, or raise what reading it runs into."""
+    """Read a response to its end, or raise its error."""
     received = b""
     async with (
         connected(url, http_client=client) as connection,
@@ -129,7 +129,7 @@ async def test_a_chunk_that_ends_with_a_line_feed_alone_is_not_held_back() -> No
 
 
 def flushed(events: list[bytes]) -> list[bytes]:
-    """Compress events into one stream, so that each can be read as soon as it is there."""
+    """Compress events into one stream, and flush after each."""
     compressor = zlib.compressobj(wbits=31)
     return [compressor.compress(one) + compressor.flush(zlib.Z_SYNC_FLUSH) for one in events]
 

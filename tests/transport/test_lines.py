@@ -1,4 +1,4 @@
-"""What LineSplitter promises: every line once and whole, whatever the chunks, at linear cost."""
+"""LineSplitter: every line once and whole, whatever the chunks, at linear cost."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def event(**metadata: object) -> bytes:
 
 
 def head_of(text: bytes) -> object:
-    """Return what is to be handed on of an event that is too long; None if it is not an event."""
+    """Return the expected head of an oversized event; None if the line is not an event."""
     try:
         whole = json.loads(text)
     except ValueError:
@@ -138,7 +138,7 @@ _events = st.builds(event, name=st.text(max_size=9), labels=st.dictionaries(st.t
 def test_a_line_over_the_limit_is_skipped_but_for_its_metadata(
     pieces: list[bytes], data: st.DataObject
 ) -> None:
-    """Whatever the chunks, the lines around it arrive, in order."""
+    """Whatever the chunks, the lines around it arrive in order."""
     body = b"".join(piece + b"\n" for piece in pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)))))
     arrived: list[bytes | tuple[object, int]] = []
@@ -156,7 +156,7 @@ def test_a_line_over_the_limit_is_skipped_but_for_its_metadata(
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 16, 7_919])
 def test_metadata_longer_than_the_limit_is_found_wherever_it_stands(size: int) -> None:
-    """Of what is too long itself nothing is held: it is null."""
+    """A metadata field that is itself too long is null."""
     owner = {"name": "<" * 300_000, "uid": "u"}
     metadata = {"annotations": {"a": "b"}, "ownerReferences": [owner], "uid": "5", "name": "x"}
     body = event(**metadata).replace(b"<", b"\\u003c") + b"\n"
@@ -173,7 +173,7 @@ def test_metadata_longer_than_the_limit_is_found_wherever_it_stands(size: int) -
 
 
 def test_the_metadata_of_a_long_line_is_read_as_it_arrives() -> None:
-    """To read a line of 64 MiB at once takes seconds, for which the event loop stands still."""
+    """Reading a line of 64 MiB at once would block the event loop for seconds."""
     lines: list[int] = []
     splitter = LineSplitter(lambda _, s, e: lines.append(e - s), on_oversized=lambda *_: None)
     start = b'{"type":"MODIFIED","object":{"metadata":{"name":"%s"},"a":["' % (b"n" * 1000)

@@ -1,4 +1,4 @@
-"""What ListSplitter promises: the items and the metadata of the whole body, from any chunks."""
+"""ListSplitter: the items and the metadata of the whole body, from any chunks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def custom(items: object) -> dict[str, object]:
 
 
 class Collector:
-    """Decodes what it is offered, as the reflector does, and keeps it."""
+    """Decodes the items, as the reflector does, and keeps them."""
 
     def __init__(self, *, verify: bool = True) -> None:
         self.items: list[object] = []
@@ -396,7 +396,7 @@ def test_feeding_one_network_chunk_does_not_block_for_long() -> None:
 def test_an_item_over_the_limit_is_skipped_but_for_its_metadata(
     huge: tuple[int, ...], size: int, verify: bool
 ) -> None:
-    """Whatever the chunks and wherever it stands, the items around it arrive, in order."""
+    """Whatever the chunks and wherever it is, the items around it arrive in order."""
     items: list[dict[str, Any]] = [
         {"spec": HOSTILE * (20 if number in huge else 1), "metadata": {"name": f"i{number}"}}
         for number in range(4)
@@ -424,7 +424,7 @@ def test_an_item_over_the_limit_is_skipped_but_for_its_metadata(
 @pytest.mark.parametrize("item", [b"{}", b'{"metadata":{"name":"a"}}'])
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_step_ends_after_64_items(item: bytes, fails: bool) -> None:
-    """A caller can leave the event loop to other tasks within one read, whatever items cost."""
+    """A caller can yield to other tasks within one read, whatever items cost."""
     seen: list[int] = []
 
     def take(buffer: bytes, start: int, end: int) -> None:
@@ -451,7 +451,7 @@ def test_an_item_over_the_limit_that_never_ends_is_a_list_cut_off() -> None:
 
 
 def test_the_metadata_of_a_long_item_is_read_as_it_arrives() -> None:
-    """To read an item of 64 MiB at once takes seconds, for which the event loop stands still."""
+    """Reading an item of 64 MiB at once would block the event loop for seconds."""
     items: list[int] = []
     splitter = ListSplitter(lambda _, s, e: items.append(e - s), on_oversized=lambda *_: None)
     item = compact({"metadata": {"name": "n" * 1000}, "a": "x" * (3 << 20)})

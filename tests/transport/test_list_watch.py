@@ -1,4 +1,4 @@
-"""What ListWatch promises: the exact path and query of every question."""
+"""ListWatch: the exact path and query of every request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def asked(
     field_selector: str | None = None,
     **question: object,
 ) -> tuple[str, dict[str, str]]:
-    """Return the path and the query that a question becomes."""
+    """Return the path and the query of a request."""
     async with serving(always(response())) as server, connected(server.url) as connection:
         source = ListWatch(
             connection,

@@ -1,4 +1,4 @@
-"""What a list of metadata only asks for, and that every other question asks for plain JSON."""
+"""A list of metadata accepts its own media type; every other request accepts plain JSON."""
 
 from __future__ import annotations
 

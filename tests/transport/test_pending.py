@@ -1,4 +1,4 @@
-"""Somebody who waits can be told for what: each step on the way to an answer has its words."""
+"""A connection reports what its pending requests wait for, at each step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def ask(connection: Connection, *, watch: bool) -> None:
 
 
 async def words_while_asking(connection: Connection, *, watch: bool, words: str) -> str:
-    """Return what is said to be waited for, once it is this, and leave nothing behind."""
+    """Return the description of a request once it contains `words`, and end the request."""
     task = asyncio.create_task(ask(connection, watch=watch))
     try:
         await until(lambda: words in connection.describe_pending("/api/v1/pods"))
@@ -56,7 +56,7 @@ async def test_a_server_that_accepts_and_never_answers(watch: bool, step: str) -
 
 
 async def test_a_handshake_that_stalls() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:  # the kernel accepts, nobody answers
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts, never answers
         port = listener.getsockname()[1]
         async with connected(f"https://127.0.0.1:{port}") as connection:
             step = f"the TLS handshake with 127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""What a refusal says it would have taken: the rule of a Role, and where the Role has to be."""
+"""A refusal names the RBAC rule that the request needs, and where the Role belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name server that is silent holds up nobody but those who need an answer of it."""
+"""A name server that does not answer delays only the requests that need its answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ asyncio.run(main())
 
 
 class NameServer:
-    """Stands for the system's resolver: knows one name, and is silent about another."""
+    """A stand-in for the system's resolver: it knows one name, and never answers for another."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -59,7 +59,7 @@ class NameServer:
         if flags & socket.AI_NUMERICHOST:
             return self._real(host, port, *args, flags=flags, **settings)
         self.asked.append(host)
-        host.encode("idna")  # as the real one does first
+        host.encode("idna")  # as the real one does at first
         if host == STALLS:
             self.answers.wait(30)
         if host == ODD:
@@ -71,7 +71,7 @@ class NameServer:
 
 @pytest.fixture
 def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
-    """The system's resolver, for the time of a test."""
+    """Replace the system's resolver during a test."""
     server = NameServer(socket.getaddrinfo)
     monkeypatch.setattr(socket, "getaddrinfo", server)
     yield server
@@ -90,7 +90,7 @@ async def test_who_ask_at_the_same_time_ask_once(name_server: NameServer) -> Non
     found = await asyncio.gather(*(names.addresses(KNOWN, 443) for _ in range(100)))
     assert name_server.asked == [KNOWN]
     assert {one[0][4] for one in found} == {("127.0.0.1", 443)}
-    await names.addresses(KNOWN, 443)  # an address may change: nothing is remembered
+    await names.addresses(KNOWN, 443)  # an address may change: nothing is cached
     assert len(name_server.asked) == 2
 
 
@@ -119,7 +119,7 @@ async def test_an_answer_that_nobody_waits_for_is_dropped(name_server: NameServe
 async def test_without_a_thread_to_be_had_it_fails_and_works_again_later(
     name_server: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process has a limit; what could not be asked must not be waited for by all who follow."""
+    """If no thread can be started, later lookups must not wait for the one that failed."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -177,7 +177,7 @@ async def test_what_names_no_host_is_an_error_of_the_wire(host: str) -> None:
 async def test_clusters_whose_name_server_is_silent_delay_no_other(
     name_server: NameServer, watch: bool
 ) -> None:
-    """The loop's own threads for look-ups would all be taken."""
+    """The loop's own threads for lookups would all be busy."""
 
     async def ask(connection: Any, seconds: float) -> None:
         async with asyncio.timeout(seconds), connection.stream("/a", watch=watch) as body:

@@ -1,7 +1,7 @@
-"""A write leaves this process at most once; what came of it when the connection is lost is unknown.
+"""A write is sent at most once; its outcome is unknown if the connection is lost.
 
-The HTTP library repeats idempotent requests by itself. A server that takes a request and hangs up
-tells the difference: whoever repeats is seen twice.
+aiohttp repeats idempotent requests by itself. The server of these tests reads a request and closes
+the connection, so it would see a repeated request twice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _REFUSED_APPLY = b"""{"kind":"Status","status":"Failure","reason":"Conflict","co
 "message":"Apply failed with 2 conflicts","details":{"causes":[
 {"reason":"FieldManagerConflict","message":"conflict with \\"kubectl\\" using apps/v1",
 "field":".spec.replicas"},
-{"reason":"FieldManagerConflict","message":"conflict with somebody","field":".data.a"}]}}"""
+{"reason":"FieldManagerConflict","message":"conflict with another manager","field":".data.a"}]}}"""
 
 
 async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
-    """Answer `/warm`; take anything else in whole and close the connection without a word."""
+    """Answer `/warm`; read any other request and close the connection without a response."""
     if request.target == "/warm":
         writer.write(response())
     else:

@@ -1,4 +1,4 @@
-"""What a refusal's text promises, without a server."""
+"""The texts and classes of refusals, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TLS promises: certificates are verified, and who fails says which host and why."""
+"""TLS: certificates are verified, and an error names the host and the reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_certificate_of_the_right_authority_is_trusted(
 async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed(
     ca_file: str, server_tls: ssl.SSLContext
 ) -> None:
-    """The loop uvloop never reports the end of such a connection; closing waited for it in vain."""
+    """The loop of uvloop never reports the end of such a connection: closing would hang."""
     async with serving(always(response()), tls=server_tls) as server:
         config = ClusterConfig(server=server.url, ca_file=ca_file)
         async with connected("", config=config) as connection:

@@ -1,4 +1,4 @@
-"""A stream that never pauses leaves the event loop to others, whichever loop it is."""
+"""A stream that never pauses yields to other tasks, on every event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_BYTES = 512 << 10  # of the buffer of a watch
 
 
 async def test_others_have_their_turn_while_a_watch_goes_on() -> None:
-    """Each event takes a millisecond by the response's clock, so a turn may have a few of them."""
+    """Each event takes 1 ms by the response's clock, so an iteration has only a few of them."""
     event = chunk(b"x" * _EVENT_BYTES)
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -29,7 +29,7 @@ async def test_others_have_their_turn_while_a_watch_goes_on() -> None:
         await writer.drain()
 
     loop = asyncio.get_running_loop()
-    taken: list[int] = []  # in each turn of the loop
+    taken: list[int] = []  # in each iteration of the loop
     passed_seconds = 0.0
 
     is_over = False

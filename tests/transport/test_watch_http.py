@@ -1,4 +1,4 @@
-"""The watch's own way over HTTP: shapes of answers that only it meets."""
+"""Watches over HTTP: the shapes of responses that only watches meet."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_a_reader_that_does_not_read_stops_the_server() -> None:
         connection.stream("/a", WATCH, watch=True) as body,
     ):
         quiet = 0
-        while quiet < 100:  # turns of the loop in which nothing more went out
+        while quiet < 100:  # iterations of the loop in which nothing more was sent
             before = sent
             await asyncio.sleep(0)
             quiet = quiet + 1 if sent == before else 0
@@ -191,7 +191,7 @@ async def test_a_cancelled_read_takes_nothing() -> None:
 
 
 class Careless:
-    """Credentials of a user's own, which check nothing."""
+    """Credentials of a user's class, which do not check their headers."""
 
     async def headers(self) -> Mapping[str, str]:
         """Return a header that would become two."""

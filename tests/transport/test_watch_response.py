@@ -1,4 +1,4 @@
-"""What a watch's own response does with bytes, however they are cut; without a socket."""
+"""WatchResponse without a socket: the same body from bytes that are cut anywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Wires(asyncio.Transport):
-    """A connection on which nothing is sent; it says what was asked of it."""
+    """A transport that sends nothing, and records the calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,20 +29,20 @@ class Wires(asyncio.Transport):
         self.is_paused = False
 
     def abort(self) -> None:
-        """Take note."""
+        """Record the call."""
         self.is_aborted = True
 
     def pause_reading(self) -> None:
-        """Take note."""
+        """Record the call."""
         self.is_paused = True
 
     def resume_reading(self) -> None:
-        """Take note."""
+        """Record the call."""
         self.is_paused = False
 
 
 class Reader:
-    """A response and whoever reads it; each piece takes as long as is said."""
+    """A response and its reader; each piece takes a given time."""
 
     def __init__(self, *, piece_seconds: float = 0.0) -> None:
         self.now, self.piece_seconds = 0.0, piece_seconds
@@ -176,7 +176,7 @@ async def test_a_reader_that_stops_leaves_the_rest_to_the_next() -> None:
     reader.goes_on = False
     reader.arrive(CHUNKED + chunk(b"one\n") + chunk(b"two\n") + b"6\r\nth")
     await task
-    assert reader.taken == [b"one\n", b"two\n"]  # all that arrived at once
+    assert reader.taken == [b"one\n", b"two\n"]  # all that arrived together
 
     reader.arrive(b"ree\n\r\n" + chunk(b"four\n"))
     assert reader.taken == [b"one\n", b"two\n"]
@@ -235,7 +235,7 @@ async def test_informational_answers_are_not_read_without_end() -> None:
 
 
 async def test_who_waits_for_a_head_is_cancelled_though_bytes_arrive_at_every_turn() -> None:
-    """A cancel scope does not cancel a task whose wait has just ended; here each has."""
+    """A cancel scope does not cancel a task whose wait has just ended; here every wait has."""
     reader, loop, turns = Reader(), asyncio.get_running_loop(), 0
 
     def arrive() -> None:
@@ -279,7 +279,7 @@ async def test_a_chunk_beyond_every_buffer_comes_in_parts() -> None:
     assert b"".join(reader.taken) == b"x" * 3_000_000 + b"y"
 
 
-async def test_without_a_reader_the_socket_is_paused_until_somebody_reads() -> None:
+async def test_without_a_reader_the_socket_is_paused_until_it_is_read() -> None:
     reader = Reader()
     reader.arrive(CHUNKED + chunk(b"one\n"))
     room = len(reader.response.get_buffer(-1))
@@ -321,7 +321,7 @@ async def test_a_buffer_that_became_a_long_turn_shrinks() -> None:
 
 @pytest.mark.parametrize("piece_seconds", [0.000_010, 0.000_200, 0.001])
 async def test_a_loop_that_reads_on_gives_others_their_turn(piece_seconds: float) -> None:
-    """As libuv does: it reads again as long as the buffer gets full, and nothing runs meanwhile."""
+    """As libuv: it reads again as long as the buffer gets full, and runs nothing else meanwhile."""
     reader = Reader(piece_seconds=piece_seconds)
     task = await reading(reader)
     rest, turns = CHUNKED + chunk(b"x" * 1_000) * 5_000, list[float]()
@@ -334,7 +334,7 @@ async def test_a_loop_that_reads_on_gives_others_their_turn(piece_seconds: float
         assert not reader.wires.is_paused, "the next turn reads on"
 
     assert len(reader.taken) == 5_000
-    a_buffer = 64 * piece_seconds  # what is in the smallest one is taken as a whole
+    a_buffer = 64 * piece_seconds  # the content of the smallest buffer is processed as a whole
     assert max(turns[1:]) <= 0.010 + a_buffer, "the first turn shows that the loop reads on"
     task.cancel()
     await asyncio.wait({task})
@@ -355,7 +355,7 @@ async def test_a_loop_that_reads_once_in_a_turn_is_never_paused() -> None:
 
 
 class Panic(BaseException):
-    """What is no Exception, such as a panic of an extension or a stray cancellation."""
+    """A BaseException, such as a panic of an extension or a stray cancellation."""
 
 
 @pytest.mark.parametrize("error", [Panic, asyncio.CancelledError])
@@ -396,7 +396,7 @@ async def test_an_answer_behind_the_end_is_nobodys() -> None:
 
 
 async def test_a_transport_of_any_class_is_used() -> None:
-    """Those of uvloop are no asyncio.Transport."""
+    """Transports of uvloop do not derive from asyncio.Transport."""
 
     class Foreign(asyncio.BaseTransport):
         def __init__(self) -> None:
