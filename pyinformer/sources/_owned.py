@@ -113,8 +113,9 @@ class OwnedSource(InformerSource[V], Generic[V]):
         """Return what an owner owns now, in no particular order; from any thread.
 
         Args:
-            owner: its key, a request for it, or the object itself. What is requested in another
-                cluster owns nothing in this one.
+            owner: its key, a request for it, or the object itself. With the object, references
+                have to name its uid: anybody can write a reference that names its name. What is
+                requested in another cluster owns nothing in this one.
 
         Raises:
             CacheNotSyncedError: the informer's first sync is not done.
@@ -124,7 +125,13 @@ class OwnedSource(InformerSource[V], Generic[V]):
         if isinstance(owner, Request) and owner.cluster != self.cluster:
             return []
         key = owner if isinstance(owner, str) else owner.key
-        return self.informer.lister.by_index(index, str.__str__(key))
+        found = self.informer.lister.by_index(index, str.__str__(key))
+        uid = owner.metadata.uid if isinstance(owner, KubeObject) else ""
+        if not uid:
+            return found
+        return [
+            obj for obj in found if any(one.uid == uid for one in obj.metadata.owner_references)
+        ]
 
     def _index_of(self, owner: OwnerKind) -> str:
         return owner_index_name(owner, controller_only=self.controller_only)

@@ -136,6 +136,17 @@ def test_what_is_owned_is_found_by_key_by_request_and_by_object() -> None:
     assert source.owned_by(Request("default/a", "elsewhere")) == []
 
 
+def test_an_object_owns_nothing_that_names_another_uid() -> None:
+    """Anybody may write a reference to a cluster-scoped owner, or to one that had its name."""
+    informer = FedInformer()
+    forged = {**owner("a"), "uid": "uid-of-nobody"}
+    informer.load(made("x", owners=[owner("a")]), made("forged", owners=[forged]))
+    source = _source(informer)
+
+    assert [obj.key for obj in source.owned_by(made("a"))] == ["default/x"]
+    assert len(source.owned_by("default/a")) == 2
+
+
 _NAMES = ["a", "b", "c"]
 _references = st.lists(
     st.builds(
