@@ -9,7 +9,7 @@ what is not written is counted.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -147,6 +147,8 @@ class EventBook:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: dict[Hashable, Series] = field(default_factory=dict)
     _waiting: deque[Series] = field(default_factory=deque)
+    _waiting_of: Counter[str] = field(default_factory=Counter)
+    """How many wait, by the namespace of the object; only those of which any do."""
     _buckets: dict[Hashable, _Bucket] = field(default_factory=dict)
 
     def observe(self, occurrence: Occurrence, now: float) -> Outcome:
@@ -172,7 +174,7 @@ class EventBook:
             if not self._waiting:
                 return None
             series = self._waiting.popleft()
-            series.is_queued = False
+            self._left(series)
             return series
 
     def sweep(self, now: float) -> None:
@@ -234,12 +236,13 @@ class EventBook:
         return self._begin(key, occurrence, now)
 
     def _begin(self, key: Hashable, occurrence: Occurrence, now: float) -> Outcome:
-        if len(self._waiting) >= self.max_waiting:
+        namespace = occurrence.regarding.namespace
+        if len(self._waiting) >= self.max_waiting and not self._has_made_room(namespace):
             return Outcome.OVERFLOWED
         if not self._bucket(_identity(occurrence.regarding), now).take(now):
             return Outcome.RATE_LIMITED
         series = Series(first=occurrence, last_happened_at=occurrence.happened_at, last_seen_at=now)
-        self._waiting.append(series)
+        self._enqueue(series)
         self._open[key] = series
         if len(self._open) > _MAX_SERIES:
             self._settle(self._open.pop(next(iter(self._open))), is_last=True)
@@ -251,9 +254,39 @@ class EventBook:
             return True
         if len(self._waiting) >= self.max_waiting and not is_last:
             return False
+        self._enqueue(series)
+        return True
+
+    def _enqueue(self, series: Series) -> None:
         series.is_queued = True
         self._waiting.append(series)
-        return True
+        self._waiting_of[series.first.regarding.namespace] += 1
+
+    def _left(self, series: Series) -> None:
+        series.is_queued = False
+        namespace = series.first.regarding.namespace
+        self._waiting_of[namespace] -= 1
+        if not self._waiting_of[namespace]:
+            del self._waiting_of[namespace]
+
+    def _has_made_room(self, namespace: str) -> bool:
+        """Drop the newest event of the namespace of which most wait, for one of which fewer do.
+
+        Else the objects of one tenant would keep the events of all others out.
+        """
+        crowded = max(self._waiting_of, key=self._waiting_of.__getitem__)
+        if self._waiting_of[crowded] <= self._waiting_of.get(namespace, 0) + 1:
+            return False
+        for series in reversed(self._waiting):
+            if series.first.regarding.namespace == crowded and not series.written_count:
+                self._waiting.remove(series)
+                self._left(series)
+                if self._open.get(series.first.series_key) is series:
+                    del self._open[series.first.series_key]
+                self.counts[Outcome.QUEUED] -= 1
+                self.counts[Outcome.OVERFLOWED] += 1
+                return True
+        return False
 
     def _bucket(self, key: Hashable, now: float) -> _Bucket:
         bucket = self._buckets.pop(key, None) or _Bucket(tokens=_BURST, filled_at=now)

@@ -144,6 +144,23 @@ def test_what_does_not_fit_is_dropped_and_counted_and_may_come_again() -> None:
     assert book.observe(_occurrence(make("shop/p2")), 1.0) is Outcome.QUEUED
 
 
+def test_one_namespace_cannot_keep_the_events_of_others_out() -> None:
+    book = EventBook(4)
+    for number in range(6):
+        book.observe(_occurrence(make(f"evil/p{number}"), "Flood"), 0.0)
+
+    outcomes = [
+        book.observe(_occurrence(make(f"{namespace}/a"), reason), 1.0)
+        for namespace, reason in (("shop", "A"), ("bank", "B"), ("shop", "C"), ("evil", "D"))
+    ]
+
+    assert outcomes == [Outcome.QUEUED, Outcome.QUEUED, Outcome.OVERFLOWED, Outcome.OVERFLOWED]
+    assert book.counts[Outcome.QUEUED] == book.waiting == book.open == 4
+    assert sum(book.counts.values()) == 10
+    assert [reason for reason, _ in _write_all(book, 1.0)] == ["Flood", "Flood", "A", "B"]
+    assert book.observe(_occurrence(make("evil/p2"), "Flood"), 2.0) is Outcome.QUEUED
+
+
 def test_a_count_that_does_not_fit_is_written_later() -> None:
     book = EventBook(1)
     book.observe(_occurrence(), 0.0)
