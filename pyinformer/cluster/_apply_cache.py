@@ -151,7 +151,7 @@ class ApplyCache:
         # the server's data an old version is the newest there is.
         try:
             return last.owned == _digest(_owned(current.to_dict(), desired, last.whole))
-        except (InvalidObjectError, RecursionError):  # whoever changed it must not prevent a repair
+        except (InvalidObjectError, RecursionError):  # a tenant must not prevent a repair
             return False
 
 

@@ -203,7 +203,7 @@ def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]
     """Return which stretches of two lists correspond: each place to itself if none came or went.
 
     Lists that are long between their common ends correspond nowhere in between: to compare them
-    takes the product of their lengths and more, and whoever writes the object chooses them.
+    takes the product of their lengths and more, and a tenant may choose them.
     """
     if len(before) == len(after):
         places = [range(place, place + 1) for place in range(len(before))]

@@ -385,7 +385,7 @@ class Engine(Generic[V]):
             self.life.break_nowait(error)
 
 
-_LINES_AT_ONCE: Final = 1_000  # of failures: somebody may create keys that fail, without end
+_LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of keys that fail
 _LINES_PER_SECOND: Final = 10.0
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
 _RETRY: Final = Reason(source="reconcile", event="retry")

@@ -114,8 +114,8 @@ class OwnedSource(InformerSource[V], Generic[V]):
 
         Args:
             owner: its key, a request for it, or the object itself. With the object, references
-                have to name its uid: anybody can write a reference that names its name. What is
-                requested in another cluster owns nothing in this one.
+                must have its uid: any tenant can write a reference that has its name. A request of
+                another cluster owns nothing in this one.
 
         Raises:
             CacheNotSyncedError: the informer's first sync is not done.

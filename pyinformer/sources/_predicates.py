@@ -242,7 +242,7 @@ def _generation_changed(
     generation = new.metadata.generation
     if generation == 0 or generation != old.metadata.generation:
         return True
-    # Of a kind that counts no generations, whoever creates an object may write one that stays.
+    # Of a kind that counts no generations, the server keeps what a client writes there.
     try:
         return _wanted(old) != _wanted(new)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -281,8 +281,8 @@ def _differ(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
 
 generation_changed: Final[Predicate] = Predicate(_generation_changed)
 """Passes changes of what is wanted (mostly `spec`), not of the status; additions and deletions too.
-Objects of a kind that counts no generations (a ConfigMap, for one) always pass; with a generation
-that somebody else wrote into one, every change passes that is not of metadata or status alone."""
+Objects of a kind that counts no generations (a ConfigMap, for one) always pass; if a client
+wrote a generation into one, every change passes that is not of metadata or status alone."""
 
 resource_version_changed: Final[Predicate] = Predicate(_resource_version_changed)
 """Passes every change but those that a reminder makes up; sources drop these by default."""

@@ -128,7 +128,7 @@ def test_what_is_changed_at_an_owned_path_is_applied_again(
 def test_an_object_that_is_nested_too_deeply_to_be_compared_is_applied_again(
     cache: ApplyCache, levels: int
 ) -> None:
-    """Whoever may change the object could else keep it from being repaired."""
+    """Otherwise a tenant could prevent the repair of the object."""
     nested = b"[" * levels + b"]" * levels
     body = msgspec.json.encode(ANSWER).replace(b'["a","b"]', nested)
     current = now(ANSWER)

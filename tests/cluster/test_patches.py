@@ -193,7 +193,7 @@ def test_which_of_two_alike_was_removed_and_which_edited_is_asked_and_not_guesse
 
 @pytest.mark.parametrize("kinds", [1, 2, 40_000])
 def test_a_list_of_any_length_takes_linear_time(kinds: int) -> None:
-    """Whoever writes the object chooses the list: by pairs it would take minutes."""
+    """A tenant may choose the list: comparing pairs would take minutes."""
     shown: list[JSONObject] = [{"image": str(number % kinds)} for number in range(40_000)]
     whole = [{**one, "unknown": one["image"]} for one in shown]
     new: JSONObject = {"image": "new"}

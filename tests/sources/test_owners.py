@@ -137,9 +137,9 @@ def test_what_is_owned_is_found_by_key_by_request_and_by_object() -> None:
 
 
 def test_an_object_owns_nothing_that_names_another_uid() -> None:
-    """Anybody may write a reference to a cluster-scoped owner, or to one that had its name."""
+    """Any tenant may write a reference to a cluster-scoped owner."""
     informer = FedInformer()
-    forged = {**owner("a"), "uid": "uid-of-nobody"}
+    forged = {**owner("a"), "uid": "another-uid"}
     informer.load(made("x", owners=[owner("a")]), made("forged", owners=[forged]))
     source = _source(informer)
 
