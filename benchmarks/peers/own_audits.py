@@ -17,6 +17,7 @@ from msgspec import structs
 
 from benchmarks.harness.phases import Heartbeat
 from benchmarks.harness.processes import cpu_seconds
+from pyinformer.informer import core_of
 
 if TYPE_CHECKING:
     import pyinformer
@@ -43,7 +44,7 @@ async def time_audits(pods: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
     assert report.is_consistent, str(report)
 
-    member = pods._members.all[0]
+    member = core_of(pods).caches.all[0]
     witnesses, proof_block, proof_step = await _timed(member.reflector.history_samples)
     assert witnesses
 

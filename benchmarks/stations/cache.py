@@ -13,10 +13,9 @@ from benchmarks.stations.material import Material, PodView
 from benchmarks.stations.registry import Work, station
 from pyinformer.apimachinery import Event, KubeObject
 from pyinformer.deltas import DeltaFIFO, RealFIFO
-from pyinformer.informer._handlers import Handler
-from pyinformer.informer._listener import Listener
-from pyinformer.informer._mailbox import Mailbox
+from pyinformer.informer import Handler
 from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer.delivery import Listener, Mailbox
 from pyinformer.store import Indexer
 from pyinformer.tasks import UserTasks
 
@@ -117,9 +116,7 @@ def distribution_16(material: Material) -> Work:
 
 
 def _distribute(material: Material, handlers: int) -> Work:
-    sink: StoreSink[PodView] = StoreSink(
-        Indexer(PodView), on_synced=lambda: None, on_crash=lambda _: None
-    )
+    sink: StoreSink[PodView] = StoreSink(Indexer(PodView), _Owner())
     for _ in range(handlers):
         sink.attach(_Receiver(len(material.events)))
     for _ in sink.replace_nowait({each._key: each for each in material.objects}, "1"):
@@ -132,6 +129,17 @@ def _distribute(material: Material, handlers: int) -> Work:
         return len(events)
 
     return work
+
+
+class _Owner:
+    """The owner of a sink: asks for nothing and keeps nothing."""
+
+    announces = False
+    is_resetting = False
+
+    def on_synced(self) -> None: ...
+
+    def on_crash(self, error: Exception) -> None: ...
 
 
 class _Receiver:

@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
 
+from pyinformer._call_site import call_site, calling_from
 from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, View
 from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._twins import Face, direct, documented_as, twin
-from pyinformer.informer import FactoryStatus, SharedInformer, SharedInformerFactory
-from pyinformer.informer._call_site import call_site, calling_from
-from pyinformer.informer._settings import (
+from pyinformer.informer import (
+    FactoryStatus,
     Memory,
     QueueKind,
     Selector,
+    SharedInformer,
+    SharedInformerFactory,
     SharingKind,
 )
 

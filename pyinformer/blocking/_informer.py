@@ -17,21 +17,23 @@ from pyinformer.blocking._handlers import threaded, threaded_handler
 from pyinformer.blocking._registration import BlockingRegistration
 from pyinformer.blocking._twins import Face, direct, documented_as, twin
 from pyinformer.informer import (
+    EventFunction,
     Explanation,
+    InformerSettings,
     InformerStatus,
+    ObjectFunction,
     ResourceEventHandler,
+    Scope,
     SharedInformer,
     StateChange,
+    UpdateFunction,
 )
-from pyinformer.informer._handlers import EventFunction, ObjectFunction, UpdateFunction
-from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.reflector import ReflectorState, StaleObject
 from pyinformer.store import IndexFunction, Lister
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 
 if TYPE_CHECKING:
-    from pyinformer.informer._key_waits import Predicate
-    from pyinformer.informer._stream_buffers import Delivery
+    from pyinformer.informer import Delivery, Predicate
 
 
 @final

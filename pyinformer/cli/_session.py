@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 from pyinformer.cli._paper import Paper
 from pyinformer.cli._progress import Progress, is_impossible, is_refused, why
 from pyinformer.cluster import Cluster, connect
-from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Session:
         for scope in informer.status().namespaces:
             if is_impossible(scope):
                 raise CommandError(scope.last_error)
-        if informer.settled.is_set() and not informer.has_synced:
+        if core_of(informer).settled.is_set() and not informer.has_synced:
             status = informer.status()
             is_absent = status.state is ReflectorState.ABSENT
             raise CommandError(

@@ -19,6 +19,7 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.controller._result import Reconcile, Result
+from pyinformer.informer import core_of
 from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Invoker(Generic[V]):
                 if found is not None:
                     return found
                 is_watched = True
-        if not is_watched and not any(one.namespace_is_gone(namespace) for one in informers):
+        if not is_watched and not any(core_of(one).caches.is_gone(namespace) for one in informers):
             self._on_unwatched(request)  # None would say that the object is gone
             raise TerminalError(f"no primary informer watches the namespace of {request}")
         return None

@@ -18,6 +18,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer.apimachinery import InformerError, LifecycleError
 from pyinformer.controller._signals import StopSignals
+from pyinformer.informer import core_of
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 
 if TYPE_CHECKING:
@@ -227,7 +228,8 @@ class Lifecycle:
 
     def _hear_of_crash(self, informer: SharedInformer[Any]) -> None:
         """End with a cache that has crashed: what it shows is frozen, and looks alive."""
-        before = informer.on_crash
+        core = core_of(informer)
+        before = core.on_crash
 
         def crashed() -> None:
             if before is not None:
@@ -236,10 +238,10 @@ class Lifecycle:
                 self.break_nowait(informer.crash)
 
         def deaf() -> None:
-            if informer.on_crash is crashed:  # else somebody came later, and calls this one
-                informer.on_crash = before
+            if core.on_crash is crashed:  # else somebody came later, and calls this one
+                core.on_crash = before
 
-        informer.on_crash = crashed
+        core.on_crash = crashed
         self._deafen.append(deaf)
 
     async def _close(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer._printable import printable
-from pyinformer.informer._status import counted
+from pyinformer.informer import counted
 
 if TYPE_CHECKING:
     from pyinformer.sources._source import SourceStatus

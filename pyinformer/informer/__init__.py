@@ -1,7 +1,7 @@
-"""Station 5: assemble the others into informers, and fan out to handlers."""
+"""Station 5: assemble the other stations into informers, and call handlers."""
 
 from pyinformer.informer._cache_sync import wait_for_cache_sync
-from pyinformer.informer._event_stream import EventStream
+from pyinformer.informer._core import HasCore, core_of
 from pyinformer.informer._expectations import (
     Expectations,
     ExpectationState,
@@ -9,32 +9,67 @@ from pyinformer.informer._expectations import (
 )
 from pyinformer.informer._explain import Explanation
 from pyinformer.informer._factory import SharedInformerFactory
-from pyinformer.informer._handlers import ResourceEventHandler, in_thread
-from pyinformer.informer._listener import HandlerStatus
-from pyinformer.informer._registration import Registration
+from pyinformer.informer._key_waits import Predicate
+from pyinformer.informer._settings import (
+    InformerSettings,
+    Memory,
+    QueueKind,
+    Scope,
+    Selector,
+    SharingKind,
+    checked_namespaces,
+)
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
-from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus
-from pyinformer.informer._store_sink import Receiver
+from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus, counted
+from pyinformer.informer.delivery import (
+    Delivery,
+    EventFunction,
+    EventStream,
+    Handler,
+    HandlerStatus,
+    ObjectFunction,
+    Receiver,
+    Registration,
+    ResourceEventHandler,
+    UpdateFunction,
+    in_thread,
+)
 from pyinformer.tasks import WatchdogStatistics
 
 __all__ = [
+    "Delivery",
+    "EventFunction",
     "EventStream",
     "ExpectationState",
     "Expectations",
     "Explanation",
     "FactoryStatus",
+    "Handler",
     "HandlerStatus",
+    "HasCore",
+    "InformerSettings",
     "InformerStatus",
+    "Memory",
     "NamespaceStatus",
+    "ObjectFunction",
     "PendingExpectations",
+    "Predicate",
+    "QueueKind",
     "Receiver",
     "Registration",
     "ResourceEventHandler",
+    "Scope",
+    "Selector",
     "SharedInformer",
     "SharedInformerFactory",
+    "SharingKind",
     "StateChange",
+    "UpdateFunction",
     "WatchdogStatistics",
+    "checked_namespaces",
+    "core_of",
+    "counted",
     "in_thread",
     "wait_for_cache_sync",
 ]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
@@ -23,14 +24,18 @@ from pyinformer.apimachinery import (
     ResourceVersionTooLargeError,
 )
 from pyinformer.audit import AuditReport, Comparison, Difference
+from pyinformer.audit._consistency import Mismatches
 from pyinformer.informer._identities import Identities
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions, ReflectorState
 from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyinformer.apimachinery import Journal, KubeObject
-    from pyinformer.reflector import ReflectorStatus, RequestBudget
+    from pyinformer.informer._namespace_cache import NamespaceCache
+    from pyinformer.reflector import Reflector, RequestBudget
     from pyinformer.store import Indexer
     from pyinformer.transport import ListWatch
 
@@ -50,32 +55,9 @@ _HOPELESS: Final = frozenset(  # within the time that somebody waits for an answ
     {ReflectorState.ABSENT, ReflectorState.FORBIDDEN, ReflectorState.FAILED}
 )
 _FORGET_AT: Final = 1000  # differences that no list cured
-
-
-class Audited(Protocol):
-    """What an audit needs of the reflector."""
-
-    @property
-    def state(self) -> ReflectorState:
-        """What it does at this moment."""
-        ...
-
-    @property
-    def position(self) -> str:
-        """The resource version up to which every change is in the cache."""
-        ...
-
-    def status(self) -> ReflectorStatus:
-        """Return where it stands."""
-        ...
-
-    def request_relist(self, reason: str) -> None:
-        """List everything again as soon as possible."""
-        ...
-
-    def request_proof(self, reason: str) -> None:
-        """Ask as soon as possible whether the server's history is the one that was followed."""
-        ...
+_KEPT_KEYS: Final = 100  # of each kind, as in the report of one namespace
+_VERDICTS_WORST_FIRST: Final = ("inconsistent", "inconclusive", "consistent")
+_REPAIRS_WORST_FIRST: Final = ("demanded", "withheld", "none")
 
 
 @final
@@ -100,7 +82,7 @@ class Auditor:
         list_watch: ListWatch,
         indexer: Indexer[Any],
         *,
-        reflector: Audited,
+        reflector: Reflector[Any],
         request_budget: RequestBudget,
         options: ReflectorOptions | None = None,
         metrics: Metrics = NO_METRICS,
@@ -127,7 +109,7 @@ class Auditor:
         self._uncured: set[Difference] = set()
         self._was_inconclusive = False
 
-    def changed_nowait(self) -> None:
+    def on_state_change(self) -> None:
         """Take note that the reflector's state has changed."""
         self._changed.set()
 
@@ -338,3 +320,79 @@ class Auditor:
             self._journal.note(f"audit: {report}")
         self.last_report = report
         return report
+
+
+async def audit_all(
+    informer: str,
+    members: Sequence[NamespaceCache[Any]],
+    *,
+    timeout_seconds: float,
+    unknown: str = "",
+) -> AuditReport:
+    """Audit all namespaces at the same time; the cluster's budget spreads their lists.
+
+    Args:
+        informer: names it in the report.
+        members: one for each namespace; one that ends meanwhile has no part in the report.
+        timeout_seconds: how long each may take.
+        unknown: why it is not known which namespaces to follow; nothing if it is.
+
+    Cancellation:
+        Safe; nothing is repaired after that.
+    """
+    found: list[AuditReport] = []
+
+    async def audit(member: NamespaceCache[Any]) -> None:
+        """Audit one namespace, and keep what is found."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_at_end, member, group.cancel_scope)
+            found.append(await member.auditor.audit(timeout_seconds=timeout_seconds))
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for member in members:
+            group.start_soon(audit, member)
+    why = unknown or ("none of its namespaces is followed any more" if members else "")
+    return joint_report(informer, found) or AuditReport(
+        informer=informer,
+        cause="asked for",
+        verdict="inconclusive" if why else "consistent",
+        position="",
+        checked=0,
+        reason=why,
+    )
+
+
+async def _cancel_at_end(member: NamespaceCache[Any], scope: anyio.CancelScope) -> None:
+    await member.ended.wait()
+    scope.cancel()
+
+
+def joint_report(informer: str, reports: Sequence[AuditReport]) -> AuditReport | None:
+    """Return what several audits have found, as one; None if there was none.
+
+    Args:
+        informer: names it in the report.
+        reports: one for each namespace, or fewer.
+    """
+    if len(reports) <= 1:
+        return reports[0] if reports else None
+    reasons = [f"{one.informer}: {one.reason}" for one in reports if one.reason]
+    return replace(
+        reports[0],
+        informer=informer,
+        verdict=min((one.verdict for one in reports), key=_VERDICTS_WORST_FIRST.index),
+        position="",
+        checked=sum(one.checked for one in reports),
+        missing=_together([one.missing for one in reports]),
+        phantom=_together([one.phantom for one in reports]),
+        stale=_together([one.stale for one in reports]),
+        repair=min((one.repair for one in reports), key=_REPAIRS_WORST_FIRST.index),
+        reason="; ".join(reasons),
+        seconds=max(one.seconds for one in reports),
+    )
+
+
+def _together(mismatches: Sequence[Mismatches]) -> Mismatches:
+    keys = chain.from_iterable(one.keys for one in mismatches)
+    return Mismatches(sum(one.count for one in mismatches), tuple(keys)[:_KEPT_KEYS])

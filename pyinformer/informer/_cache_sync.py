@@ -1,67 +1,33 @@
-"""Waiting for caches: it always ends, and says why it was in vain.
-
-What enters are informers and a deadline; what leaves is nothing, or an error that says for each
-informer that did not sync its state, its attempts, its last error and its seconds.
-"""
+"""Waiting until caches have synced; the wait always ends, with a reason for each that has not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from pyinformer.apimachinery import (
-    CacheSyncTimeoutError,
-    InformerError,
-    LifecycleError,
-    check_seconds,
-)
-from pyinformer.informer._status import InformerStatus
+from pyinformer.apimachinery import CacheSyncTimeoutError, LifecycleError, check_seconds
+from pyinformer.informer._core import core_of
+
+if TYPE_CHECKING:
+    from pyinformer.informer._shared_informer import SharedInformer
 
 
-class Syncing(Protocol):
-    """What can be waited for."""
-
-    @property
-    def has_synced(self) -> bool:
-        """Whether the wait is over."""
-        ...
-
-    @property
-    def is_running(self) -> bool:
-        """Whether there is any hope."""
-        ...
-
-    @property
-    def crash(self) -> InformerError | None:
-        """What went wrong inside of it."""
-        ...
-
-    @property
-    def settled(self) -> anyio.Event:
-        """Is set when it has synced, or never will; another one after there is more to sync."""
-        ...
-
-    def status(self) -> InformerStatus:
-        """Return how it is doing."""
-        ...
-
-
-async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> None:
+async def wait_for_cache_sync(*informers: SharedInformer[Any], timeout_seconds: float) -> None:
     """Wait until every cache has held everything at least once.
 
     Args:
-        informers: what to wait for; they must have been started.
+        informers: started informers.
         timeout_seconds: how long to wait for all of them together.
 
     Raises:
         CacheSyncTimeoutError: some did not sync in time, or one gave up, which ends the wait at
-            once; it says for each its state, its attempts, its last error and its seconds.
+            once; it names the state, the attempts, the last error and the seconds of each.
         LifecycleError: one was not started, or was closed before it had synced.
-        InternalError: something inside of one crashed.
-        InvalidArgumentError: the timeout is negative or no number.
+        InternalError: an informer crashed.
+        InvalidArgumentError: the timeout is not a duration.
 
     Cancellation:
         Safe; the informers go on.
@@ -73,7 +39,7 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
     for informer in informers:
         _check_running(informer, "is not running: start it first; what was closed stays closed")
     began_at = anyio.current_time()
-    synced: list[Syncing] = []  # each at some moment: one may have more to follow by now
+    synced: list[SharedInformer[Any]] = []  # once: a namespace may have been added since
     with anyio.move_on_after(timeout_seconds):
         await _all_settled(informers, synced)
     pending = [one for one in informers if not (one.has_synced or one in synced)]
@@ -85,24 +51,26 @@ async def wait_for_cache_sync(*informers: Syncing, timeout_seconds: float) -> No
         raise CacheSyncTimeoutError(waited_seconds=waited, pending=tuple(lines))
 
 
-async def _all_settled(informers: Sequence[Syncing], synced: list[Syncing]) -> None:
+async def _all_settled(
+    informers: Sequence[SharedInformer[Any]], synced: list[SharedInformer[Any]]
+) -> None:
     """Wait for all of them, or for the first that will never sync."""
     async with anyio.create_task_group() as group:
 
-        async def wait(informer: Syncing) -> None:
+        async def wait(informer: SharedInformer[Any]) -> None:
             while not informer.has_synced:
-                settled = informer.settled
+                settled = core_of(informer).settled
                 await settled.wait()
-                if not informer.has_synced and informer.settled is settled:
+                if not informer.has_synced and core_of(informer).settled is settled:
                     group.cancel_scope.cancel()
-                    return  # else a namespace came to it meanwhile, and it has another event
+                    return  # otherwise a namespace was added, and there is another event
             synced.append(informer)
 
         for informer in informers:
             group.start_soon(wait, informer)
 
 
-def _check_running(informer: Syncing, otherwise: str) -> None:
+def _check_running(informer: SharedInformer[Any], otherwise: str) -> None:
     if informer.crash is not None:
         raise informer.crash
     if not informer.is_running:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 import anyio
 
+from pyinformer._call_site import call_site
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer.apimachinery import (
@@ -23,13 +24,14 @@ from pyinformer.apimachinery import (
     LabelSelector,
     LifecycleError,
     Transform,
+    V,
     View,
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import claim_loop
 from pyinformer.informer._cache_sync import wait_for_cache_sync
-from pyinformer.informer._call_site import call_site
+from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.informer._settings import (
     InformerSettings,
@@ -42,7 +44,7 @@ from pyinformer.informer._settings import (
     check_safeguards,
     check_same_settings,
 )
-from pyinformer.informer._shared_informer import SharedInformer
+from pyinformer.informer._shared_informer import SharedInformer, informer_of
 from pyinformer.informer._status import FactoryStatus, counted
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import (
@@ -61,8 +63,6 @@ if TYPE_CHECKING:
     from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
 _log = get_logger("pyinformer.informer")
-
-VW = TypeVar("VW", bound=View)
 
 
 @final
@@ -127,7 +127,6 @@ class SharedInformerFactory(Closable):
         self._is_started = False
         self._is_closed = False
 
-    @overload
     def informer(
         self,
         api_version: str,
@@ -137,7 +136,7 @@ class SharedInformerFactory(Closable):
         namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
-        projection: None = None,
+        projection: type[V] | None = None,
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
@@ -145,44 +144,7 @@ class SharedInformerFactory(Closable):
         absent: AbsencePolicy = "wait",
         audit_period_seconds: float | None = None,
         private: bool = False,
-    ) -> SharedInformer[None]: ...
-    @overload
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[VW],
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
-        private: bool = False,
-    ) -> SharedInformer[VW]: ...
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[View] | None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
-        private: bool = False,
-    ) -> SharedInformer[Any]:
+    ) -> SharedInformer[V]:
         """Return the informer of a resource in a scope, and make it if there is none yet.
 
         If the factory has been started, a new informer is started at once.
@@ -231,7 +193,7 @@ class SharedInformerFactory(Closable):
             namespace_selector=namespace_selector,
         )
         settings = InformerSettings(
-            projection=projection,
+            projection=cast("type[View] | None", projection),
             memory=memory,
             transform=transform,
             queue=queue,
@@ -245,14 +207,15 @@ class SharedInformerFactory(Closable):
         known, first_site = self._shared.get(scope, (None, ""))
         if not private and known is not None and _is_as_asked(known, scope):
             check_same_settings(scope, (known.settings, first_site), (settings, site))
-            if site not in known.call_sites:
-                known.call_sites.append(site)
+            sites = core_of(known).call_sites
+            if site not in sites:
+                sites.append(site)
             return known
         self._forget_closed()
         informer = self._make(scope, settings)
         if not private:
             self._shared[scope] = (informer, site)
-            informer.call_sites.append(site)
+            core_of(informer).call_sites.append(site)
         return informer
 
     @property
@@ -261,31 +224,20 @@ class SharedInformerFactory(Closable):
         return tuple(self._open_informers())
 
     def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
-        projection: Any = settings.projection
-        informer: SharedInformer[Any] = SharedInformer(
+        core: InformerCore[Any] = InformerCore(
             self._cluster,
-            scope.resource.api_version,
-            scope.resource.resource,
-            namespaces=scope.namespaces,
-            namespace_selector=scope.namespace_selector,
-            label_selector=scope.label_selector,
-            field_selector=scope.field_selector,
-            projection=projection,
-            memory=settings.memory,
-            transform=settings.transform,
-            queue=settings.queue,
-            sharing=settings.sharing,
-            absent=settings.absent,
-            audit_period_seconds=settings.audit_period_seconds,
-            mutation_detector=self._detector_for(settings),
+            scope,
+            settings,
             options=self._options,
             metrics=self._metrics,
             grace_seconds=self._grace_seconds,
+            mutation_detector=self._detector_for(settings),
         )
-        informer.on_crash = self._ended.set
+        core.on_crash = self._ended.set
+        informer = informer_of(core)
         self._informers.append(informer)
         if self._host.is_running:
-            informer.start_nowait(self._host.task_group)
+            core.start_nowait(self._host.task_group)
         return informer
 
     def _detector_for(self, settings: InformerSettings) -> MutationDetector | None:
@@ -315,7 +267,7 @@ class SharedInformerFactory(Closable):
             self._refuse_if_closed()  # somebody closed it meanwhile
             self._watchdog.start_nowait()
             for informer in self._open_informers():
-                informer.start_nowait(self._host.task_group)
+                core_of(informer).start_nowait(self._host.task_group)
 
     def _open_informers(self) -> list[SharedInformer[Any]]:
         return [informer for informer in self._informers if not informer.is_closed]
@@ -466,7 +418,8 @@ class SharedInformerFactory(Closable):
             self._listeners.pop().close()
         self._watchdog.stop_nowait()
         for informer in self._informers:
-            await informer.step_out()  # in this task: else the host would wait for a handler
+            # In this task: otherwise the host would wait for the handler that this runs in.
+            await core_of(informer).processor.detach_current_task()
         await self._host.aclose()
         for informer in self._informers:  # those of a factory that was never started
             await informer.aclose()

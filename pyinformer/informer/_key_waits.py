@@ -1,16 +1,14 @@
-"""Waiting until a key of the cache is as somebody wants it.
+"""Waiting until the readers of a cache see a wanted state of one key.
 
-A key and a predicate enter; the first state that the lister shows and that the predicate accepts
-leaves, be it that there is no object. It is looked at once and then in the very step of each
-change, so that no state between two turns of the loop is missed. What a predicate raises is its
-caller's, and harms nobody else.
+The predicate is called at once and then in the step of each change, so that no state between two
+turns of the event loop is missed. What it raises is raised in its caller and affects no other.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
 import anyio
 
@@ -31,23 +29,14 @@ from pyinformer.tasks import check_callable, name_of
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
+    from pyinformer.informer._introspection import Introspection
+    from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.store import Lister
 
 _P = TypeVar("_P", bound=View | None)
 
 Predicate: TypeAlias = Callable[[KubeObject[_P] | None], object]
-"""Tells whether a state is the wanted one; None is that there is no object. Runs on the loop."""
-
-
-class Awaited(Protocol[_P]):
-    """The informer whose cache is waited for."""
-
-    name: str
-    lister: Lister[_P]
-
-    def reflector_state(self) -> tuple[str, str | None]:
-        """Return the reflector's state and its last error."""
-        ...
+"""Returns whether a state is the wanted one; None means that there is no object."""
 
 
 @final
@@ -64,17 +53,17 @@ class _Waiter(Generic[V]):
 
     @property
     def waited_seconds(self) -> float:
-        """How long it has taken."""
+        """How long the caller has waited."""
         return anyio.current_time() - self.began_at
 
-    def look(self, lister: Lister[V], why_never: Callable[[str], str]) -> None:
-        """Ask the predicate about what readers see now."""
+    def check(self, lister: Lister[V], caches: NamespaceCaches[V]) -> None:
+        """Call the predicate with what readers see now."""
         if self.done.is_set():
             return
         try:
             found = lister.get(self.key)
-        except CacheNotSyncedError:  # what is missing by now may exist
-            if why := why_never(self.key):
+        except CacheNotSyncedError:  # an object that is missing may exist
+            if why := caches.why_never_synced(self.key):
                 self.end(CacheSyncTimeoutError(waited_seconds=self.waited_seconds, pending=(why,)))
             return
         except InformerError as error:
@@ -90,7 +79,7 @@ class _Waiter(Generic[V]):
             self.done.set()
 
     def end(self, error: Exception) -> None:
-        """Wait no longer."""
+        """Release the caller with an error."""
         if not self.done.is_set():
             self.error = error
             self.done.set()
@@ -98,43 +87,36 @@ class _Waiter(Generic[V]):
 
 @final
 class KeyWaits(Generic[V]):
-    """Everybody who waits for a key of one informer; a receiver while there is anybody.
+    """The callers that wait for a key of one informer; a receiver while there are any.
 
     Args:
-        informer: whose cache it is.
-        attach: lets the informer tell this of every change.
-        detach: ends that.
-        why_never: returns why the first sync of what holds a key will not come by itself; nothing
-            if there is hope.
+        caches: reports every change.
+        introspection: says how the informer is doing.
+        lister: what readers see.
     """
 
     def __init__(
-        self,
-        informer: Awaited[V],
-        *,
-        attach: Callable[[KeyWaits[V]], None],
-        detach: Callable[[KeyWaits[V]], None],
-        why_never: Callable[[str], str],
+        self, caches: NamespaceCaches[V], introspection: Introspection[V], lister: Lister[V]
     ) -> None:
-        self._informer = informer
-        self._attach = attach
-        self._detach = detach
-        self._why_never = why_never
+        self._caches = caches
+        self._introspection = introspection
+        self._lister = lister
         self._waiters: dict[str, list[_Waiter[V]]] = {}
 
     async def wait(
         self, key: str, predicate: Predicate[V], *, timeout_seconds: float
     ) -> KubeObject[V] | None:
-        """Wait until the predicate accepts what the lister shows of a key.
+        """Wait until the predicate accepts what readers see of a key.
 
         Raises:
             WaitTimeoutError: it did not in time.
-            CacheSyncTimeoutError: the first sync will not come by itself.
+            CacheSyncTimeoutError: the first sync cannot happen without a change on the server.
             NotCachedError: the namespace is not followed.
             LifecycleError: the informer was closed.
-            InternalError: something inside crashed.
-            InvalidArgumentError: the timeout is negative or no number.
-            InvalidTypeError: the key is no text, or the predicate no plain function of an object.
+            InternalError: the informer crashed.
+            InvalidArgumentError: the timeout is not a duration.
+            InvalidTypeError: the key is not a string, or the predicate is not a plain function of
+                one object.
 
         Cancellation:
             Safe.
@@ -142,7 +124,7 @@ class KeyWaits(Generic[V]):
         _check(key, predicate)
         check_seconds("timeout_seconds", timeout_seconds)
         waiter = _Waiter(key, predicate)
-        waiter.look(self._informer.lister, self._why_never)
+        waiter.check(self._lister, self._caches)
         if not waiter.done.is_set():
             self._enter(waiter)
             try:
@@ -157,16 +139,16 @@ class KeyWaits(Generic[V]):
         return waiter.found
 
     def _timeout(self, key: str, waited_seconds: float) -> WaitTimeoutError:
-        lister, exists, version = self._informer.lister, None, ""
+        exists, version = None, ""
         try:
-            found = lister.get(key)
+            found = self._lister.get(key)
             exists = found is not None
             version = "" if found is None else found.metadata.resource_version
         except CacheNotSyncedError:
             pass
-        state, last_error = self._informer.reflector_state()
+        state, last_error = self._introspection.reflector_state()
         return WaitTimeoutError(
-            informer=self._informer.name,
+            informer=self._caches.name,
             key=key,
             waited_seconds=waited_seconds,
             exists=exists,
@@ -177,7 +159,7 @@ class KeyWaits(Generic[V]):
 
     def _enter(self, waiter: _Waiter[V]) -> None:
         if not self._waiters:
-            self._attach(self)
+            self._caches.attach(self, preload=False)
         self._waiters.setdefault(waiter.key, []).append(waiter)
 
     def _leave(self, waiter: _Waiter[V]) -> None:
@@ -186,50 +168,51 @@ class KeyWaits(Generic[V]):
         if not of_key:
             del self._waiters[waiter.key]
         if not self._waiters:
-            self._detach(self)
+            self._caches.detach(self)
 
-    def look_nowait(self, key: str) -> None:
-        """Look at a key again: readers may see something else by now."""
+    def recheck_nowait(self, key: str) -> None:
+        """Call the predicates of a key again: readers may see another state of it."""
         for waiter in tuple(self._waiters.get(key, ())):
-            waiter.look(self._informer.lister, self._why_never)
+            waiter.check(self._lister, self._caches)
 
     def end_nowait(self, error: InformerError | None = None) -> None:
-        """Let go of everybody.
+        """Release every caller with an error.
 
         Args:
             error: what went wrong; None if the informer was closed.
         """
-        name = self._informer.name
-        reason = error or LifecycleError(f"the informer of {name} was closed during the wait")
+        reason = error or LifecycleError(
+            f"the informer of {self._caches.name} was closed during the wait"
+        )
         for waiters in tuple(self._waiters.values()):
             for waiter in waiters:
                 waiter.end(reason)
 
     def put_nowait(self, event: Event[V]) -> None:
-        """Take note of a change, which the cache holds already."""
+        """Check a key that has changed."""
         if event.key in self._waiters:
-            self.look_nowait(event.key)
+            self.recheck_nowait(event.key)
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Take note that the cache has synced."""
+        """Check every key: a cache has synced."""
         del objects  # the lister has them
         for key in tuple(self._waiters):
-            self.look_nowait(key)
+            self.recheck_nowait(key)
 
     def on_initial_list_complete(self) -> None:
         """Do nothing: the lister knows whether it can answer."""
 
     def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
-        """Take note that readers see something else without an event."""
+        """Check a key of which readers see another state without an event."""
         del now
-        self.look_nowait(was._key)
+        self.recheck_nowait(was._key)
 
 
 def _check(key: object, predicate: object) -> None:
     if not isinstance(key, str):
-        raise InvalidTypeError("key", f"is 'namespace/name' or 'name', not {key!r}")
-    if predicate is not bool:  # which asks whether there is an object
+        raise InvalidTypeError("key", f"must be 'namespace/name' or 'name', got {key!r}")
+    if predicate is not bool:  # which accepts any object
         check_callable(predicate, "predicate(object_or_none)", 1)
     if inspect.iscoroutinefunction(predicate):
-        reason = "it is a coroutine function, which is never true by itself; write a plain one"
+        reason = "it is a coroutine function, whose result is always true; pass a plain function"
         raise invalid_handler(name_of(predicate), reason)

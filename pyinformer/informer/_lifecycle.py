@@ -1,15 +1,14 @@
-"""The life of one informer: started once, closed once, broken at most once.
+"""The lifecycle of one informer: started once, closed once, crashed at most once.
 
-What enters are the calls of its owner and reports of bugs; what leaves is one moment at which it
-ended, and why. From the moment it is asked to start it counts as started, so that nobody who asks
-late is told to start it; from the moment it is asked to close it counts as closed.
+An informer counts as started from the moment it is asked to start, and as closed from the moment it
+is asked to close, so that callers in between get the right error.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, final
 
 import anyio
 
@@ -22,39 +21,52 @@ if TYPE_CHECKING:
 _HOST_GRACE_SECONDS = 2.0  # beyond the handlers' own: they are awaited inside of the host
 
 
+class Lived(Protocol):
+    """What is started and ended: the parts of an informer."""
+
+    async def begin(self, group: TaskGroup) -> None:
+        """Start everything in a task group; return when it runs.
+
+        Cancellation:
+            Ends what was started.
+        """
+        ...
+
+    async def finish(self) -> None:
+        """Stop the handlers, once the rest is cancelled or if it never began.
+
+        Cancellation:
+            Takes effect when they have ended, which the grace bounds.
+        """
+        ...
+
+    def ended(self, error: InformerError | None) -> None:
+        """Record the end, with the crash if that was the reason; may be called twice."""
+        ...
+
+
 @final
 class InformerLifecycle:
-    """Starts, watches over and ends what an informer does.
+    """Starts, watches and ends the parts of an informer.
 
     Args:
         informer: names it in errors and logs.
-        begin: starts everything in a task group, and returns when it runs.
-        finish: stops the handlers; is called once the rest is cancelled, or if it never began.
-        on_end: is called when it has ended, with the crash if that was the reason; maybe twice.
+        parts: what is started and ended.
         grace_seconds: how long closing waits for handlers.
     """
 
-    def __init__(
-        self,
-        informer: str,
-        begin: Callable[[TaskGroup], Awaitable[None]],
-        finish: Callable[[], Awaitable[None]],
-        *,
-        on_end: Callable[[InformerError | None], None],
-        grace_seconds: float,
-    ) -> None:
+    def __init__(self, informer: str, parts: Lived, *, grace_seconds: float) -> None:
         self.crash: InformerError | None = None
-        """What went wrong inside, which would be a bug of ours."""
+        """The bug that ended the informer; None unless that happened."""
         self.is_started: bool = False
         self.is_closed: bool = False
         self.now: Callable[[], float] = float
-        """The loop's clock once it is started, for any thread; 0.0 before."""
+        """The loop's clock once the informer is started, readable from any thread; 0.0 before."""
         self.loop: LoopOwner = LoopOwner(f"the informer of {informer}")
-        """The event loop that it was started in."""
-        self._informer = informer
-        self._begin = begin
-        self._finish = finish
-        self._on_end = on_end
+        """The event loop that the informer was started in."""
+        self.informer: str = informer
+        """The informer's name."""
+        self._parts = parts
         self._host = Host(
             f"informer of {informer}",
             self._main,
@@ -68,26 +80,26 @@ class InformerLifecycle:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and neither closed nor broken since."""
+        """Whether the informer was started, and has neither closed nor crashed."""
         return self.is_started and not self.is_closed and self.crash is None
 
     @property
     def running_seconds(self) -> float:
-        """How long since it was started; 0 before."""
+        """How long since the start; 0 before."""
         return self.now() - self._started_at
 
     def refuse_if_closed(self) -> None:
-        """Refuse what nothing could come of.
+        """Raise if the informer has ended.
 
         Raises:
             LifecycleError: it is closed, or has crashed.
         """
         if self.is_closed or self.crash is not None:
             what = "closed" if self.is_closed else "crashed"
-            raise LifecycleError(f"the informer of {self._informer} is {what}: make a new one")
+            raise LifecycleError(f"the informer of {self.informer} is {what}: make a new one")
 
     def check_usable(self) -> None:
-        """Refuse what nothing could come of, and callers outside of its event loop.
+        """Raise if the informer has ended, or the caller is outside of its event loop.
 
         Raises:
             LifecycleError: it is closed or has crashed, or was started in another event loop.
@@ -95,14 +107,27 @@ class InformerLifecycle:
         self.refuse_if_closed()
         self.loop.check()
 
+    def check_running(self) -> None:
+        """Raise unless the informer runs in the current event loop.
+
+        Raises:
+            LifecycleError: it was not started, is closed, or runs in another event loop.
+            InternalError: it has crashed.
+        """
+        if self.crash is not None:
+            raise self.crash
+        if not self.is_running:
+            raise LifecycleError(f"the informer of {self.informer} is not running: start it first")
+        self.loop.check()
+
     async def start(self) -> None:
         """Start and wait until everything runs; a second call does nothing.
 
         Raises:
-            LifecycleError: it is closed, or was closed meanwhile.
+            LifecycleError: it is closed, or was closed during the start.
 
         Cancellation:
-            What was started is stopped, and it is closed.
+            What was started is stopped, and the informer is closed.
         """
         self.check_usable()
         if self._take_start():
@@ -110,7 +135,7 @@ class InformerLifecycle:
             self.refuse_if_closed()
 
     def start_nowait(self, group: TaskGroup) -> None:
-        """Start in a task of this group, unless it was started before."""
+        """Start in a task of this group, unless the informer was started before."""
         if self._take_start():
             group.start_soon(self._open)
 
@@ -118,7 +143,7 @@ class InformerLifecycle:
         """Stop everything and wait for that, with a bound; a second call only waits.
 
         Raises:
-            InternalError: something inside had crashed; raised by the first call only.
+            InternalError: it had crashed; raised by the first call only.
 
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
@@ -127,12 +152,12 @@ class InformerLifecycle:
         self.is_closed = True
         try:
             await self._host.aclose()
-            await self._finish()  # if it never began
+            await self._parts.finish()  # if it never began
         finally:
             self._end()
 
     async def wait_ended(self) -> None:
-        """Wait until it is closed or crashes.
+        """Wait until the informer is closed or crashes.
 
         Cancellation:
             Safe.
@@ -141,7 +166,7 @@ class InformerLifecycle:
         await self._ended.wait()
 
     def break_nowait(self, error: BaseException) -> None:
-        """Take note of a bug of ours: what it has cached and told cannot be trusted any more."""
+        """End the informer because of a bug: its cache and its events cannot be trusted."""
         self._breakage = self._breakage or error
         self._broken.set()
 
@@ -155,7 +180,7 @@ class InformerLifecycle:
         return True
 
     async def _open(self) -> None:
-        if self.is_closed:  # before its task had a chance to run
+        if self.is_closed:  # before this task ran
             return
         try:
             await self._host.start()
@@ -166,19 +191,19 @@ class InformerLifecycle:
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         try:
-            await self._begin(group)
+            await self._parts.begin(group)
             ready()
             await self._broken.wait()
-            group.cancel_scope.cancel()  # what feeds the handlers stops before they do
+            group.cancel_scope.cancel()  # the watch stops before the handlers
             if self._breakage is not None:
                 raise self._breakage
         finally:
-            await self._finish()
+            await self._parts.finish()
 
     def _crashed(self, error: InformerError) -> None:
         self.crash = error
         self._end(error)
 
     def _end(self, error: InformerError | None = None) -> None:
-        self._on_end(error)
+        self._parts.ended(error)
         self._ended.set()

@@ -1,33 +1,37 @@
-"""What the readers of one informer share beyond the objects themselves, and who watches over it.
+"""The dicts that readers of one informer share, and the checks that no reader changes them.
 
-Reads of decoded objects, events and the steps of handlers enter; what leaves are dicts that all
-readers share, and, where one of them was changed in place, a report: in `debug` as an error, in the
-handler whose step it was or else at the next read or await of this informer. Where nothing is
-shared and nobody gave a detector, nothing of this costs anything.
+With `sharing="decoded"` all readers get one dict per object. If one is changed in place, the
+detector reports it: in mode `debug` as an error in the handler that did it, after its call or at
+its next await, or else at the next read or await of the informer. Without shared dicts and without
+a detector this costs nothing.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Generator, Iterable
 from contextlib import suppress
+from contextvars import ContextVar
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
-from pyinformer.apimachinery import CacheMutatedError, KubeObject, V
+from pyinformer._call_site import call_site
+from pyinformer.apimachinery import CacheMutatedError, V
 from pyinformer.audit import CacheMutation, MutationDetector
-from pyinformer.informer._call_site import call_site
-from pyinformer.informer._reader_context import Reader, checked_handler, reading
+from pyinformer.informer.delivery import Handler
 from pyinformer.store import DecodedObject, DecodedObjects
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import Event
     from pyinformer.audit import SharedValue
-    from pyinformer.informer._handlers import Handler
+    from pyinformer.informer._namespace_caches import NamespaceCaches
+    from pyinformer.informer.delivery import SharedProcessor
     from pyinformer.metrics import Metrics
-    from pyinformer.store import Cache
 
 _METRIC = "informer_cache_mutations_total"
-_MAX_UNTOLD = 100  # whoever asks next is told of one; all of them are counted and logged
+_MAX_UNREPORTED = 100  # the next reader gets one; all are counted and logged
+_RECENT_READS = 256  # that are checked after each step
 
 
 @final
@@ -36,68 +40,71 @@ class MutationGuard(Generic[V]):
 
     Args:
         informer: names the informer in reports.
-        cache: returns the cache, which is another one after a change of namespaces.
-        is_decoded: its decoded objects are shared.
-        detector: who watches over them; None for one of this informer's own. One that is given
-            looks at index functions and watched values even where no decoded objects are shared.
-        shown: returns what a reader sees under a key.
-        handlers: returns the names of the handlers.
+        caches: what is cached.
+        processor: the handlers, which may have read any object.
+        is_decoded: share decoded objects.
+        detector: checks the shared values; None for a detector of its own. One that is given checks
+            index functions and watched values even where no decoded objects are shared.
         metrics: where mutations are counted.
     """
 
     def __init__(
         self,
         informer: str,
-        cache: Callable[[], Cache[V]],
+        caches: NamespaceCaches[V],
+        processor: SharedProcessor[V],
         *,
         is_decoded: bool,
         detector: MutationDetector | None,
-        shown: Callable[[str], KubeObject[V] | None],
-        handlers: Callable[[], tuple[str, ...]],
         metrics: Metrics,
     ) -> None:
         self.detector: MutationDetector = detector or MutationDetector()
-        """Who watches over what is shared."""
-        self.decoded: DecodedObjects[V] | None = DecodedObjects(shown) if is_decoded else None
+        """Checks what is shared."""
+        self.decoded: DecodedObjects[V] | None = (
+            DecodedObjects(caches.shown) if is_decoded else None
+        )
         """The decoded objects that readers share; None if they share none."""
-        self.handlers: Callable[[], tuple[str, ...]] = handlers
-        """Returns the handlers, who could have asked for any object."""
         self.name: str = informer
         """The informer, as reports name it."""
-        self._cache = cache
+        self._caches = caches
+        self._processor = processor
         self._metrics = metrics
         self._thread = 0
         self._uncounted = 0
         self._is_swept = self.detector.mode != "off" and (is_decoded or detector is not None)
         self._is_debugging = self.detector.mode == "debug" and is_decoded
-        self._others: Reader[_Read] = Reader()
-        self._untold: deque[CacheMutation] = deque(maxlen=_MAX_UNTOLD)
+        self._others: _Reader = _Reader()
+        self._unreported: deque[CacheMutation] = deque(maxlen=_MAX_UNREPORTED)
         if self.decoded is not None and self._is_debugging:
             self.decoded.on_read = self._read
             self.decoded.on_end = self._ended
 
+    def handlers(self) -> tuple[str, ...]:
+        """Return the handlers, each of which may have read any object."""
+        return self._processor.handler_names
+
     async def run(self) -> None:
-        """Sweep for as long as the informer runs, if there is anything to look at.
+        """Check shared values as long as the informer runs, if there are any.
 
         Cancellation:
-            The way to stop it.
+            Ends it.
         """
         self._thread = threading.get_ident()
         if self._is_swept:
-            await self.detector.run(self, relists=lambda: self._cache().generation)
+            await self.detector.run(self, relists=lambda: self._caches.cache.generation)
 
     def values(self) -> Iterable[SharedValue]:
-        """Return the decoded objects that readers can get now."""
+        """Return the decoded objects that readers share now."""
         return () if self.decoded is None else self.decoded.values()
 
     def heal(self, value: SharedValue) -> None:
-        """Let readers to come get a newly decoded one."""
+        """Decode a value anew for its next reader."""
         if self.decoded is not None and isinstance(value, DecodedObject):
             self.decoded.forget(value)
 
     def misplaced(self) -> Iterable[CacheMutation | None]:
-        """Put each object where the index functions say that it belongs, and tell if it moved."""
-        cache = self._cache()
+        """Move each object to where its index functions say now, and yield the moves."""
+        cache = self._caches.cache
         for key in cache.keys() if cache.has_index_functions else ():
             names, obj = cache.reindex(key), cache.get(key)
             yield (
@@ -112,36 +119,35 @@ class MutationGuard(Generic[V]):
             )
 
     def tell(self, mutation: CacheMutation) -> None:
-        """Count a mutation; in `debug`, keep it until somebody can be told."""
+        """Count a mutation; in mode `debug`, keep it for the next reader."""
         if self._is_debugging:
-            self._untold.append(mutation)
+            self._unreported.append(mutation)
         self._uncounted += 1
-        if threading.get_ident() == self._thread:  # metrics are for the loop
+        if threading.get_ident() == self._thread:  # metrics are for the loop's thread
             for _ in range(self._uncounted):
                 self._metrics.increment(_METRIC, {"informer": self.name})
             self._uncounted = 0
 
     def check_nowait(self) -> None:
-        """In `debug`, look at what was read outside of handlers lately.
+        """In mode `debug`, check what was read recently outside of handlers.
 
         Raises:
-            CacheMutatedError: it was changed, or something else was found changed before.
+            CacheMutatedError: it was changed, or an earlier check has found a change.
         """
         if self._is_debugging:
-            _look_at(self._others)
-            untold, self._untold = self._untold, deque(maxlen=_MAX_UNTOLD)
+            self._others.check()
+            untold, self._unreported = self._unreported, deque(maxlen=_MAX_UNREPORTED)
             for mutation in untold:
                 raise _error_of(mutation)
 
     def checked(self, handler: Handler[V]) -> Handler[V]:
-        """In `debug`, return a handler that hears at once of what it changes; else the same."""
+        """In mode `debug`, return a handler that is checked after each step; else the same."""
         if not self._is_debugging:
             return handler
-        reader: Reader[Any] = Reader(handler.name)
-        return checked_handler(handler, reader, lambda: _look_at(reader))
+        return _checked_handler(handler, _Reader(handler.name))
 
-    def look_at(self, decoded: DecodedObject[V]) -> None:
-        """Look at one object, unless its reader has it alone.
+    def check(self, decoded: DecodedObject[V]) -> None:
+        """Check one object that is still shared.
 
         Raises:
             CacheMutatedError: it was changed.
@@ -150,13 +156,13 @@ class MutationGuard(Generic[V]):
             return
         mutation = self.detector.ledger.check(decoded, self)
         if mutation is not None:
-            with suppress(ValueError):  # another thread may have been told already
-                self._untold.remove(mutation)
+            with suppress(ValueError):  # another thread may have got it already
+                self._unreported.remove(mutation)
             raise _error_of(mutation)
 
     def _read(self, decoded: DecodedObject[V]) -> None:
-        self.look_at(decoded)
-        reader: Reader[Any] = reading.get() or self._others
+        self.check(decoded)
+        reader = _current_reader.get() or self._others
         decoded.note_reader(reader.name, call_site())
         reader.recent.append((self, decoded))
 
@@ -167,9 +173,32 @@ class MutationGuard(Generic[V]):
 _Read: TypeAlias = tuple[MutationGuard[Any], DecodedObject[Any]]
 
 
-def _look_at(reader: Reader[_Read]) -> None:
-    for sharing, decoded in tuple(reader.recent):
-        sharing.look_at(decoded)
+@final
+class _Reader:
+    """A handler, or all other code, with what it has read recently.
+
+    Args:
+        name: the handler's; empty for all other code.
+    """
+
+    __slots__ = ("name", "recent")
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.recent: deque[_Read] = deque(maxlen=_RECENT_READS)
+
+    def check(self) -> None:
+        """Check what was read recently.
+
+        Raises:
+            CacheMutatedError: it was changed.
+        """
+        for guard, decoded in tuple(self.recent):
+            guard.check(decoded)
+
+
+_current_reader: ContextVar[_Reader | None] = ContextVar("pyinformer_reader", default=None)
+"""The handler in whose call, or in whose tasks and threads, this code runs."""
 
 
 def _error_of(mutation: CacheMutation) -> CacheMutatedError:
@@ -180,3 +209,68 @@ def _error_of(mutation: CacheMutation) -> CacheMutatedError:
         paths=tuple(map(str, mutation.paths)),
         readers=(*mutation.handlers, *mutation.call_sites),
     )
+
+
+def _checked_handler(handler: Handler[V], reader: _Reader) -> Handler[V]:
+    """Return a handler whose reads are checked after each of its steps."""
+
+    def call(event: Event[V]) -> object:
+        before = _current_reader.set(reader)
+        try:
+            result = handler.call(event)
+        finally:
+            _current_reader.reset(before)
+        if isawaitable(result):
+            return _CheckedSteps(result, reader)
+        reader.check()
+        return result
+
+    return Handler(name=handler.name, call=call)
+
+
+@final
+class _CheckedSteps(Awaitable[object]):
+    """Awaits a handler's result, and checks its reads each time it yields to the event loop."""
+
+    def __init__(self, result: Awaitable[object], reader: _Reader) -> None:
+        self._result = result
+        self._reader = reader
+
+    def __await__(self) -> Generator[object, object, object]:
+        steps = self._result.__await__()
+        problem: BaseException | None = None
+        while True:
+            before = _current_reader.set(self._reader)
+            try:
+                waits_for = _step(steps, problem)
+            except StopIteration as end:
+                _current_reader.reset(before)
+                self._reader.check()
+                return end.value
+            except BaseException:
+                _current_reader.reset(before)
+                raise
+            _current_reader.reset(before)
+            problem = self._problem()
+            if problem is None:
+                problem = yield from _wait(waits_for)
+
+    def _problem(self) -> Exception | None:
+        try:
+            self._reader.check()
+        except Exception as error:  # noqa: BLE001 - raised again, where the handler waits
+            return error
+        return None
+
+
+def _step(steps: Generator[object, object, object], problem: BaseException | None) -> object:
+    return next(steps) if problem is None else steps.throw(problem)
+
+
+def _wait(waits_for: object) -> Generator[object, object, BaseException | None]:
+    """Wait for what the handler waits for; return the error raised there, for the handler."""
+    try:
+        yield waits_for
+    except BaseException as error:  # noqa: BLE001 - mostly a cancellation, for the handler
+        return error
+    return None

@@ -1,13 +1,12 @@
-"""What follows one namespace, or all of them: the stations behind an informer, put together.
+"""The cache of one namespace, or of all of them, with everything that keeps it up to date.
 
-A scope of at most one namespace enters; a cache, its freshness and everything that is told of
-changes leave. Position, epochs, guard, audits and own writes are this member's alone, so that what
-befalls one namespace stops no other. What all members of an informer have in common is `Common`.
+Position, epochs, guard, audits and own writes belong to this cache alone, so that trouble in one
+namespace stops no other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
@@ -16,57 +15,49 @@ from pyinformer.apimachinery import Journal, V
 from pyinformer.cluster import state_of
 from pyinformer.informer._auditor import Auditor
 from pyinformer.informer._freshness import Freshness
-from pyinformer.informer._queued_sink import sink_of
+from pyinformer.informer._own_writes import RecentWrites
 from pyinformer.informer._state_changes import StateCallbacks, StateReporter
 from pyinformer.informer._status import NamespaceStatus
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer._store_sink import StoreSink, make_sink
 from pyinformer.reflector import Reflector, ReflectorState
-from pyinformer.store import Indexer
+from pyinformer.store import Indexer, OverlayEntries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from anyio.abc import TaskStatus
 
-    from pyinformer.apimachinery import InformerError
     from pyinformer.cluster import Cluster
     from pyinformer.informer._lifecycle import InformerLifecycle
-    from pyinformer.informer._own_writes import WrittenAt
+    from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.informer._settings import InformerSettings, Scope
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
-    from pyinformer.store import IndexFunction, Lister, OverlayEntries
+    from pyinformer.store import IndexFunction
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Common(Generic[V]):
-    """What the members of one informer share."""
+class InformerContext(Generic[V]):
+    """What the caches of one informer share."""
 
     cluster: Cluster
     settings: InformerSettings
     options: ReflectorOptions | None
     metrics: Metrics
-    lifetime: InformerLifecycle
-    indexes: Mapping[str, str | IndexFunction]
-    """Those that were asked for, by name."""
-    written: OverlayEntries[V]
-    """The own writes that no member has heard of yet; each puts its own in."""
-    callbacks: StateCallbacks
-    """Are told of every member's state."""
-    lister: Callable[[], Lister[V]]
-    written_at: Callable[[str], WrittenAt | None]
-    """Returns the object that this process wrote at a version."""
-    announces: Callable[[], bool]
-    """Whether a first list is told as additions; else it is handed over as a whole."""
-    on_synced: Callable[[], None]
-    """Is called when the first list of a member is in its cache, and when it has been told."""
-    on_settled: Callable[[], None]
-    """Is called when a member will never sync."""
-    on_large: Callable[[], None]
-    """Is called when an object with a large body arrives."""
-    on_crash: Callable[[BaseException], None]
-    check_running: Callable[[], None]
+    lifecycle: InformerLifecycle
+    indexes: dict[str, str | IndexFunction] = field(default_factory=dict)
+    """The indexes by name; each new cache gets all of them."""
+    entries: OverlayEntries[V] = field(default_factory=OverlayEntries)
+    """The own writes that no watch has brought yet; each cache adds its own."""
+    recent_writes: RecentWrites = field(default_factory=RecentWrites)
+    state_callbacks: StateCallbacks = field(default_factory=StateCallbacks)
+    """Called at each change of state of any cache."""
+
+    def new_indexer(self) -> Indexer[V]:
+        """Return an empty cache with all indexes."""
+        indexer: Indexer[V] = Indexer(cast("type[V] | None", self.settings.projection))
+        for name, by in self.indexes.items():
+            indexer.add_index(name, by)
+        return indexer
 
 
 @final
@@ -74,50 +65,39 @@ class NamespaceCache(Generic[V]):
     """Follows one namespace, or all of them. Constructing it starts nothing.
 
     Args:
-        common: what it shares with the others of its informer.
+        context: what it shares with the other caches of its informer.
         scope: what it follows: in one namespace, or everywhere.
-        journal: is told what happens to it.
+        journal: records what happens to it.
+        caches: all caches of its informer.
     """
 
-    def __init__(self, common: Common[V], scope: Scope, journal: Journal) -> None:
-        cluster, settings, options = common.cluster, common.settings, common.options
-        view = cast("type[V] | None", settings.projection)
+    def __init__(
+        self,
+        context: InformerContext[V],
+        scope: Scope,
+        journal: Journal,
+        caches: NamespaceCaches[V],
+    ) -> None:
+        cluster, settings = context.cluster, context.settings
         self.scope: Scope = scope
-        self.settings: InformerSettings = settings
-        self.cluster: Cluster = cluster
         self.journal: Journal = journal
-        self.name: str = f"{cluster.name}: {scope}" if cluster.name else str(scope)
-        """What it follows, and of which cluster if that has a name."""
+        self.name: str = scope.named_in(cluster)
+        """What it follows, and in which cluster if that has a name."""
         self.ended: anyio.Event = anyio.Event()
-        """Is set when nothing of it runs any more."""
-        self._common = common
-        self._scope_of_tasks: anyio.CancelScope | None = None  # needs a loop, and here is none yet
+        """Set when none of its tasks runs any more."""
+        self._context = context
+        self._caches = caches
+        self._cancel_scope: anyio.CancelScope | None = None  # needs a running loop
         self._is_stopped = False
         self._states = StateReporter(
-            self.name, absence_is_fine=settings.absent == "optional", callbacks=common.callbacks
+            self.name,
+            absence_is_fine=settings.absent == "optional",
+            callbacks=context.state_callbacks,
         )
-        self.indexer: Indexer[V] = Indexer(view)
-        for name, by in common.indexes.items():
-            self.indexer.add_index(name, by)
-        self.freshness: Freshness[V] = Freshness(
-            cluster,
-            scope,
-            settings,
-            self.indexer,
-            reflector=lambda: self.reflector,
-            on_missed_state=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
-            check_running=common.check_running,
-            written_at=common.written_at,
-            written=common.written,
-        )
-        self.distribution: StoreSink[V] = StoreSink(
-            self.indexer,
-            on_synced=common.on_synced,
-            on_crash=common.on_crash,
-            selective=scope.is_selective,
-            freshness=self.freshness,
-            may_go_back=lambda: self.reflector.is_resetting,
-            announces=common.announces,
+        self.indexer: Indexer[V] = context.new_indexer()
+        self.freshness: Freshness[V] = Freshness(context, scope, self.indexer)
+        self.sink: StoreSink[V] = StoreSink(
+            self.indexer, self, selective=scope.is_selective, freshness=self.freshness
         )
         self.reflector: Reflector[V] = Reflector(
             cluster.list_watch(
@@ -127,72 +107,87 @@ class NamespaceCache(Generic[V]):
                 field_selector=scope.field_selector,
                 metadata_only=settings.memory == "metadata",
             ),
-            sink_of(settings.queue, self.distribution, selective=scope.is_selective),
-            projection=view,
+            make_sink(settings.queue, self.sink, selective=scope.is_selective),
+            projection=cast("type[V] | None", settings.projection),
             strip_managed_fields=settings.memory != "raw",
             compact=settings.memory == "compact",
             transform=settings.transform,
-            options=options,
+            options=context.options,
             absent=settings.absent,
             watch_list_memory=state_of(cluster).watch_list_memory,
             lineage=cluster.lineage,
             request_budget=cluster.request_budget,
             journal=journal,
-            metrics=common.metrics,
-            on_change=self._changed,
-            on_suspicion=self._suspected,
-            on_large=common.on_large,
+            metrics=context.metrics,
+            on_change=self._on_change,
+            on_suspicion=self._on_suspicion,
+            on_large=caches.on_large_object,
         )
+        self.freshness.follow(self.reflector, self.sink)
         self.auditor: Auditor = Auditor(
             self.name,
             self.reflector.list_watch,
             self.indexer,
             reflector=self.reflector,
             request_budget=cluster.request_budget,
-            options=options,
-            metrics=common.metrics,
+            options=context.options,
+            metrics=context.metrics,
             journal=journal,
             period_seconds=settings.audit_period_seconds,
         )
 
     @property
     def has_synced(self) -> bool:
-        """Whether its cache has held everything at least once."""
-        return self.distribution.has_synced
+        """Whether it has held everything at least once."""
+        return self.sink.has_synced
 
     @property
     def has_failed(self) -> bool:
-        """Whether it will never sync by itself."""
+        """Whether it can sync only after a change on the server."""
         return self.reflector.state is ReflectorState.FAILED or self.reflector.fails_sync
 
     @property
-    def is_running(self) -> bool:
-        """Whether its informer was started, and neither closed nor broken since."""
-        return self._common.lifetime.is_running
-
-    @property
-    def crash(self) -> InformerError | None:
-        """What went wrong inside."""
-        return self._common.lifetime.crash
-
-    @property
-    def lister(self) -> Lister[V]:
-        """Reads the cache of its informer."""
-        return self._common.lister()
-
-    @property
     def state(self) -> ReflectorState:
-        """What it does at this moment."""
+        """The state of its reflector."""
         return self.reflector.state
 
+    @property
+    def announces(self) -> bool:
+        """Whether its first list is announced one by one: others of the informer came before."""
+        return self._caches.is_several
+
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the list that is taken over begins a new epoch of the server's history."""
+        return self.reflector.is_resetting
+
+    def on_synced(self) -> None:
+        """Record that the first list is in the cache, and again that it has been announced."""
+        self._caches.recheck_nowait()
+
+    def on_crash(self, error: Exception) -> None:
+        """End the informer because of a bug."""
+        self._context.lifecycle.break_nowait(error)
+
+    def _on_change(self) -> None:
+        self.freshness.check_epoch()
+        self.auditor.on_state_change()
+        status = self.reflector.status()
+        self._states.report(status.state, status.reason, attempts=status.attempts)
+        if self.has_failed:
+            self._caches.recheck_nowait()
+
+    def _on_suspicion(self, reason: str) -> None:
+        self.auditor.suspect_nowait(reason)
+
     def age_seconds(self) -> float | None:
-        """Return how long ago its cache was last proven; None if never."""
+        """Return how long ago the cache was last proven; None if never."""
         proven_at = self.reflector.liveness().last_proof_at
-        return None if proven_at is None else self._common.lifetime.now() - proven_at
+        return None if proven_at is None else self._context.lifecycle.now() - proven_at
 
     @property
     def staleness(self) -> str:
-        """Why its cache may be behind the server; empty while it is followed."""
+        """Why the cache may be behind the server; empty while it is followed."""
         if self.state is ReflectorState.WATCHING:
             return ""
         age = self.age_seconds()
@@ -202,7 +197,7 @@ class NamespaceCache(Generic[V]):
         return f"{self.state.value}, {since}{': ' if reason else ''}{reason}"
 
     def status(self) -> NamespaceStatus:
-        """Return how it is doing; from any thread."""
+        """Return its status; callable from any thread."""
         facts = self.reflector.status()
         return NamespaceStatus(
             follows=self.name,
@@ -223,10 +218,13 @@ class NamespaceCache(Generic[V]):
         """Follow until it is cancelled or stopped.
 
         Cancellation:
-            One way to end it; the cache stays as it is.
+            Ends it; the cache stays as it is.
         """
         try:
-            with self._new_scope():
+            with anyio.CancelScope() as scope:
+                self._cancel_scope = scope
+                if self._is_stopped:
+                    scope.cancel()
                 async with anyio.create_task_group() as group:
                     await group.start(self.reflector.run)
                     group.start_soon(self.auditor.run)
@@ -235,30 +233,12 @@ class NamespaceCache(Generic[V]):
             self.ended.set()
 
     def stop_nowait(self) -> None:
-        """Begin to end; `ended` is set when nothing runs any more."""
+        """Begin to end; `ended` is set when no task runs any more."""
         self._is_stopped = True
-        if self._scope_of_tasks is not None:
-            self._scope_of_tasks.cancel()
-
-    def _new_scope(self) -> anyio.CancelScope:
-        scope = self._scope_of_tasks = anyio.CancelScope()
-        if self._is_stopped:
-            scope.cancel()
-        return scope
+        if self._cancel_scope is not None:
+            self._cancel_scope.cancel()
 
     def forget_nowait(self) -> None:
-        """Let go of everybody who waits, and of own writes: nobody reads this cache any more."""
-        self.freshness.close_nowait(f"namespace {self.scope.namespace} is followed no more")
+        """Wake all waiters and drop own writes: the cache is no longer read."""
+        self.freshness.close_nowait(f"namespace {self.scope.namespace} is no longer followed")
         self.freshness.overlay.clear()
-
-    def _changed(self) -> None:
-        self.freshness.check_epoch()
-        self.auditor.changed_nowait()
-        status = self.reflector.status()
-        self._states.tell(status.state, status.reason, attempts=status.attempts)
-        if self.has_failed:
-            self._common.on_settled()
-
-    def _suspected(self, reason: str) -> None:
-        """Take note that what is cached should be compared with the server."""
-        self.auditor.suspect_nowait(reason)

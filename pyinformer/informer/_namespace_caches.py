@@ -1,22 +1,22 @@
-"""The namespaces of one informer: who follows them, who is told, and what all of them know.
+"""The caches of one informer, one per namespace or a single one, and the receivers of all of them.
 
-WriteTarget namespaces enter; caches and receivers leave, each attached to all members. The set of
-members is a mapping that is never changed, only replaced in one assignment: a reader in any thread
-has one or the other. A namespace that is no longer wanted is stopped first, then vanishes from
-reads, then its objects are told as deletions; one that is wanted is there at once, and is loaded in
-its own time.
+The set of caches is a mapping that is never changed, only replaced in one assignment, so a reader
+in any thread sees one set or the next. A namespace that is no longer wanted is stopped first, then
+vanishes from reads, then its objects are announced as deletions. A namespace that is added is there
+at once and loads in its own time.
 """
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, Protocol, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import V
-from pyinformer.informer._initial_list import CacheContents
-from pyinformer.store import Indexer, JointIndexer
+from pyinformer.apimachinery import Journal, V
+from pyinformer.informer._namespace_cache import InformerContext, NamespaceCache
+from pyinformer.informer.delivery import CacheContents
+from pyinformer.store import Indexer, JointIndexer, merged_get
 from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
@@ -25,59 +25,64 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._namespace_cache import NamespaceCache
-    from pyinformer.informer._store_sink import Receiver
-    from pyinformer.store import Cache, IndexFunction
+    from pyinformer.informer._namespace_selection import NamespaceSelection
+    from pyinformer.informer._settings import Scope
+    from pyinformer.informer.delivery import Receiver
+    from pyinformer.store import Cache, IndexFunction, Overlay
+
+
+class CachesObserver(Protocol):
+    """What the caches report to their informer."""
+
+    def on_namespaces_changed(self) -> None:
+        """Record that other namespaces are followed."""
+        ...
+
+    def on_sync_changed(self) -> None:
+        """Record that a cache has synced, or that there are others to sync."""
+        ...
+
+    def on_large_object(self) -> None:
+        """Record that an object with a large body has arrived."""
+        ...
 
 
 @final
 class NamespaceCaches(Generic[V]):
-    """The members of one informer.
+    """The caches of one informer. Constructing them starts nothing; call `observe` before `begin`.
 
     Args:
-        make: makes the member of a namespace, or of all of them for None.
-        empty: makes a cache without a member; it has the indexes that were asked for.
-        namespaces: the first ones; None follows all of them.
-        is_known: whether these are all; else it is waited for what is wanted.
-        on_swap: is called after each change of the members.
-        on_synced: is called whenever what is synced has changed.
-        is_gone: returns whether a namespace is known not to exist any more.
+        context: what the caches share.
+        scope: what the informer follows.
+        selection: chooses the namespaces; None if the scope names them.
     """
 
     def __init__(
-        self,
-        make: Callable[[str | None], NamespaceCache[V]],
-        empty: Callable[[], Indexer[V]],
-        namespaces: Iterable[str] | None,
-        *,
-        is_known: bool = True,
-        on_swap: Callable[[], None],
-        on_synced: Callable[[], None],
-        is_gone: Callable[[str], bool] = lambda _: False,
+        self, context: InformerContext[V], scope: Scope, selection: NamespaceSelection | None
     ) -> None:
-        self.is_everywhere: bool = namespaces is None
-        """One member follows all namespaces; then there is never another one."""
-        self.is_known: bool = is_known
+        self.scope: Scope = scope
+        """What is followed, with the namespaces as they are now."""
+        self.journal: Journal = Journal()
+        """What happened to the informer; of several namespaces, each has a journal of its own."""
+        self.is_everywhere: bool = scope.is_everywhere
+        """Whether one cache holds all namespaces; then there is never another one."""
+        self.is_known: bool = selection is None
         """Whether it is known which namespaces are wanted."""
         self.known: anyio.Event = anyio.Event()
-        """Is set when that is known, or all is over."""
-        self.has_synced: bool = False
-        """Whether every cache has held everything at least once."""
+        """Set when the wanted namespaces are known, or the informer is closed."""
         self.settled: anyio.Event = anyio.Event()
-        """Is set while all have synced, or one of them never will; for good once it is closed."""
-        self._make = make
-        self._empty = empty
-        self._on_swap = on_swap
-        self._on_synced = on_synced
-        self._is_gone = is_gone
-        self._gone: set[str | None] = set()  # was so when they ceased to be wanted
-        self._told: set[str | None] = set()
+        """Set while all have synced or one never will; for good once the informer is closed."""
+        self._context = context
+        self._selection = selection
+        self._observer: CachesObserver | None = None
+        self._gone: set[str | None] = set()  # deleted when they ceased to be wanted
+        self._announced_namespaces: set[str | None] = set()
         self._on_settled: tuple[Callable[[str], None], ...] = ()
         self._receivers: tuple[Receiver[V], ...] = ()
-        self._incomplete: list[Receiver[V]] = []  # not all that exists was told to them yet
-        first: Iterable[str | None] = (None,) if namespaces is None else namespaces
-        self._wanted: frozenset[str | None] = frozenset(first)
-        self.is_several: bool = len(self._wanted) != 1 or not is_known
+        self._incomplete: list[Receiver[V]] = []  # those without the whole initial list
+        given: Iterable[str | None] = scope.namespaces or ()
+        self._wanted: frozenset[str | None] = frozenset((None,) if self.is_everywhere else given)
+        self.is_several: bool = len(self._wanted) != 1 or not self.is_known
         """Whether there are or were several, so that first lists come one after another."""
         self._group: TaskGroup | None = None
         self._has_begun = False
@@ -85,162 +90,202 @@ class NamespaceCaches(Generic[V]):
         self._is_closed = False
         self._applied = anyio.Event()
         self.by_namespace: Mapping[str | None, NamespaceCache[V]] = {}
-        """Never changed, only replaced; the key is None if all namespaces are followed."""
-        self.cache: Cache[V] = empty()
-        """What all of them hold, read as one."""
-        self._put_in_place({one: make(one) for one in self._ordered(self._wanted)})
-        self.has_synced = is_known and not self._wanted
+        """Never changed, only replaced; the key is None if one cache holds all namespaces."""
+        self.cache: Cache[V] = context.new_indexer()
+        """The objects of all caches, read as one."""
+        self._set({one: self._make(one) for one in _ordered(self._wanted)})
+        self.has_synced: bool = self.is_known and not self._wanted
+        """Whether every cache has held everything at least once."""
+
+    def observe(self, observer: CachesObserver) -> None:
+        """Report to an observer from now on."""
+        self._observer = observer
+
+    def _make(self, namespace: str | None) -> NamespaceCache[V]:
+        scope = self.scope.only(namespace)
+        journal = self.journal if scope == self.scope else Journal()
+        return NamespaceCache(self._context, scope, journal, self)
+
+    @property
+    def name(self) -> str:
+        """What is followed, and in which cluster if that has a name: `eu: pods.v1 in shop`."""
+        return self.scope.named_in(self._context.cluster)
 
     @property
     def all(self) -> tuple[NamespaceCache[V], ...]:
-        """The members at this moment."""
+        """The caches at this moment."""
         return tuple(self.by_namespace.values())
 
     @property
     def sole(self) -> NamespaceCache[V] | None:
-        """The only member; None if there is not exactly one."""
-        members = self.by_namespace
-        return next(iter(members.values())) if len(members) == 1 else None
+        """The only cache; None if there is not exactly one."""
+        caches = self.by_namespace
+        return next(iter(caches.values())) if len(caches) == 1 else None
 
     @property
     def namespaces(self) -> frozenset[str] | None:
-        """What is followed; None is all namespaces."""
+        """The namespaces that are followed; None for all of them."""
         if self.is_everywhere:
             return None
         return cast("frozenset[str]", frozenset(self.by_namespace))
 
     def of(self, key: str) -> NamespaceCache[V] | None:
-        """Return the member in whose namespace a key is; None if that is not followed."""
+        """Return the cache of a key's namespace; None if that is not followed."""
         if self.is_everywhere:
             return self.by_namespace[None]
         return self.by_namespace.get(key.rpartition("/")[0])
 
+    def overlay_of(self, key: str) -> Overlay[V] | None:
+        """Return the overlay of a key's namespace; None if that is not followed."""
+        cache = self.of(key)
+        return None if cache is None else cache.freshness.overlay
+
+    def shown(self, key: str) -> KubeObject[V] | None:
+        """Return what a reader sees under a key, own writes included, whether synced or not."""
+        return merged_get(self.cache, self._context.entries, key)
+
+    def why_never_synced(self, key: str) -> str:
+        """Return why the cache of a key cannot sync without a change on the server; or nothing."""
+        cache = self.of(key)
+        is_hopeless = cache is not None and cache.has_failed and not cache.has_synced
+        return str(cache.status()) if cache is not None and is_hopeless else ""
+
     def add_index(self, name: str, by: str | IndexFunction) -> None:
-        """Add an index to every cache.
+        """Add an index to every cache, and to those to come.
 
         Raises:
-            InvalidArgumentError: the name is taken.
-            InvalidArgumentError: the path cannot be read.
+            InvalidArgumentError: the name is taken, or the path cannot be parsed.
         """
         if isinstance(self.cache, Indexer):
             self.cache.add_index(name, by)
-            return
-        for member in self.all:
-            member.indexer.add_index(name, by)
+        else:
+            for cache in self.all:
+                cache.indexer.add_index(name, by)
+        self._context.indexes[name] = by
 
     @property
-    def has_told(self) -> bool:
-        """Whether anything has been told to anybody."""
-        return any(member.has_synced for member in self.by_namespace.values())
+    def has_announced_any(self) -> bool:
+        """Whether receivers have been given the objects of any namespace."""
+        return any(cache.has_synced for cache in self.by_namespace.values())
 
-    def told(self) -> list[KubeObject[V]]:
-        """Return what is cached of the namespaces that have synced."""
-        members = self.by_namespace.values()
-        return list(chain.from_iterable(one.indexer.list() for one in members if one.has_synced))
+    def announced(self) -> list[KubeObject[V]]:
+        """Return the cached objects of the namespaces that have synced."""
+        return list(chain.from_iterable(one.sink.announced() for one in self.all))
 
-    async def wait_told(self) -> None:
-        """Wait until the receivers know what is cached of every namespace that has synced.
+    async def wait_announced(self) -> None:
+        """Wait until the receivers know what every synced cache holds.
 
         Cancellation:
             Safe.
         """
-        while telling := [one for one in self.all if one.distribution.is_telling]:
-            await telling[0].distribution.wait_told()
+        while announcing := [one for one in self.all if one.sink.is_announcing]:
+            await announcing[0].sink.wait_announced()
 
     def attach(self, receiver: Receiver[V], *, preload: bool = True) -> None:
-        """Tell somebody from now on; what is cached already comes first if that is wanted."""
+        """Feed a receiver from now on; with `preload`, what is cached comes first."""
         self._receivers = (*self._receivers, receiver)
         sole = self.sole
         if sole is not None and not self.is_several:
-            sole.distribution.attach(receiver, preload=preload)
+            sole.sink.attach(receiver, preload=preload)
             return
-        for member in self.all:
-            member.distribution.attach(receiver, preload=False)
+        for cache in self.all:
+            cache.sink.attach(receiver, preload=False)
         if not preload:
             return
-        if self.has_told:
-            receiver.preload_nowait(CacheContents(self.told()))
-        if self._has_told_all():
+        if self.has_announced_any:
+            receiver.preload_nowait(CacheContents(self.announced()))
+        if self._has_announced_all():
             receiver.on_initial_list_complete()
         else:
             self._incomplete.append(receiver)
 
     def detach(self, receiver: Receiver[V]) -> None:
-        """Tell somebody nothing any more."""
+        """Stop feeding a receiver."""
         self._receivers = tuple(known for known in self._receivers if known is not receiver)
         self._incomplete = [known for known in self._incomplete if known is not receiver]
-        for member in self.all:
-            member.distribution.detach(receiver)
+        for cache in self.all:
+            cache.sink.detach(receiver)
 
     async def begin(self, group: TaskGroup) -> None:
-        """Start the members, and from now on whoever comes later.
+        """Start the caches; those that are added later start at once.
 
         Cancellation:
             Ends what was started, together with the group.
         """
         self._has_begun = True
-        for member in self.all:
-            await group.start(member.run)
+        for cache in self.all:
+            await group.start(cache.run)
         self._group = group
         self._settle_soon()
 
-    def want_nowait(self, namespaces: Iterable[str]) -> None:
-        """Follow these from now on; what is not followed yet is started soon."""
+    def set_wanted(self, namespaces: Iterable[str]) -> None:
+        """Follow exactly these namespaces; new ones start soon."""
         wanted: frozenset[str | None] = frozenset(namespaces)
         dropped = self.by_namespace.keys() - wanted
         self._gone -= wanted
-        self._gone |= {name for name in dropped if name is not None and self._is_gone(name)}
+        self._gone |= {name for name in dropped if self.is_gone(name)}
         if wanted != self._wanted:
             self._announce_from_now_on()
         self._wanted = wanted
         if self._has_begun:
             self._settle_soon()
         else:
-            self._take_in()
-            self._drop_from_reads()
-        if not self.is_known:  # only now: those that are wanted are among the members
+            self._add_wanted()
+            self._remove([one for name, one in self.by_namespace.items() if name not in wanted])
+        if not self.is_known:  # only now: those that are wanted are among the caches
             self.is_known = True
             self.known.set()
-            self.look_nowait()
+            self.recheck_nowait()
 
     async def wait_applied(self) -> None:
-        """Wait until those that are wanted are those that are followed, or all is over.
+        """Wait until exactly the wanted namespaces are followed, or the informer is closed.
 
         Cancellation:
             Safe; the change is made all the same.
         """
-        # One that is being stopped is among the followed, and comes back as another if it is wanted
-        # again: only a change that is over says who is followed.
+        # A namespace that is being stopped is still among the followed, and starts anew if it is
+        # wanted again: only a change that is over says what is followed.
         while (self.is_outdated or self._is_settling) and not self._is_closed:
             await self._applied.wait()
 
     def close_nowait(self) -> None:
-        """Let go of everybody who waits: nothing changes any more."""
+        """Wake all waiters: nothing changes any more."""
         self._is_closed = True
         self.known.set()
         self.settled.set()
         self._applied.set()
-        for member in self.all:
-            member.freshness.close_nowait()
+        for cache in self.all:
+            cache.freshness.close_nowait()
 
-    def look_nowait(self) -> None:
-        """Find out anew whether everything has synced; after each change that matters to that."""
-        members = self.all
-        self.has_synced = self.is_known and all(member.has_synced for member in members)
-        is_settled = self.has_synced or any(member.has_failed for member in members)
+    def recheck_nowait(self) -> None:
+        """Determine again whether everything has synced, after a change that matters to that."""
+        caches = self.all
+        self.has_synced = self.is_known and all(cache.has_synced for cache in caches)
+        is_settled = self.has_synced or any(cache.has_failed for cache in caches)
         if is_settled or self._is_closed:
             self.settled.set()
         elif self.settled.is_set():
             self.settled = anyio.Event()
-        self._settle_told()
-        if self._incomplete and self._has_told_all():
-            told, self._incomplete = self._incomplete, []
-            for receiver in told:
+        self._report_announced()
+        if self._incomplete and self._has_announced_all():
+            complete, self._incomplete = self._incomplete, []
+            for receiver in complete:
                 receiver.on_initial_list_complete()
-        self._on_synced()
+        if self._observer is not None:
+            self._observer.on_sync_changed()
+
+    def on_large_object(self) -> None:
+        """Report that an object with a large body has arrived."""
+        if self._observer is not None:
+            self._observer.on_large_object()
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call a function when all that a namespace holds was told, or is known to be gone.
+        """Call a function when all objects of a namespace were announced, or the namespace is gone.
+
+        Controllers then know which objects of a namespace that was left are gone.
+
+        Args:
+            callback: called with the name of the namespace on the event loop; must not block.
 
         Returns:
             A function that ends it.
@@ -252,36 +297,47 @@ class NamespaceCaches(Generic[V]):
 
         return end
 
-    def namespace_gone_nowait(self, namespace: str) -> None:
+    def on_namespace_gone(self, namespace: str) -> None:
         """Record that a namespace does not exist any more."""
-        if namespace not in self.by_namespace:  # else once its objects were told as deletions
-            self._settled(namespace)
+        if namespace not in self.by_namespace:  # else once its objects were announced as deletions
+            self._report_settled(namespace)
 
-    def _settle_told(self) -> None:
-        told = {name for name, one in self.by_namespace.items() if one.distribution.has_announced}
-        new, self._told = told - self._told, told
+    def is_gone(self, namespace: str | None) -> bool:
+        """Return whether a namespace is known not to exist: then none of its objects does.
+
+        Only an informer with a `namespace_selector` knows; others return False.
+        """
+        return (
+            namespace is not None
+            and self._selection is not None
+            and self._selection.is_gone(namespace)
+        )
+
+    def _report_announced(self) -> None:
+        announced = {name for name, one in self.by_namespace.items() if one.sink.has_announced}
+        new, self._announced_namespaces = announced - self._announced_namespaces, announced
         for name in new:
             if name is not None:
-                self._settled(name)
+                self._report_settled(name)
 
-    def _settled(self, namespace: str) -> None:
+    def _report_settled(self, namespace: str) -> None:
         for callback in self._on_settled:
             callback(namespace)
 
-    def _has_told_all(self) -> bool:
-        return self.is_known and all(member.distribution.has_announced for member in self.all)
+    def _has_announced_all(self) -> bool:
+        return self.is_known and all(cache.sink.has_announced for cache in self.all)
 
     def _announce_from_now_on(self) -> None:
-        """From now on first lists come one after another."""
+        """Announce first lists one after another from now on."""
         if self.is_several:
             return
         self.is_several = True
-        if not self._has_told_all():
+        if not self._has_announced_all():
             self._incomplete = list(self._receivers)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether those that are wanted are not those that are followed, yet."""
+        """Whether the followed namespaces are not the wanted ones yet."""
         return self.by_namespace.keys() != self._wanted
 
     def _settle_soon(self) -> None:
@@ -289,78 +345,77 @@ class NamespaceCaches(Generic[V]):
             return
         if self.is_outdated:
             self._is_settling = True
-            self._begin_new(self._group)
+            self._start_new(self._group)
             self._group.start_soon(self._settle, self._group)
 
-    def _begin_new(self, group: TaskGroup) -> None:
-        for member in self._take_in():
-            group.start_soon(member.run)
+    def _start_new(self, group: TaskGroup) -> None:
+        for cache in self._add_wanted():
+            group.start_soon(cache.run)
 
     async def _settle(self, group: TaskGroup) -> None:
         try:
             while self.is_outdated:
-                self._begin_new(group)
-                await self._let_go()
+                self._start_new(group)
+                await self._stop_unwanted()
         finally:
             self._is_settling = False
             applied, self._applied = self._applied, anyio.Event()
             applied.set()
 
-    def _take_in(self) -> list[NamespaceCache[V]]:
-        new = self._ordered(self._wanted - set(self.by_namespace))
-        joining = {one: self._make(one) for one in new}
-        for member in joining.values():
+    def _add_wanted(self) -> list[NamespaceCache[V]]:
+        added = {one: self._make(one) for one in _ordered(self._wanted - set(self.by_namespace))}
+        for cache in added.values():
             for receiver in self._receivers:
-                member.distribution.attach(receiver, preload=False)
-        if joining:
-            self._swap({**self.by_namespace, **joining})
-        return list(joining.values())
+                cache.sink.attach(receiver, preload=False)
+        if added:
+            self._swap({**self.by_namespace, **added})
+        return list(added.values())
 
-    async def _let_go(self) -> None:
+    async def _stop_unwanted(self) -> None:
         leaving = [one for name, one in self.by_namespace.items() if name not in self._wanted]
-        for member in leaving:
-            member.stop_nowait()
-        for member in leaving:
-            await member.ended.wait()
-        self._forget(leaving)
+        for cache in leaving:
+            cache.stop_nowait()
+        for cache in leaving:
+            await cache.ended.wait()
+        self._remove(leaving)
         budget = TimeBudget()
         started = budget.now()
-        for _ in chain.from_iterable(map(self._take_back, leaving)):
+        for _ in chain.from_iterable(map(self._announce_deletions, leaving)):
             if budget.spend_since(started):
                 await budget.yield_now()
             started = budget.now()
 
-    def _take_back(self, member: NamespaceCache[V]) -> Iterator[None]:
-        name = member.scope.namespace
-        yield from member.distribution.leave_nowait(may_still_exist=name not in self._gone)
-        if name is not None and (name in self._gone or self._is_gone(name)):
+    def _announce_deletions(self, cache: NamespaceCache[V]) -> Iterator[None]:
+        name = cache.scope.namespace
+        yield from cache.sink.leave_nowait(may_still_exist=name not in self._gone)
+        if name is not None and (name in self._gone or self.is_gone(name)):
             self._gone.discard(name)
-            self._settled(name)
+            self._report_settled(name)
 
-    def _drop_from_reads(self) -> None:
-        self._forget([one for name, one in self.by_namespace.items() if name not in self._wanted])
-
-    def _forget(self, leaving: list[NamespaceCache[V]]) -> None:
+    def _remove(self, leaving: list[NamespaceCache[V]]) -> None:
         if leaving:
             rest = {name: one for name, one in self.by_namespace.items() if one not in leaving}
             self._swap(rest)
-            for member in leaving:
-                member.forget_nowait()
+            for cache in leaving:
+                cache.forget_nowait()
 
-    def _swap(self, members: dict[str | None, NamespaceCache[V]]) -> None:
-        self._put_in_place(members)
-        self._on_swap()
-        self.look_nowait()
+    def _swap(self, caches: dict[str | None, NamespaceCache[V]]) -> None:
+        self._set(caches)
+        self.scope = self.scope.within(self.namespaces)
+        self.journal.note(f"follows {self.scope}")
+        if self._observer is not None:
+            self._observer.on_namespaces_changed()
+        self.recheck_nowait()
 
-    def _put_in_place(self, members: dict[str | None, NamespaceCache[V]]) -> None:
-        indexers = {name: member.indexer for name, member in members.items()}
+    def _set(self, caches: dict[str | None, NamespaceCache[V]]) -> None:
+        indexers = {name: cache.indexer for name, cache in caches.items()}
         if len(indexers) > 1:
             self.cache = JointIndexer(cast("dict[str, Indexer[V]]", indexers))
         else:
             only = next(iter(indexers.values()), None)
-            self.cache = self._empty() if only is None else only
-        self.by_namespace = members  # no proxy around it: every read of a key looks in here
+            self.cache = self._context.new_indexer() if only is None else only
+        self.by_namespace = caches  # without a proxy: every read of a key looks in here
 
-    @staticmethod
-    def _ordered(namespaces: Iterable[str | None]) -> list[str | None]:
-        return sorted(namespaces, key=lambda one: one or "")
+
+def _ordered(namespaces: Iterable[str | None]) -> list[str | None]:
+    return sorted(namespaces, key=lambda one: one or "")

@@ -1,8 +1,8 @@
-"""What an informer learns of its own process's writes: the WriteObserver that feeds an overlay.
+"""The writes of this process: what the cluster's responses mean for the reads of an informer.
 
-The response of a write enters; the object enters the overlay as the informer would have cached it,
-with the same projection, transform and memory mode, if it is in the informer's scope. A write that
-takes an object out of the scope hides it. Nothing that arrives here ever fails the write itself.
+An object that a write's response holds is shown as the informer would cache it, if it is in the
+informer's scope; a write that takes an object out of the scope hides it. Nothing that arrives here
+ever fails the write itself.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pyinformer.apimachinery import (
     InformerError,
     KubeObject,
     ObjectCodec,
-    Transform,
     V,
 )
+from pyinformer.informer._settings import InformerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_REMEMBERED = 1_024  # writes whose key a barrier finds by their version alone
-# What a server says of a field that is absent; where nothing stands here, it says "".
+_REMEMBERED = 1_024  # writes whose key is found by their version alone
+# What a field selector reads from an absent field; "" for every other field.
 _ABSENT: Final = {
     "spec.hostNetwork": "false",
     "spec.unschedulable": "false",
     "status.replicas": "0",
     "status.successful": "0",
 }
-# Fields that a selector calls otherwise than the object does.
+# Fields that have another name in selectors than in the object.
 _RENAMED: Final = {("Job", "status.successful"): "status.succeeded"}
-# Events: a server works them out of several fields.
+# Of Events: the server computes them from several fields.
 _COMPUTED: Final = frozenset({"source", "reportingComponent"})
+_DEFAULTS: Final = InformerSettings()
 
 
 class WrittenAt(NamedTuple):
@@ -48,26 +49,44 @@ class WrittenAt(NamedTuple):
     key: str
     uid: str
     is_sole: bool
-    """Whether no other key was written at this version; versions of two objects can be the same."""
+    """Whether no other key was written at this version; two objects can have the same version."""
 
 
 class _UnknownField(Exception):  # noqa: N818 - control flow within this module
-    """Nobody but the server can say what a field selector reads here."""
+    """Only the server knows what a field selector reads here."""
+
+
+@final
+class RecentWrites:
+    """The newest writes of this process by resource version, so that a wait needs no key."""
+
+    def __init__(self) -> None:
+        self._by_version: OrderedDict[str, WrittenAt] = OrderedDict()
+
+    def add(self, resource_version: str, key: str, uid: str) -> None:
+        """Record a write."""
+        known = self._by_version.get(resource_version)
+        is_sole = known is None or (known.is_sole and known.key == key)
+        self._by_version[resource_version] = WrittenAt(key, uid, is_sole)
+        if len(self._by_version) > _REMEMBERED:
+            self._by_version.popitem(last=False)
+
+    def at(self, resource_version: str) -> WrittenAt | None:
+        """Return the object that was last written at a version, if it is remembered."""
+        return self._by_version.get(resource_version)
 
 
 @final
 class OwnWrites(Generic[V]):
-    """Takes the responses of writes to one resource.
+    """The observer of this process's writes to one resource.
 
     Args:
         scope: what the informer follows.
-        overlay_of: returns what shows the writes of a key to readers; None if the key is in a
-            namespace that is not followed.
-        view: the informer's projection.
-        strip_managed_fields: as the informer does.
-        transform: the user's change to each object.
-        metadata_only: keep nothing but the metadata of what was written.
-        on_shown: is called with a key when readers may see something else of it.
+        overlay_of: returns the overlay that shows writes of a key to readers; None if the key is in
+            a namespace that is not followed.
+        settings: how the informer keeps objects.
+        recent: where the version of each write is recorded.
+        on_shown: called with a key when readers may see another state of it.
     """
 
     def __init__(
@@ -75,29 +94,29 @@ class OwnWrites(Generic[V]):
         scope: Scope,
         overlay_of: Callable[[str], Overlay[V] | None],
         *,
-        view: type[V] | None = None,
-        strip_managed_fields: bool = True,
-        transform: Transform | None = None,
-        metadata_only: bool = False,
+        settings: InformerSettings = _DEFAULTS,
+        recent: RecentWrites | None = None,
         on_shown: Callable[[str], None] = lambda _key: None,
     ) -> None:
         self._on_shown = on_shown
         self._scope = scope
         self._overlay_of = overlay_of
+        self.recent: RecentWrites = recent or RecentWrites()
         # The cluster has decoded the response already; the cache may keep the object otherwise.
         self._is_kept_as_decoded = (
-            view is None and strip_managed_fields and transform is None and not metadata_only
+            settings.projection is None
+            and settings.transform is None
+            and settings.memory in {"strip_managed_fields", "compact"}
         )
         self._codec: ObjectCodec[V] = ObjectCodec(
             scope.resource,
-            view=view,
-            strip_managed_fields=strip_managed_fields,
-            transform=transform,
-            metadata_only=metadata_only,
+            view=cast("type[V] | None", settings.projection),
+            strip_managed_fields=settings.memory != "raw",
+            transform=settings.transform,
+            metadata_only=settings.memory == "metadata",
         )
-        self._written: OrderedDict[str, WrittenAt] = OrderedDict()
         self.unreadable = 0
-        """Responses that were no objects of this resource."""
+        """Responses that are not objects of this resource."""
 
     def wrote(self, obj: KubeObject, raw: bytes) -> None:
         """Show readers the object of a write's response, as the cache would keep it."""
@@ -108,11 +127,7 @@ class OwnWrites(Generic[V]):
 
     def _take(self, plain: KubeObject, raw: bytes) -> None:
         meta, key = plain.metadata, plain._key
-        known = self._written.get(meta.resource_version)
-        is_sole = known is None or (known.is_sole and known.key == key)
-        self._written[meta.resource_version] = WrittenAt(key, meta.uid, is_sole)
-        if len(self._written) > _REMEMBERED:
-            self._written.popitem(last=False)
+        self.recent.add(meta.resource_version, key, meta.uid)
         overlay = self._overlay_of(key)
         if overlay is None:
             return
@@ -125,15 +140,11 @@ class OwnWrites(Generic[V]):
         self._on_shown(key)
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
-        """Take note that a write's response said that an object is gone."""
+        """Hide an object of which a write's response says that it is gone."""
         overlay = self._overlay_of(key)
         if uid and overlay is not None:
             overlay.put_tombstone(key, uid, resource_version)
             self._on_shown(key)
-
-    def written_at(self, resource_version: str) -> WrittenAt | None:
-        """Return the object that was written at a version, the last one, if it is remembered."""
-        return self._written.get(resource_version)
 
     def _selects(self, plain: KubeObject[None]) -> bool:
         scope = self._scope
@@ -145,8 +156,8 @@ class OwnWrites(Generic[V]):
         self.unreadable += 1
         if self.unreadable == 1:
             _log.warning(
-                "%s: a write's response does not tell what readers should see of it: they see it"
-                " when the watch brings it; further ones are counted",
+                "%s: the response of a write does not show how reads would change: they change when"
+                " the watch brings the write; further responses like this are counted silently",
                 self._scope,
                 extra={"informer": str(self._scope), "error": str(error)[:500]},
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
 from pyinformer.apimachinery import (
     BytesTransform,
@@ -24,10 +24,14 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
     load_zstandard,
+    parse_path,
 )
 from pyinformer.audit import MutationDetector
-from pyinformer.informer._metadata_only import check_projection
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
+
+if TYPE_CHECKING:
+    from pyinformer.cluster import Cluster
+    from pyinformer.store import IndexFunction
 
 Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact", "metadata"]
 """What is kept of each object: all of it, all but `metadata.managedFields`, that compressed, or its
@@ -42,6 +46,8 @@ QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
 Selector: TypeAlias = str | Mapping[str, JSONValue] | None
 
 
+_INSTEAD: Final = "ask for the informer with another `memory`"
+_ALWAYS_THERE: Final = frozenset({"metadata", "kind", "apiVersion"})
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; others look empty
 
 
@@ -114,6 +120,10 @@ class Scope:
         """Return the part of it that is in one namespace; all of it for None."""
         chosen = None if namespace is None else frozenset((namespace,))
         return replace(self, namespaces=chosen, namespace_selector=None)
+
+    def named_in(self, cluster: Cluster) -> str:
+        """Return the scope as text, with the cluster if that has a name: `eu: pods.v1 in shop`."""
+        return f"{cluster.name}: {self}" if cluster.name else str(self)
 
     def __str__(self) -> str:
         parts = [str(self.resource)]
@@ -272,3 +282,30 @@ def check_same_settings(
                 first_call_site=first[1],
                 second_call_site=second[1],
             )
+
+
+def check_projection(memory: str, projection: type[View] | None) -> None:
+    """Refuse a view of what is not there: a view never has fields of the metadata.
+
+    Raises:
+        InvalidArgumentError: naming the view.
+    """
+    if memory == "metadata" and projection is not None:
+        name = getattr(projection, "__name__", repr(projection))
+        reason = (
+            f"{name} reads what is not kept: with memory='metadata' there is obj.metadata and"
+            f" obj.annotations; leave the projection out, or {_INSTEAD}"
+        )
+        raise InvalidArgumentError("projection", reason)
+
+
+def check_readable(memory: str, by: str | IndexFunction) -> None:
+    """Refuse an index by a path that no object has.
+
+    Raises:
+        InvalidArgumentError: naming the path.
+        InvalidArgumentError: it is none.
+    """
+    if memory == "metadata" and isinstance(by, str) and parse_path(by)[0] not in _ALWAYS_THERE:
+        reason = f"{by} is not kept with memory='metadata', so nothing would ever be found by it"
+        raise InvalidArgumentError("by", f"{reason}; {_INSTEAD}")

@@ -1,40 +1,29 @@
-"""An informer: one resource followed, cached, indexed, and told to any number of handlers.
-
-What enters are the user's handlers, indexes and wishes; what leaves is a lister that any thread may
-read, and every change, to each handler by itself. This is the face, its handlers and its lifetime;
-the stations behind it are put together in `Following`, which is what it answers from.
-"""
+"""`SharedInformer`: one resource followed, cached, indexed and handed to any number of handlers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar, final, overload
+from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
 
 from pyinformer.apimachinery import (
     FieldSelector,
+    InformerConflictError,
     InvalidArgumentError,
     LabelSelector,
+    LifecycleError,
+    StaleCacheError,
     Transform,
     V,
     View,
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
-from pyinformer.cluster import claim_loop
+from pyinformer.informer._auditor import audit_all, joint_report
+from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._cache_sync import wait_for_cache_sync
-from pyinformer.informer._event_stream import EventStream
-from pyinformer.informer._following import Following
-from pyinformer.informer._handlers import (
-    EventFunction,
-    Handler,
-    ObjectFunction,
-    ResourceEventHandler,
-    UpdateFunction,
-)
-from pyinformer.informer._namespace_selection import NamespaceSelection, labels_only
-from pyinformer.informer._registration import Registration
+from pyinformer.informer._core import InformerCore
 from pyinformer.informer._settings import (
     InformerSettings,
     Memory,
@@ -42,9 +31,20 @@ from pyinformer.informer._settings import (
     Scope,
     Selector,
     SharingKind,
+    check_readable,
     check_safeguards,
+    checked_namespaces,
 )
-from pyinformer.informer._stream_buffers import Delivery
+from pyinformer.informer.delivery import (
+    Delivery,
+    EventFunction,
+    EventStream,
+    Handler,
+    ObjectFunction,
+    Registration,
+    ResourceEventHandler,
+    UpdateFunction,
+)
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 from pyinformer.tasks import (
@@ -55,18 +55,28 @@ from pyinformer.tasks import (
 )
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup, TaskStatus
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
+    from anyio.abc import TaskStatus
+
+    from pyinformer.apimachinery import InformerError, Journal, KubeObject
+    from pyinformer.audit import AuditReport
     from pyinformer.cluster import Cluster
-
-VW = TypeVar("VW", bound=View)
+    from pyinformer.informer._explain import Explanation
+    from pyinformer.informer._key_waits import Predicate
+    from pyinformer.informer._namespace_cache import NamespaceCache
+    from pyinformer.informer._state_changes import StateChange
+    from pyinformer.informer._status import InformerStatus
+    from pyinformer.reflector import ReflectorState, StaleObject
+    from pyinformer.store import IndexFunction, Lister
 
 
 @final
-class SharedInformer(Startable, Following[V]):
+class SharedInformer(Startable, Generic[V]):
     """Follows one resource in one scope.
 
-    A factory makes and shares informers; one by itself is used as a lifetime of its own:
+    A factory makes informers and shares them. One of your own is used as a context manager:
     `async with SharedInformer(cluster, "v1", "pods") as pods`.
 
     Args:
@@ -74,19 +84,20 @@ class SharedInformer(Startable, Following[V]):
         api_version: `v1`, or `group/version`.
         plural: the resource's plural name, as in its URL.
         namespaces: one namespace, several, or None for all of them.
-        namespace_selector: chooses the namespaces by their labels, instead.
-        label_selector: as text or as a mapping; None for all objects.
-        field_selector: as text or as a mapping; None for all objects.
+        namespace_selector: chooses the namespaces by their labels instead.
+        label_selector: as a string or mapping; None for all objects.
+        field_selector: as a string or mapping; None for all objects.
         projection: the view to decode with each object.
         memory: what is kept of each object: see `SharedInformerFactory.informer`.
-        transform: your change to each object before it is kept.
-        queue: what stands between the wire and the cache.
-        sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
-        absent: what it means that the resource is not served: `wait` for it; `require` fails the
-            wait for the first sync at once; `optional` is as good as empty.
-        audit_period_seconds: the mean time between audits that nobody asks for; 0 for none.
-        mutation_detector: watches over what is shared; one of its own if None.
-        options: how the server is talked to.
+        transform: your change to each object before it is cached.
+        queue: the queue between the reflector and the cache.
+        sharing: `decoded` lets `lister.decoded` share one dict per object between all readers,
+            which costs memory.
+        absent: what to do while the server does not serve the resource: `wait`; `require` fails the
+            first sync; `optional` treats it as empty.
+        audit_period_seconds: the mean time between periodic audits; 0 for none.
+        mutation_detector: checks what readers share; None for a detector of its own.
+        options: how the reflector talks to the server.
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
 
@@ -99,52 +110,6 @@ class SharedInformer(Startable, Following[V]):
         client-go tools/cache/shared_informer.go.
     """
 
-    @overload
-    def __init__(
-        self: SharedInformer[None],
-        cluster: Cluster,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float = 0.0,
-        mutation_detector: MutationDetector | None = None,
-        options: ReflectorOptions | None = None,
-        metrics: Metrics = NO_METRICS,
-        grace_seconds: float = DEFAULT_GRACE_SECONDS,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: SharedInformer[VW],
-        cluster: Cluster,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[VW],
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float = 0.0,
-        mutation_detector: MutationDetector | None = None,
-        options: ReflectorOptions | None = None,
-        metrics: Metrics = NO_METRICS,
-        grace_seconds: float = DEFAULT_GRACE_SECONDS,
-    ) -> None: ...
     def __init__(
         self,
         cluster: Cluster,
@@ -155,7 +120,7 @@ class SharedInformer(Startable, Following[V]):
         namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
-        projection: type[View] | None = None,
+        projection: type[V] | None = None,
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
@@ -177,38 +142,264 @@ class SharedInformer(Startable, Following[V]):
             field_selector,
             namespace_selector=namespace_selector,
         )
-        selection: NamespaceSelection | None = None
-        if scope.namespace_selector is not None:
-            chosen = SharedInformer(
-                cluster,
-                "v1",
-                "namespaces",
-                memory="metadata",
-                transform=labels_only,
-                audit_period_seconds=audit_period_seconds,
-                options=options,
-                metrics=metrics,
-                grace_seconds=grace_seconds,
-            )
-            selection = NamespaceSelection(chosen, scope.namespace_selector)
-        super().__init__(
+        settings = InformerSettings(
+            projection=cast("type[View] | None", projection),
+            memory=memory,
+            transform=transform,
+            queue=queue,
+            sharing=sharing,
+            absent=absent,
+            audit_period_seconds=audit_period_seconds,
+        )
+        self._core: InformerCore[V] = InformerCore(
             cluster,
             scope,
-            InformerSettings(
-                projection=projection,
-                memory=memory,
-                transform=transform,
-                queue=queue,
-                sharing=sharing,
-                absent=absent,
-                audit_period_seconds=audit_period_seconds,
-            ),
-            mutation_detector=mutation_detector,
+            settings,
             options=options,
             metrics=metrics,
             grace_seconds=grace_seconds,
-            selection=selection,
+            mutation_detector=mutation_detector,
         )
+        self.lister: Lister[V] = self._core.lister
+        """Reads the cache, and own writes that it does not hold yet; usable from any thread."""
+
+    @property
+    def name(self) -> str:
+        """What is followed, and in which cluster if that has a name: `eu: pods.v1 in shop`."""
+        return self._core.caches.name
+
+    @property
+    def scope(self) -> Scope:
+        """What is followed, with the namespaces as they are now."""
+        return self._core.caches.scope
+
+    @property
+    def settings(self) -> InformerSettings:
+        """How objects are kept."""
+        return self._core.context.settings
+
+    @property
+    def cluster(self) -> Cluster:
+        """The server; reads show writes through this cluster at once."""
+        return self._core.context.cluster
+
+    @property
+    def journal(self) -> Journal:
+        """What happened lately, in words; of several namespaces, each has a journal of its own."""
+        return self._core.caches.journal
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has held everything at least once, in each namespace."""
+        return self._core.caches.has_synced
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and has neither been closed nor crashed."""
+        return self._core.lifecycle.is_running
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed; it cannot be started again."""
+        return self._core.lifecycle.is_closed
+
+    @property
+    def crash(self) -> InformerError | None:
+        """The bug of pyinformer that ended it; None unless that happened."""
+        return self._core.lifecycle.crash
+
+    @property
+    def state(self) -> ReflectorState:
+        """What it does now; `status()` says why, and `on_state_change` reports changes.
+
+        Of several namespaces it is the state of the one in the most trouble, the choice of
+        namespaces included.
+        """
+        return self._core.introspection.state
+
+    @property
+    def staleness(self) -> str:
+        """Why the cache may be behind the server; empty while it is followed."""
+        return self._core.introspection.staleness
+
+    @property
+    def observed_resource_version(self) -> str:
+        """The version up to which every change is cached; empty before the first list.
+
+        Of several namespaces it is that of the one that is furthest behind.
+        """
+        return self._core.introspection.observed_resource_version
+
+    @property
+    def last_event_at(self) -> float | None:
+        """When the last change arrived, on the event loop's clock; None if none did."""
+        return self._core.introspection.last_event_at
+
+    @property
+    def last_bookmark_at(self) -> float | None:
+        """When the last bookmark arrived, on the event loop's clock; None if none did."""
+        return self._core.introspection.last_bookmark_at
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago the cache was last proven to be what the server has; None if never.
+
+        A change, a bookmark, a complete list and an intact history prove it. The server reports
+        about once a minute on a quiet resource, so an age of two minutes is a sign of trouble. Of
+        several namespaces it is the largest age. Callable from any thread.
+        """
+        return self._core.introspection.age_seconds()
+
+    @property
+    def mutation_detector(self) -> MutationDetector:
+        """Checks what the readers of this informer share."""
+        return self._core.mutation_guard.detector
+
+    @property
+    def abandoned_handlers(self) -> tuple[str, ...]:
+        """The handlers that were cancelled, did not end in time, and still run."""
+        return self._core.processor.abandoned
+
+    def status(self, *, with_journal: bool = False) -> InformerStatus:
+        """Return a frozen record of its condition, without object content; from any thread.
+
+        Args:
+            with_journal: add what happened lately.
+        """
+        return self._core.introspection.status(with_journal=with_journal)
+
+    def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
+        """Call a function at each change of state, on the event loop; it must not block.
+
+        Each namespace has a state of its own, and the change names it.
+
+        Returns:
+            A function that ends it.
+
+        Raises:
+            InvalidTypeError: it cannot be called.
+        """
+        return self._core.context.state_callbacks.add(callback)
+
+    def explain(self, key: str) -> Explanation:
+        """Explain in sentences why the cache shows what it shows of a key.
+
+        The sentences cover the scope, the selectors, the state, how the object came and which
+        handler was called for it. The server is not asked, and no object's content is shown.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Raises:
+            InvalidTypeError: the key is not a string.
+            InvalidArgumentError: it is not a key.
+        """
+        return self._core.explainer(key).explain(key)
+
+    async def explain_live(self, key: str) -> Explanation:
+        """Explain the same as `explain`, and what the server has of the key now.
+
+        This sends a list of one object, and a GET if it is not in this informer's scope. What the
+        server refuses is in the explanation.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Raises:
+            InvalidTypeError: the key is not a string.
+            InvalidArgumentError: it is not a key.
+            LifecycleError: it is called from another event loop than the informer's.
+
+        Cancellation:
+            Safe.
+        """
+        self._core.lifecycle.loop.check()
+        return await self._core.explainer(key).explain_live(key)
+
+    @property
+    def namespaces(self) -> AbstractSet[str] | None:
+        """The namespaces that are followed now, as an immutable set; None for all of them."""
+        return self._core.caches.namespaces
+
+    async def set_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Follow exactly these namespaces from now on.
+
+        Namespaces that were followed before go on undisturbed. A new one is loaded, and its objects
+        are reported as additions; until then reads of everything raise, reads of other namespaces
+        do not, and `wait_for_cache_sync` waits for it. One that is not named any more is stopped;
+        its objects leave the cache, and handlers get deletions with `may_still_exist`. This returns
+        when that is done; caches of new namespaces may still be empty. If several callers set the
+        namespaces at once, the last one decides.
+
+        Args:
+            namespaces: all that are wanted; may be empty.
+
+        Raises:
+            InvalidArgumentError: one of them is not a namespace; or the informer follows all
+                namespaces, or those that a selector chooses.
+            InformerConflictError: a factory has handed the informer out in several places.
+            LifecycleError: the informer is closed, or runs in another event loop.
+            InternalError: the informer crashed.
+
+        Cancellation:
+            Ends only the wait: the change is made all the same.
+        """
+        core, caches = self._core, self._core.caches
+        core.lifecycle.check_usable()
+        wanted = checked_namespaces(namespaces, may_be_none=True)
+        if wanted is None or caches.is_everywhere or core.selection is not None:
+            raise InvalidArgumentError("namespaces", self._why_fixed(wanted))
+        if len(core.call_sites) > 1:
+            raise InformerConflictError(
+                informer=str(self.scope),
+                option="namespaces",
+                first_call_site=core.call_sites[0],
+                second_call_site=core.call_sites[1],
+            )
+        caches.set_wanted(wanted)
+        await caches.wait_applied()
+        if caches.is_outdated:
+            core.lifecycle.check_running()
+
+    def _why_fixed(self, wanted: frozenset[str] | None) -> str:
+        if wanted is None:
+            return "None would follow all of them: ask for another informer"
+        if self._core.selection is not None:
+            chosen = self.scope.namespace_selector
+            return f"{self.name} follows those that {chosen} chooses: change their labels"
+        return f"{self.name} follows all of them by a single watch: ask for another informer"
+
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index to the cache, at any time; cached objects are indexed at once.
+
+        This is one step of the event loop: of a large cache, add indexes before the start. A
+        hundred thousand objects take a tenth of a second, a third if the path is in no view.
+
+        Args:
+            name: the name to read it by.
+            by: a field path such as `"spec.nodeName"`, or a pure function of an object.
+
+        Raises:
+            InvalidArgumentError: the name is taken; or the path cannot be parsed, or is outside of
+                the metadata where only that is kept.
+            LifecycleError: the informer runs in another event loop.
+        """
+        self._core.lifecycle.loop.check()
+        check_readable(self.settings.memory, by)
+        self._core.caches.add_index(name, by)
+
+    def last_good(self, key: str) -> StaleObject[V] | None:
+        """Return the last state of an object that could be read, if the cached one cannot.
+
+        Such an object is cached with a `problem`; this is its state before, marked as stale.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Returns:
+            None if the cached object is readable or gone, or no readable state is remembered.
+        """
+        cache = self._core.caches.of(key)
+        return None if cache is None else cache.reflector.last_good(key)
 
     def add_event_handler(
         self,
@@ -222,39 +413,41 @@ class SharedInformer(Startable, Following[V]):
         resync_period_seconds: float = 0.0,
         log_exceptions: LogExceptions = "classes",
     ) -> Registration[V]:
-        """Tell a handler of everything that exists, and then of every change.
+        """Call a handler for everything that exists, and then for every change.
 
-        Handlers can be added before the informer is started, while it runs, and while it syncs.
-        A plain function runs on the event loop and must not block: mark it by `in_thread` if it
-        does. Each handler has a mailbox of its own; a slow or failing one harms nobody else.
+        Handlers can be added before the informer is started, while it runs, and while it syncs. A
+        plain function runs on the event loop and must not block; mark it by `in_thread` if it does.
+        Each handler has a mailbox of its own; a slow or failing one does not affect others.
 
         Args:
             handler: one function of an event, or an object with on_add, on_update and on_delete.
             on_add: called with an object that appeared.
             on_update: called with the old and the new object.
             on_delete: called with the last known state.
-            name: names it in logs and status; its own name if None.
-            mailbox_size: events kept in order; beyond, new ones are merged per key.
-            resync_period_seconds: how often to be reminded of every object; 0 for never.
+            name: the name in logs and status; None takes the handler's own.
+            mailbox_size: events kept in order; beyond that, new ones are merged per key.
+            resync_period_seconds: how often to be called for every object; 0 for never.
             log_exceptions: what logs show of an error that the handler raises: `classes`, which
                 hides its text because that may quote an object, or `full`, with the text and the
-                calls. One line per minute is logged for each kind of error.
+                traceback. One line per minute is logged for each kind of error.
 
         Raises:
-            InvalidTypeError: it could not be called.
-            InvalidArgumentError: a negative number.
+            InvalidTypeError: the handler cannot be called.
+            InvalidArgumentError: a number is out of range.
             LifecycleError: the informer is closed, or was started in another event loop.
         """
-        self._lifetime.check_usable()
+        self._core.lifecycle.check_usable()
         check_seconds("resync_period_seconds", resync_period_seconds)
         if mailbox_size < 1:
-            raise InvalidArgumentError("mailbox_size", f"{mailbox_size}; 1 is the least")
+            raise InvalidArgumentError(
+                "mailbox_size", f"must be an integer >= 1, got {mailbox_size}"
+            )
         check_log_exceptions(log_exceptions)
         checked = Handler.of(
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
         )
-        return self._audience.add(
-            self._sharing.checked(checked),
+        return self._core.processor.add(
+            self._core.mutation_guard.checked(checked),
             mailbox_size=mailbox_size,
             resync_period_seconds=resync_period_seconds,
             log_exceptions=log_exceptions,
@@ -263,15 +456,16 @@ class SharedInformer(Startable, Following[V]):
     async def remove_event_handler(
         self, registration: Registration[V], *, grace_seconds: float = DEFAULT_GRACE_SECONDS
     ) -> None:
-        """Tell a handler nothing any more; the same as `registration.remove()`.
+        """Stop calling a handler; the same as `registration.remove()`.
 
         Raises:
-            InvalidArgumentError: the registration is another informer's, or the grace is negative.
+            InvalidArgumentError: the registration is another informer's, or the grace is not a
+                duration.
 
         Cancellation:
             Takes effect when the wait is over; the handler is removed in any case.
         """
-        if not registration.is_of(self._audience):
+        if not registration.is_of(self._core.processor):
             reason = f"that of {registration.name} is not one of {self.name}"
             raise InvalidArgumentError("registration", reason)
         await registration.remove(grace_seconds=grace_seconds)
@@ -285,53 +479,221 @@ class SharedInformer(Startable, Following[V]):
     ) -> EventStream[V]:
         """Return the events as a stream: `async with pods.events() as events: async for ...`.
 
-        It begins with an Added for everything that exists. Nothing is ever left out in silence: a
-        consumer that falls behind gets an error, or has asked for less to hear.
+        It begins with an Added for every object that exists. No event is dropped silently: a
+        consumer that falls behind gets an error, or has asked for merged events.
 
         Args:
-            initial: False for only what happens from the moment the stream is entered, or from the
-                first sync if that comes later: nothing of the initial list then, nor of that of a
-                namespace that is followed later.
+            initial: False for only what happens after the stream is entered, or after the first
+                sync if that comes later; a namespace that is followed later is left out likewise.
             delivery: `every_event` in order; a consumer that is `max_events` behind gets
-                EventStreamOverflowError instead of a gap. `coalesced` merges what waits of one key:
-                additions and updates into the latest state, an object that came and went unseen
-                into nothing; an object that another one of its name has replaced is a deletion
-                and an addition. At most these two events wait for each key that is cached, or
-                that the consumer has heard of and whose deletion it has not.
+                EventStreamOverflowError instead of a gap. `coalesced` merges what waits for a key:
+                additions and updates become the latest state, an object that came and went
+                disappears, and an object that was replaced by another of its name is a deletion and
+                an addition. At most these two events wait for each key that is cached, or whose
+                deletion the consumer has not taken.
             max_events: how many events may wait, the initial list not counted; without effect on
                 `coalesced`.
 
         Raises:
-            InvalidArgumentError: max_events is less than 1, or there is no such delivery.
-            InvalidTypeError: max_events is no whole number, or initial no bool.
-            LifecycleError: the informer is closed; or at entering the stream.
+            InvalidArgumentError: max_events is less than 1, or the delivery is unknown.
+            InvalidTypeError: max_events is not an integer, or initial is not a bool.
+            LifecycleError: the informer is closed; raised when entering the stream, too.
         """
-        self._lifetime.refuse_if_closed()
-        return self._audience.stream(
+        self._core.lifecycle.refuse_if_closed()
+        return self._core.processor.stream(
             initial=initial,
             delivery=delivery,
             max_events=max_events,
-            check=self._sharing.check_nowait,
+            check=self._core.mutation_guard.check_nowait,
         )
+
+    async def wait_until(
+        self,
+        resource_version: str | None,
+        *,
+        key: str | None = None,
+        uid: str | None = None,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """Wait until the cache itself, which feeds every handler, has reached a write.
+
+        The lister shows own writes at once; this is for handlers and for writes of others. The wait
+        ends when the cache's position has reached the version, when the object under `key` has, or
+        after a second when a list of that key in this informer's scope shows what the cache holds,
+        so that a write that the selector excludes does not time out. Where versions of two objects
+        do not compare, only that object and such a list count. A write of this process needs no
+        key; any other write without a key is proven only by the position, which moves once a minute
+        on a quiet resource. A key of a namespace that is not followed returns at once, and so does
+        a write that changed nothing.
+
+        Args:
+            resource_version: the version in a write's response; None for a deletion, which ends
+                when the object with this `uid` is no longer cached under this `key`.
+            key: `namespace/name`, or `name` if cluster-scoped.
+            uid: which object of that name was deleted, or written: without it, versions of two
+                objects of one name are compared.
+            timeout_seconds: how long to wait.
+
+        Raises:
+            StaleCacheError: the cache did not get there in time, or a new epoch of the server's
+                history has begun, in which the write may not exist.
+            LifecycleError: it was not started, or was closed.
+            InternalError: the informer crashed.
+            InvalidArgumentError: there is nothing to wait for, or the timeout is not a duration.
+            InvalidTypeError: the version, the key or the uid is not a string.
+            CacheMutatedError: the mutation detector is in mode `debug`, and found a mutation.
+
+        Cancellation:
+            Safe.
+        """
+        self._core.mutation_guard.check_nowait()
+        target = WriteTarget.of(resource_version, key, uid)
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._core.lifecycle.check_running()
+        until = anyio.current_time() + timeout_seconds
+        caches = self._core.caches
+        if not caches.is_known:
+            await self._wait_known(target, timeout_seconds)
+        concerned = self._concerned(target)
+        for cache in concerned:
+            left = max(0.0, until - anyio.current_time())
+            try:
+                await cache.freshness.wait_until(target, timeout_seconds=left)
+            except LifecycleError:
+                # One of several namespaces was dropped: the write may be in any other.
+                if len(concerned) == 1 or cache in caches.all or not self.is_running:
+                    raise
+
+    async def _wait_known(self, target: WriteTarget, timeout_seconds: float) -> None:
+        """Wait until it is known whether the namespace of a write is followed."""
+        with anyio.move_on_after(timeout_seconds):
+            await self._core.caches.known.wait()
+        self._core.lifecycle.check_running()
+        if not self._core.caches.is_known:
+            state, last_error = self._core.introspection.reflector_state()
+            raise StaleCacheError(
+                informer=self.name,
+                wanted=str(target),
+                position="",
+                waited_seconds=timeout_seconds,
+                state=state,
+                reason=last_error or "",
+            )
+
+    def has_seen(
+        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
+    ) -> bool:
+        """Return whether `wait_until` would return at once.
+
+        Raises:
+            InvalidArgumentError: there is nothing to wait for.
+        """
+        target = WriteTarget.of(resource_version, key, uid)
+        concerned = self._concerned(target)
+        return self._core.caches.is_known and all(
+            one.freshness.has_seen(target) for one in concerned
+        )
+
+    def _concerned(self, target: WriteTarget) -> tuple[NamespaceCache[V], ...]:
+        """Return the caches that a write may change: one if its key is known, else all."""
+        written = self._core.context.recent_writes.at(target.version)
+        key = target.key or (None if written is None else written.key)
+        if key is None:
+            return self._core.caches.all
+        cache = self._core.caches.of(key)
+        return () if cache is None else (cache,)
+
+    async def wait_for(
+        self,
+        key: str,
+        predicate: Predicate[V],
+        *,
+        timeout_seconds: float = 30.0,
+    ) -> KubeObject[V] | None:
+        """Wait until an object is as wanted: `await pods.wait_for(key, lambda pod: pod is None)`.
+
+        The predicate is called at once, and then at each change of what the lister shows of the
+        key: events of the cache, and own writes before their events come. It runs on the event
+        loop, in the step of the change, and must not block; what it raises is raised here. It is
+        not called before the first sync, which is waited for, too. A list that replaces the cache
+        is one change, whatever happened before it.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+            predicate: a plain function of the object, or of None where there is none, so a deletion
+                can be waited for.
+            timeout_seconds: how long to wait, the first sync included.
+
+        Returns:
+            The object that the predicate accepted; None if it accepted that there is none.
+
+        Raises:
+            WaitTimeoutError: it accepted nothing in time; says what is cached under the key.
+            CacheSyncTimeoutError: the first sync cannot happen without a change on the server,
+                which ends the wait at once; it says why.
+            NotCachedError: the namespace is not followed.
+            LifecycleError: it was not started, or was closed meanwhile.
+            InternalError: the informer crashed.
+            InvalidArgumentError: the timeout is not a duration.
+            InvalidTypeError: the key is not a string, or the predicate is not a plain function of
+                one object.
+            CacheMutatedError: the mutation detector is in mode `debug`, and found a mutation.
+
+        Cancellation:
+            Safe.
+        """
+        self._core.mutation_guard.check_nowait()
+        self._core.lifecycle.check_running()
+        return await self._core.key_waits.wait(key, predicate, timeout_seconds=timeout_seconds)
+
+    @property
+    def last_audit(self) -> AuditReport | None:
+        """What the newest comparison with the server has found; None before the first."""
+        reports = [cache.auditor.last_report for cache in self._core.caches.all]
+        return joint_report(self.name, [one for one in reports if one is not None])
+
+    async def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
+        """Compare the cache with what the server had at the cache's own resource version.
+
+        Only identities are listed, in pages, and nothing waits for it. Differences are logged and
+        repaired by a complete list, which handlers see like any other. An audit waits until the
+        watch runs; one without a verdict says why in its report, at once where the resource is
+        absent or forbidden, or its versions do not compare.
+
+        Args:
+            timeout_seconds: how long it may take; a longer one has no verdict.
+
+        Raises:
+            LifecycleError: it was not started, or is closed, also meanwhile.
+            InternalError: the informer crashed.
+            InvalidArgumentError: the timeout is not a duration.
+
+        Cancellation:
+            Safe; the request is dropped, and nothing is repaired.
+        """
+        check_seconds("timeout_seconds", timeout_seconds)
+        self._core.lifecycle.check_running()
+        caches, unknown = self._core.caches, ""
+        if not caches.is_known:
+            state, last_error = self._core.introspection.reflector_state()
+            unknown = f"its namespaces are not known: {state}, {last_error or 'no error'}"
+        report = await audit_all(
+            self.name, caches.all, timeout_seconds=timeout_seconds, unknown=unknown
+        )
+        self._core.lifecycle.check_running()
+        return report
 
     async def start(self) -> None:
         """Begin to list and watch; a second call does nothing.
 
         Raises:
-            LifecycleError: the informer was closed; it cannot be started again. Or it was started,
+            LifecycleError: the informer was closed and cannot be started again; or it was started,
                 or its cluster opened, in another event loop.
 
         Cancellation:
             What was started is stopped, and the informer is closed.
         """
-        self._lifetime.check_usable()
-        claim_loop(self.cluster)
-        await self._lifetime.start()
-
-    def start_nowait(self, group: TaskGroup) -> None:
-        """Begin in a task of this group; from now on it counts as started. For the factory."""
-        claim_loop(self.cluster)
-        self._lifetime.start_nowait(group)
+        await self._core.start()
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the cache has held everything at least once.
@@ -339,62 +701,50 @@ class SharedInformer(Startable, Following[V]):
         Raises:
             CacheSyncTimeoutError: it did not in time, or gave up; the error says why.
             LifecycleError: it was not started, was closed, or runs in another event loop.
-            InternalError: something inside crashed.
-            InvalidArgumentError: the timeout is negative or no number.
-            CacheMutatedError: the mutation detector is in `debug` mode, and found one.
+            InternalError: the informer crashed.
+            InvalidArgumentError: the timeout is not a duration.
+            CacheMutatedError: the mutation detector is in mode `debug`, and found a mutation.
 
         Cancellation:
             Safe; the informer goes on.
         """
-        self._lifetime.loop.check()
-        self._sharing.check_nowait()
+        self._core.lifecycle.loop.check()
+        self._core.mutation_guard.check_nowait()
         await wait_for_cache_sync(self, timeout_seconds=timeout_seconds)
 
     async def aclose(self) -> None:
-        """Stop: the watch first, then the handlers, each cancelled once and awaited up to a grace.
+        """Stop the watch, then the handlers: each is cancelled once and awaited up to a grace.
 
         The cache stays readable as it was. A second call only waits.
 
         Raises:
-            InternalError: something inside had crashed.
+            InternalError: the informer had crashed.
             LifecycleError: it runs in another event loop; nothing was stopped.
 
         Cancellation:
             Takes effect when everything has ended, which the grace bounds.
         """
-        self._lifetime.loop.check(may_be_closed=True)
-        self._let_go_nowait()
-        self._key_waits.end_nowait()
-        await self.step_out()
-        await self._lifetime.aclose()
-
-    async def step_out(self) -> None:
-        """Let go of the handler that this is called from: nobody may wait for its call.
-
-        Whoever closes from inside of a handler does so first, in the handler's own task.
-
-        Cancellation:
-            It never waits.
-        """
-        await self._audience.step_out()
+        await self._core.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, say so, and stay until it ends: `await task_group.start(informer.run)`.
+        """Start, report that, and run until it ends: `await task_group.start(informer.run)`.
 
         Raises:
-            InternalError: something inside crashed.
+            InternalError: the informer crashed.
 
         Cancellation:
-            The way to stop it: closes as aclose() does.
+            Stops it as aclose() does.
         """
         async with self:
             task_status.started()
-            await self._lifetime.wait_ended()
-
-    @property
-    def abandoned_handlers(self) -> tuple[str, ...]:
-        """The handlers that were told to end, did not, and still run."""
-        return self._audience.abandoned
+            await self._core.lifecycle.wait_ended()
 
     def __repr__(self) -> str:
         return f"<SharedInformer of {self.name}>"
+
+
+def informer_of(core: InformerCore[V]) -> SharedInformer[V]:
+    """Return the informer that has these parts."""
+    informer: SharedInformer[V] = object.__new__(SharedInformer)
+    informer._core, informer.lister = core, core.lister  # noqa: SLF001 - in place of __init__
+    return informer

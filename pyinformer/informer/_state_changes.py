@@ -87,7 +87,7 @@ class StateReporter:
         self._troubles: set[ReflectorState] = set()
         """What was said since all was well: troubles that take turns are not said at each turn."""
 
-    def tell(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
+    def report(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
         """Take note of the state, and say so if it is another one.
 
         Args:
@@ -96,7 +96,7 @@ class StateReporter:
             attempts: how many have failed since the last success.
         """
         before, self._state = self._state, state
-        self._say(before, reason, attempts)
+        self._log_change(before, reason, attempts)
         if state is before:
             return
         change = StateChange(self._informer, before, state, reason)
@@ -114,7 +114,7 @@ class StateReporter:
                         repeats_text(unlogged),
                     )
 
-    def _say(self, before: ReflectorState, reason: str, attempts: int) -> None:
+    def _log_change(self, before: ReflectorState, reason: str, attempts: int) -> None:
         state, level = self._state, logging.DEBUG
         if state is not self._said and self._lasts(reason, attempts):
             before, self._said = self._said, state

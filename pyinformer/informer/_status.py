@@ -13,7 +13,7 @@ from typing import final
 
 from pyinformer._printable import printable
 from pyinformer.apimachinery import JournalEntry
-from pyinformer.informer._listener import HandlerStatus
+from pyinformer.informer.delivery import HandlerStatus
 from pyinformer.reflector import LineageStatus, ReflectorState, ReflectorStatus
 from pyinformer.store import IndexStatistics, OverlayStatistics
 from pyinformer.tasks import WatchdogStatistics

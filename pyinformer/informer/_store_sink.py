@@ -1,95 +1,93 @@
-"""The informer's sink: the cache first, then everybody who listens.
+"""The sink of the reflector: writes each change to the cache, then hands it to the receivers.
 
-What enters are the reflector's events and lists; what leaves are the same changes for the cache,
-and then for each handler's mailbox. A list is compared with what was cached: only differences are
-told, deletions first, and those who join while they are told get the new state instead.
+The cache always holds a change before a receiver gets it. A complete list becomes the differences
+to what was cached, deletions first; a receiver that is attached while they are handed over has the
+new state already and gets none of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, final
 
 import anyio
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
-from pyinformer.informer._initial_list import CacheContents
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V
+from pyinformer.deltas import DeltaFIFO, DeltaType, RealFIFO, events_of
+from pyinformer.informer.delivery import CacheContents, Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pyinformer.informer._freshness import Freshness
+    from pyinformer.informer._settings import QueueKind
+    from pyinformer.reflector import Sink
     from pyinformer.store import Indexer
 
 _SLICE = 128  # events per step: a step stays far below the reader's time budget
-_FREED_SLICE = 512  # objects per step that are freed, half a millisecond
-_W = TypeVar("_W", bound=View | None, contravariant=True)
-_Telling: TypeAlias = tuple[Iterator[Event[V] | None], tuple[Callable[[Event[V]], None], ...]]
-"""What is told in short steps, and to whom."""
+_FREED_SLICE = 512  # objects freed per step: half a millisecond
+_Announcement: TypeAlias = tuple[Iterator[Event[V] | None], tuple[Callable[[Event[V]], None], ...]]
+"""Events that are handed over in short steps, and to which receivers."""
 
 
-class Receiver(Protocol[_W]):
-    """Whoever is told: a listener, or a stream of events."""
+class SinkOwner(Protocol):
+    """What a sink asks and reports."""
 
     @property
-    def put_nowait(self) -> Callable[[Event[_W]], None]:
-        """Take one event."""
+    def announces(self) -> bool:
+        """Whether the first list is handed over as additions, one by one, not as a whole.
+
+        So it is once receivers have had the objects of another cache.
+        """
         ...
 
-    def preload_nowait(self, objects: Collection[KubeObject[_W]]) -> None:
-        """Take what exists already; others are given the same, and nobody changes it."""
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the list that is taken over begins a new epoch of the server's history."""
         ...
 
-    def on_initial_list_complete(self) -> None:
-        """Take note that all that existed has been put in."""
+    def on_synced(self) -> None:
+        """Record that the first list is in the cache, and again that it has been announced."""
         ...
 
-    def on_missed_state(self, was: KubeObject[_W], now: KubeObject[_W] | None) -> None:
-        """Take note that reads showed a state that no event tells of, and show it no more."""
+    def on_crash(self, error: Exception) -> None:
+        """Record a bug: the cache or a receiver failed, which user code cannot cause.
+
+        The error goes on to the reflector, which would retry; receivers behind the failed one have
+        missed the change, so the informer must not go on.
+        """
         ...
 
 
 @final
 class StoreSink(Generic[V]):
-    """Writes to the cache and tells the receivers.
+    """Writes to the cache and feeds the receivers.
 
     Args:
         indexer: the cache.
-        on_synced: is called when the first list is in the cache.
-        on_crash: is told when the cache or a receiver fails, which no user's code can cause. The
-            error goes on to the reflector, which would retry; those behind a failed receiver
-            were not told, so there is nothing to go on with.
-        selective: a selector is in force: who leaves by a list may still exist.
-        freshness: is told what the cache has caught up with; None if nobody asks.
-        may_go_back: is asked at each list whether it begins a new epoch of the server's history.
-        announces: is asked whether the first list is told as additions, one by one, since the
-            receivers have heard of other caches already; else it is handed over as a whole.
+        owner: what the sink asks and reports.
+        selective: a selector is in force: an object that leaves by a list may still exist.
+        freshness: follows how far the cache has caught up with own writes; None for no reads of
+            own writes.
     """
 
     def __init__(
         self,
         indexer: Indexer[V],
+        owner: SinkOwner,
         *,
-        on_synced: Callable[[], None],
-        on_crash: Callable[[Exception], None],
         selective: bool = False,
         freshness: Freshness[V] | None = None,
-        may_go_back: Callable[[], bool] = lambda: False,
-        announces: Callable[[], bool] = lambda: False,
     ) -> None:
         self._indexer = indexer
-        self._announces = announces
-        self._being_told: _Telling[V] | None = None
-        self._told = anyio.Event()
+        self._owner = owner
+        self._announcement: _Announcement[V] | None = None
+        self._announced = anyio.Event()
         self._freshness = freshness
-        # Nearly always both are empty, and an event costs no more than two looks.
+        # Nearly always both are empty, so an event costs two truth tests.
         self._written: Collection[str] = () if freshness is None else freshness.overlay.entries
         self._waiters: Collection[object] = () if freshness is None else freshness.barrier.waiters
-        self._on_synced = on_synced
-        self._on_crash = on_crash
         self._selective = selective
-        self.may_go_back: Callable[[], bool] = may_go_back
-        """Whether the list that is taken over begins a new epoch."""
         self._receivers: tuple[Receiver[V], ...] = ()
         self._puts: tuple[Callable[[Event[V]], None], ...] = ()
         self._update = indexer.update_nowait
@@ -98,44 +96,53 @@ class StoreSink(Generic[V]):
         self.has_synced: bool = False
         """Whether the cache has held everything at least once."""
         self.has_announced: bool = False
-        """Whether all that the first list held was told, too."""
+        """Whether the receivers have been given the whole first list."""
 
     @property
-    def has_told(self) -> bool:
-        """Whether anything has been told to anybody."""
+    def has_announced_any(self) -> bool:
+        """Whether receivers have been given objects."""
         return self.has_synced
 
     @property
-    def is_telling(self) -> bool:
-        """Whether the cache holds a list of which the receivers know only a part."""
-        return self._being_told is not None
+    def is_announcing(self) -> bool:
+        """Whether receivers have been given only a part of the list that the cache holds."""
+        return self._announcement is not None
 
-    async def wait_told(self) -> None:
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the list that is taken over begins a new epoch of the server's history."""
+        return self._owner.is_resetting
+
+    def announced(self) -> list[KubeObject[V]]:
+        """Return what is cached, once it has synced."""
+        return self._indexer.list() if self.has_synced else []
+
+    async def wait_announced(self) -> None:
         """Wait until the receivers know what the cache holds.
 
         Cancellation:
             Safe.
         """
-        while self._being_told is not None:
-            await self._told.wait()
+        while self._announcement is not None:
+            await self._announced.wait()
 
     def attach(self, receiver: Receiver[V], *, preload: bool = True) -> None:
-        """Tell somebody from now on; what is cached already comes first if that is wanted."""
+        """Feed a receiver from now on; with `preload`, what is cached comes first."""
         self._set((*self._receivers, receiver))
         if preload and self.has_synced:
             self._preload(receiver, CacheContents(self._indexer.list()))
 
     def detach(self, receiver: Receiver[V]) -> None:
-        """Tell somebody nothing any more."""
+        """Stop feeding a receiver."""
         self._set(tuple(known for known in self._receivers if known is not receiver))
 
     def _set(self, receivers: tuple[Receiver[V], ...]) -> None:
         self._receivers = receivers
-        # Before the first sync nobody is told of anything; then everything comes as a preload.
+        # Receivers get nothing before the first sync, and then everything as a preload.
         self._puts = tuple(r.put_nowait for r in receivers) if self.has_synced else ()
 
     def apply_nowait(self, event: Event[V]) -> None:
-        """Take one change: the cache holds it before any receiver hears of it."""
+        """Apply one change to the cache, then hand it to the receivers."""
         try:
             if event.__class__ is Updated:
                 self._update(event.old, event.new)
@@ -146,16 +153,16 @@ class StoreSink(Generic[V]):
             for put in self._puts:
                 put(event)
         except Exception as error:
-            self._on_crash(error)
+            self._owner.on_crash(error)
             raise
 
     def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
-        """Tell those who act on what they read that a state of an own write is gone unheard."""
+        """Report to receivers that reads no longer show a state that no event reports."""
         for receiver in self._receivers:
             receiver.on_missed_state(was, now)
 
     def bookmark_nowait(self, resource_version: str) -> None:
-        """Take note that nothing changed up to this resource version."""
+        """Record that nothing else changed up to this resource version."""
         self._indexer.bookmark_nowait(resource_version)
         self._confirmed(resource_version)
 
@@ -172,7 +179,7 @@ class StoreSink(Generic[V]):
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
     ) -> Iterator[None]:
-        """Take a complete list, in short steps: prepare, swap, tell the differences."""
+        """Apply a complete list in short steps: prepare, swap, announce the differences."""
         before = self._indexer.snapshot()
         replaced: list[KubeObject[V]] = []
         try:
@@ -182,14 +189,14 @@ class StoreSink(Generic[V]):
                     before,
                     objects,
                     selective=self._selective,
-                    may_go_back=self.may_go_back(),
+                    may_go_back=self._owner.is_resetting,
                 )
-                yield from self._tell(events, replaced)
+                yield from self._announce(events, replaced)
             yield from self._complete(resource_version)
         except Exception as error:
-            self._on_crash(error)
+            self._owner.on_crash(error)
             raise
-        # Most of them die now: all of 100,000 at once would stop the loop for 90 ms.
+        # Freeing all of 100,000 objects at once would block the loop for 90 ms.
         del before
         while replaced:
             del replaced[-_FREED_SLICE:]
@@ -205,20 +212,20 @@ class StoreSink(Generic[V]):
             resource_version,
             ended_nowait=lambda: freshness.ended_by(objects, resource_version),
         )
-        freshness.swapped_nowait()  # handlers shall find the list, not what it ended
+        freshness.swapped_nowait()  # before handlers read: they must find the list
 
     def begin_epoch_nowait(self) -> None:
-        """Drop the own writes of the epoch before; from now on events may go back in time."""
+        """Drop the own writes of the last epoch: from now on events may go back in time."""
         if self._freshness is not None:
             self._freshness.begin_epoch_nowait()
 
     def complete_nowait(self, resource_version: str) -> None:
-        """Take note that the cache is complete; the first time, tell everybody what is in it."""
+        """Record that the cache is complete; the first time, announce what is in it."""
         try:
             for _ in self._complete(resource_version):
                 pass
         except Exception as error:
-            self._on_crash(error)
+            self._owner.on_crash(error)
             raise
 
     def _complete(self, resource_version: str) -> Iterator[None]:
@@ -226,36 +233,36 @@ class StoreSink(Generic[V]):
         self._confirmed(resource_version, is_list=True)
         if self.has_synced:
             return
-        # Whoever feeds this sink changes nothing between its steps. One copy serves everybody:
-        # to walk over a million objects takes 40 ms, each time.
+        # The reflector changes nothing between these steps. All receivers share one copy: walking
+        # over a million objects takes 40 ms.
         contents: CacheContents[V] = CacheContents()
         yield from contents.fill(self._indexer.snapshot().values())
         self.has_synced = True
-        self._on_synced()
+        self._owner.on_synced()
         self._set(self._receivers)
-        if self._announces():
-            yield from self._tell(Added(obj, is_in_initial_list=True) for obj in contents)
+        if self._owner.announces:
+            yield from self._announce(Added(obj, is_in_initial_list=True) for obj in contents)
             self.has_announced = True
-            self._on_synced()
+            self._owner.on_synced()
             return
         self.has_announced = True
         for receiver in self._receivers:
             self._preload(receiver, contents)
 
     def leave_nowait(self, *, may_still_exist: bool = True) -> Iterator[None]:
-        """Take back, in short steps, all that was told; nothing comes in any more.
+        """Announce the deletion of every object, in short steps, after the reflector has ended.
+
+        An announcement that was cut off in the middle of a list is completed first, so that every
+        receiver sees the whole life of an object.
 
         Args:
             may_still_exist: what every deletion says; False if the namespace itself is gone.
-
-        What somebody did not get to tell, since it was ended in the middle of a list, is told
-        first: every receiver hears the whole life of an object.
         """
-        if self._being_told is not None:
-            yield from self._go_on_telling(*self._being_told)
+        if self._announcement is not None:
+            yield from self._continue_announcing(*self._announcement)
         if self.has_synced:
             objects = self._indexer.list()
-            yield from self._tell(
+            yield from self._announce(
                 Deleted(obj, final_state_unknown=True, may_still_exist=may_still_exist)
                 for obj in objects
             )
@@ -265,15 +272,15 @@ class StoreSink(Generic[V]):
         receiver.preload_nowait(objects)
         receiver.on_initial_list_complete()
 
-    def _tell(
+    def _announce(
         self, events: Iterator[Event[V] | None], replaced: list[KubeObject[V]] | None = None
     ) -> Iterator[None]:
-        # Whoever attaches between two steps has the new state already: it is not told again.
-        self._being_told = (events, self._puts)
-        self._told = anyio.Event()
-        yield from self._go_on_telling(events, self._puts, replaced)
+        # A receiver that is attached between two steps has the new state already.
+        self._announcement = (events, self._puts)
+        self._announced = anyio.Event()
+        yield from self._continue_announcing(events, self._puts, replaced)
 
-    def _go_on_telling(
+    def _continue_announcing(
         self,
         events: Iterator[Event[V] | None],
         puts: tuple[Callable[[Event[V]], None], ...],
@@ -287,8 +294,8 @@ class StoreSink(Generic[V]):
                     put(event)
             if number % _SLICE == 0:
                 yield
-        self._being_told = None
-        self._told.set()
+        self._announcement = None
+        self._announced.set()
 
 
 def differences(
@@ -298,7 +305,7 @@ def differences(
     selective: bool = False,
     may_go_back: bool = False,
 ) -> Iterator[Event[V] | None]:
-    """Yield what leads from one state to the other, and None for each unchanged object."""
+    """Yield the events between two states, and None for each unchanged object."""
     for key, old in before.items():
         gone = key not in after
         yield Deleted(old, final_state_unknown=True, may_still_exist=selective) if gone else None
@@ -318,3 +325,79 @@ def differences(
 def _same_version(known: KubeObject[V], new: KubeObject[V]) -> bool:
     before, after = known.metadata, new.metadata
     return before.uid == after.uid and before.resource_version == after.resource_version
+
+
+@final
+class QueuedSink(Generic[V]):
+    """One of client-go's queues between the reflector and the cache, for its semantics.
+
+    What arrives is queued, taken out and applied within one step, so the guard never judges a key
+    that has deltas queued.
+
+    Args:
+        queue: the queue.
+        sink: where its deltas are applied.
+        selective: a selector is in force: an object that leaves may still exist.
+    """
+
+    def __init__(
+        self,
+        queue: RealFIFO[V] | DeltaFIFO[V],
+        sink: StoreSink[V],
+        *,
+        selective: bool = False,
+    ) -> None:
+        self._queue = queue
+        self._sink = sink
+        self._selective = selective
+        self.get = sink.get
+        self.keys = sink.keys
+
+    def apply_nowait(self, event: Event[V]) -> None:
+        """Queue one change and apply it."""
+        self._queue.apply_nowait(event)
+        for _ in self._drain():
+            pass
+
+    def replace_nowait(
+        self, objects: Mapping[str, KubeObject[V]], resource_version: str
+    ) -> Iterator[None]:
+        """Queue a complete list and apply it in short steps."""
+        yield from self._queue.replace_nowait(objects, resource_version)
+        yield from self._drain()
+        self._sink.complete_nowait(resource_version)
+
+    def bookmark_nowait(self, resource_version: str) -> None:
+        """Queue a bookmark and apply it."""
+        self._queue.bookmark_nowait(resource_version)
+        for _ in self._drain():
+            pass
+        self._sink.bookmark_nowait(resource_version)
+
+    def _drain(self) -> Iterator[None]:
+        may_go_back = self._sink.is_resetting
+        if may_go_back and isinstance(self._queue, DeltaFIFO):  # applies a list piece by piece
+            self._sink.begin_epoch_nowait()
+        for delta in self._queue.drain_nowait():
+            if delta.type is DeltaType.REPLACED_ALL:
+                yield from self._sink.replace_nowait(delta.objects, delta.resource_version)
+                continue
+            events = events_of(
+                delta,
+                self._sink,
+                may_still_exist=self._selective,
+                may_go_back=may_go_back,
+            )
+            for event in events:
+                self._sink.apply_nowait(event)
+                yield
+
+
+def make_sink(kind: QueueKind, sink: StoreSink[V], *, selective: bool = False) -> Sink[V]:
+    """Return the sink for a reflector: the store sink, behind a queue if one is asked for."""
+    if kind == "direct":
+        return sink
+    queue: RealFIFO[V] | DeltaFIFO[V] = (
+        RealFIFO(known_objects=sink) if kind == "real_fifo" else DeltaFIFO(known_objects=sink)
+    )
+    return QueuedSink(queue, sink, selective=selective)

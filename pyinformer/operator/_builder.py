@@ -16,8 +16,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster import Cluster
 from pyinformer.controller._controller import Controller
-from pyinformer.informer import SharedInformer, SharedInformerFactory
-from pyinformer.informer._settings import checked_namespaces
+from pyinformer.informer import SharedInformer, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import Metrics
 from pyinformer.operator._reconciler import Reconciler
 

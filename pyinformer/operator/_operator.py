@@ -25,8 +25,7 @@ from pyinformer.cluster import Cluster, connect
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._result import Result
-from pyinformer.informer import SharedInformerFactory
-from pyinformer.informer._settings import Selector, checked_namespaces
+from pyinformer.informer import Selector, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._custom_resource import definition_of

@@ -22,7 +22,7 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster import Cluster
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._result import Reconcile, Result
-from pyinformer.informer._settings import Scope, Selector
+from pyinformer.informer import Scope, Selector
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._models import check_model, decode
 from pyinformer.sources._mapping import MappingFunction, check_mapping

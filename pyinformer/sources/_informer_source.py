@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
     View,
     check_seconds,
 )
-from pyinformer.informer._settings import Scope
+from pyinformer.informer import Scope, core_of
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources._fence import SourceFence
 from pyinformer.sources._left import LeftKeys
@@ -173,11 +173,11 @@ class InformerSource(ABC, Generic[V]):
         self._was_attached = True
         self._enqueue = enqueue
         try:
-            self.informer.attach_receiver(self)
+            core_of(self.informer).attach_receiver(self)
         except LifecycleError:
             self._enqueue = None
             raise
-        self._stop_asking = self.informer.on_namespace_settled(self._namespace_settled)
+        self._stop_asking = core_of(self.informer).on_namespace_settled(self._namespace_settled)
 
     def _check_ready(self) -> None:
         """Raise if there is something to be set before events may come."""
@@ -188,7 +188,7 @@ class InformerSource(ABC, Generic[V]):
             self._enqueue = None
             self._initial = []
             self._stop_asking()
-            self.informer.detach_receiver(self)
+            core_of(self.informer).detach_receiver(self)
 
     def put_nowait(self, event: Event[V]) -> None:
         """Take one event: what it means is enqueued when this returns."""

@@ -28,6 +28,22 @@ class Enqueue(Protocol):
         ...
 
 
+class SourceCore(Protocol[V]):
+    """What a source asks of the core of an informer."""
+
+    def attach_receiver(self, receiver: Receiver[V]) -> None:
+        """Feed a receiver what exists, and every change."""
+        ...
+
+    def detach_receiver(self, receiver: Receiver[V]) -> None:
+        """Stop feeding a receiver."""
+        ...
+
+    def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call a function for each namespace that was announced or is gone."""
+        ...
+
+
 class SourceInformer(Protocol[V]):
     """What a source asks of an informer; every SharedInformer has it."""
 
@@ -41,17 +57,8 @@ class SourceInformer(Protocol[V]):
         """Reads its cache."""
         ...
 
-    def attach_receiver(self, receiver: Receiver[V]) -> None:
-        """Tell a receiver of what exists, and of every change."""
-        ...
-
-    def detach_receiver(self, receiver: Receiver[V]) -> None:
-        """Tell it nothing any more."""
-        ...
-
-    def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call a function when all that a namespace holds was told, or the namespace is gone."""
-        ...
+    @property
+    def _core(self) -> SourceCore[V]: ...
 
     def add_index(self, name: str, by: IndexFunction) -> None:
         """Add an index to its cache."""

@@ -10,6 +10,7 @@ from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._joint_indexer import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
+from pyinformer.store._merging import merged_get
 from pyinformer.store._overlay import (
     Overlay,
     OverlayEntries,
@@ -40,4 +41,5 @@ __all__ = [
     "SharedObject",
     "Tombstone",
     "UnconfirmedWrite",
+    "merged_get",
 ]

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable
 
 from pyinformer.apimachinery import Event, LifecycleError, V
-from pyinformer.informer._handlers import Handler
+from pyinformer.informer import Handler
 
 
 def call_now(handler: Handler[V], event: Event[V]) -> None:

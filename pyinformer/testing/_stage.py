@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, NotFoundError
-from pyinformer.informer import wait_for_cache_sync
+from pyinformer.informer import core_of, wait_for_cache_sync
 from pyinformer.testing._virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Stage:
                 await _check_served(informer)
             if informer not in self._informers:  # other threads' calls went on meanwhile
                 self._informers.append(informer)
-                informer.attach_receiver(_Witness(informer, self.seen))
+                core_of(informer).attach_receiver(_Witness(informer, self.seen))
             await informer.start()
         await wait_for_cache_sync(*chosen, timeout_seconds=_SYNC_SECONDS)
         await self.rest()

@@ -33,8 +33,7 @@ from pyinformer.apimachinery import (
     V,
     View,
 )
-from pyinformer.informer import InformerStatus, Registration, SharedInformer
-from pyinformer.informer._handlers import Handler
+from pyinformer.informer import Handler, InformerStatus, Registration, SharedInformer
 from pyinformer.reflector import ReflectorState
 from pyinformer.store import Indexer, IndexFunction, Lister
 from pyinformer.tasks import LogExceptions
@@ -45,15 +44,14 @@ from pyinformer.testing._offline import offline_cluster
 from pyinformer.testing._resources import BUILT_IN, ResourceType
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
-    from pyinformer.informer._handlers import (
+    from pyinformer.informer import (
         EventFunction,
+        Memory,
         ObjectFunction,
         ResourceEventHandler,
+        Selector,
         UpdateFunction,
     )
-    from pyinformer.informer._settings import Memory, Selector
 
 VW = TypeVar("VW", bound=View)
 
@@ -86,7 +84,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             namespaces=namespaces,
             label_selector=label_selector,
             field_selector=field_selector,
-            projection=projection,  # type: ignore[arg-type]  # overloaded by it for users
+            projection=cast("type[V] | None", projection),
             memory=memory,
             transform=transform,
         )
@@ -250,7 +248,13 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         """Return how it is doing: it watches, and holds what it holds."""
         found = super().status(with_journal=with_journal)
         facts = replace(found.reflector, state=self.state)
-        return replace(found, state=self.state, objects=len(self._held.list()), reflector=facts)
+        return replace(
+            found,
+            has_synced=True,
+            state=self.state,
+            objects=len(self._held.list()),
+            reflector=facts,
+        )
 
     async def set_namespaces(self, namespaces: Iterable[str]) -> None:
         """Refuse other namespaces than those that it was made for.
@@ -271,9 +275,6 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         Cancellation:
             It never waits.
         """
-
-    def start_nowait(self, group: TaskGroup) -> None:
-        """Do nothing, as `start`."""
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Return at once: the cache holds everything.

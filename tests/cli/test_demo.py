@@ -17,6 +17,7 @@ from pyinformer.apimachinery import Added, KubeObject
 from pyinformer.cli._demo import Show, demo
 from pyinformer.cli._screens import PlainScreen
 from pyinformer.cli._world import World
+from pyinformer.informer import core_of
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
 from tests.programs import running
@@ -110,7 +111,7 @@ def _haunt_the_cache(show: Show) -> bool:
     informer = show.watched[0].informer
     if not informer.has_synced:
         return False  # its first list would drive the ghost out again
-    informer._members.all[0].indexer.apply_nowait(Added(_ghost()))
+    core_of(informer).caches.all[0].indexer.apply_nowait(Added(_ghost()))
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyinformer.cli._progress import Progress, is_refused
-from pyinformer.informer._status import NamespaceStatus
+from pyinformer.informer import NamespaceStatus
 from pyinformer.reflector import ReflectorState
 
 _LOADING = NamespaceStatus(

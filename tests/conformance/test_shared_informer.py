@@ -23,13 +23,14 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.informer import Registration, SharedInformer
-from pyinformer.informer._handlers import Handler
-from pyinformer.informer._shared_processor import SharedProcessor
 from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer.delivery._handlers import Handler
+from pyinformer.informer.delivery._shared_processor import SharedProcessor
 from pyinformer.store import Indexer
 from pyinformer.testing import Fault
 from tests.informer.clusters import Notes, cluster_of, informer_of, listed, pod
 from tests.objects import make
+from tests.sinks import SinkOwner
 from tests.virtual_time import VirtualTimeLoop, elapse
 from tests.waiting import until
 
@@ -60,12 +61,10 @@ def test_listener_resync_periods(delayed: bool) -> None:
 
     async def body() -> None:
         indexer: Indexer = Indexer()
-        synced: list[str] = []
         crashes: list[BaseException] = []
-        distribution: StoreSink[None] = StoreSink(
-            indexer, on_synced=lambda: synced.append("now"), on_crash=crashes.append
-        )
-        audience = SharedProcessor("pods", distribution, indexer.list, on_crash=crashes.append)
+        owner = SinkOwner()
+        distribution: StoreSink[None] = StoreSink(indexer, owner)
+        audience = SharedProcessor("pods", distribution, on_crash=crashes.append)
         everybody = {seconds: Notes() for seconds in (0.0, 2.0, 3.0)}
         for seconds, notes in everybody.items():
             audience.add(Handler.of(notes), mailbox_size=9, resync_period_seconds=seconds)
@@ -86,7 +85,7 @@ def test_listener_resync_periods(delayed: bool) -> None:
             group.cancel_scope.cancel()
 
         assert heard == [[0, 0, 0], [1, 1, 1], [1, 2, 2]]
-        assert crashes == []
+        assert crashes == owner.crashes == []
         assert [notes.faults for notes in everybody.values()] == [[]] * 3
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:

@@ -22,6 +22,7 @@ from pyinformer import (
     View,
 )
 from pyinformer.errors import InternalError, InvalidArgumentError
+from pyinformer.informer import core_of
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.waiting import until
@@ -170,15 +171,15 @@ async def test_informers_of_others_live_on_and_those_that_it_started_end(
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         shared = factory.informer("v1", "configmaps")
         await factory.start()
-        of_factory = shared.on_crash
+        of_factory = core_of(shared).on_crash
         alone = SharedInformer(cluster, "v1", "pods")
         controller = Controller("maps", Seen(), shared)
         controller.watches(alone, lambda one: one.key)
         async with controller:
             assert alone.is_running
-            assert shared.on_crash is not of_factory
+            assert core_of(shared).on_crash is not of_factory
         assert shared.is_running
-        assert shared.on_crash is of_factory  # what is closed is not kept by what lives on
+        assert core_of(shared).on_crash is of_factory  # what is closed is not kept by what lives on
         assert alone.is_closed
 
 
@@ -257,7 +258,7 @@ async def test_an_owner_that_is_not_watched_never_looks_as_if_it_were_gone(
     made("theirs", "two", "no")
     seen = Seen()
     async with cluster_of(apiserver) as cluster:
-        maps = SharedInformer(cluster, "v1", "configmaps", **selection)  # type: ignore[call-overload]
+        maps = SharedInformer(cluster, "v1", "configmaps", **selection)  # type: ignore[arg-type]
         controller = Controller("maps", seen, maps)
         pods = SharedInformer(cluster, "v1", "pods")
         source = controller.owns(pods)
@@ -447,7 +448,7 @@ async def test_a_cache_that_crashes_ends_the_controller(
 
     async with cluster_of(apiserver) as cluster:
         maps = SharedInformer(cluster, "v1", "configmaps")
-        maps.attach_receiver(Broken())
+        core_of(maps).attach_receiver(Broken())
         controller = Controller("maps", Seen(), maps)
         with pytest.raises(InternalError, match="crashed"):
             async with controller:

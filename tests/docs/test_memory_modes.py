@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from pyinformer.informer._settings import Memory
+from pyinformer.informer import Memory
 from tests.informer.clusters import cluster_of, pod
 
 if TYPE_CHECKING:

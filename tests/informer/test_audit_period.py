@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -47,7 +47,7 @@ def auditor(seed: int, period_seconds: float) -> Auditor:
         "pods",
         ListWatch(connection, GroupVersionResource.of("v1", "pods")),
         Indexer(),
-        reflector=NeverAsked(),
+        reflector=cast("Any", NeverAsked()),
         request_budget=RequestBudget(),
         options=ReflectorOptions(rng=random.Random(seed)),
         period_seconds=period_seconds,

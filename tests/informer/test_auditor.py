@@ -13,6 +13,7 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.informer import core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, Hurry, Notes, listed, pod
@@ -434,7 +435,7 @@ async def test_a_suspicion_forces_one_audit(apiserver: APIServer) -> None:
     async with following(apiserver) as followed:
         key = await lose_one(apiserver, followed, "DELETED")
         for _ in range(3):
-            followed.informer._members.all[0].auditor.suspect_nowait(
+            core_of(followed.informer).caches.all[0].auditor.suspect_nowait(
                 "an event older than the position"
             )
         await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=20)

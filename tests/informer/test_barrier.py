@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -135,14 +135,19 @@ class Followed:
         """Say that it watches."""
         return "watching", None
 
+    async def look(self, key: str, version: str) -> LiveIdentity:
+        """Fail: no test but one waits long enough."""
+        raise AssertionError(key, version)
 
-async def _never(key: str, version: str) -> LiveIdentity:
-    raise AssertionError(key, version)
+
+def barrier_of(followed: Followed) -> Barrier[None]:
+    """Return a barrier of this cache."""
+    return Barrier(cast("Any", followed))
 
 
 async def test_who_waits_for_an_ended_epoch_is_not_let_go_by_the_next_one() -> None:
     followed = Followed()
-    barrier: Barrier[None] = Barrier(followed, _never)
+    barrier = barrier_of(followed)
     async with anyio.create_task_group() as group:
 
         async def wait() -> None:
@@ -161,17 +166,19 @@ async def test_looks_are_seldom_and_rarer_each_time() -> None:
     now = asyncio.get_running_loop().time
     began_at, looks = now(), list[float]()
 
-    async def look(key: str, version: str) -> LiveIdentity:
-        looks.append(round(now() - began_at, 3))
-        return LiveIdentity("12", "a", "11")  # there, and not in the cache
+    class Listed(Followed):
+        async def look(self, key: str, version: str) -> LiveIdentity:
+            """Return an object that is there, and not in the cache."""
+            looks.append(round(now() - began_at, 3))
+            return LiveIdentity("12", "a", "11")
 
     with pytest.raises(StaleCacheError):
-        await Barrier(Followed(), look).wait(WriteTarget.of("10", KEY, None), timeout_seconds=20)
+        await barrier_of(Listed()).wait(WriteTarget.of("10", KEY, None), timeout_seconds=20)
     assert looks == [1.0, 3.0, 7.0, 15.0]
 
 
 async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> None:
-    barrier: Barrier[None] = Barrier(Followed(), _never)
+    barrier = barrier_of(Followed())
     elsewhere = WriteTarget.of("10", "other/a", None)
     await barrier.wait(elsewhere, timeout_seconds=0)
     with pytest.raises(InvalidArgumentError):
@@ -248,7 +255,7 @@ async def test_without_a_global_order_a_wait_without_a_key_fails_at_once(
     followed = Followed()
     followed.position = "100"
     followed.version_order = order
-    barrier: Barrier[None] = Barrier(followed, _never)
+    barrier = barrier_of(followed)
     began_at = anyio.current_time()
     with pytest.raises(StaleCacheError, match="pass the key"):
         await barrier.wait(WriteTarget.of("10", None, None), timeout_seconds=60)

@@ -15,7 +15,7 @@ from pyinformer.apimachinery import (
     LifecycleError,
     check_seconds,
 )
-from pyinformer.informer import SharedInformer, SharedInformerFactory, wait_for_cache_sync
+from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of, wait_for_cache_sync
 from pyinformer.testing import APIServer, Fault, Token
 from tests.informer.clusters import Notes, cluster_of, pod
 from tests.waiting import until
@@ -207,7 +207,7 @@ async def test_giving_up_ends_the_wait_at_once(apiserver: APIServer) -> None:
                 await factory.wait_for_cache_sync(timeout_seconds=3600)
         apiserver.faults.clear()
         assert any("pods.v1: failed" in line for line in raised.value.pending)
-        assert pods.reflector_state()[0] == "failed"
+        assert core_of(pods).introspection.reflector_state()[0] == "failed"
 
 
 async def test_the_cancellation_of_one_waiter_harms_nobody(apiserver: APIServer) -> None:

@@ -19,8 +19,8 @@ from pyinformer.apimachinery import (
     LifecycleError,
     Updated,
 )
-from pyinformer.informer._event_stream import EventStream
-from pyinformer.informer._stream_buffers import Delivery
+from pyinformer.informer import Delivery
+from pyinformer.informer.delivery._event_stream import EventStream
 from tests.objects import make
 from tests.waiting import settle
 
@@ -33,6 +33,8 @@ B1 = make("default/b")
 class Source:
     """An informer, as far as its streams see it."""
 
+    informer = "pods"
+
     def __init__(self, *cached: KubeObject) -> None:
         self.cached = cached
         self.streams: list[EventStream] = []
@@ -41,18 +43,19 @@ class Source:
         self, max_events: int = 1024, *, initial: bool = True, delivery: Delivery = "every_event"
     ) -> EventStream:
         """Return a stream of its events."""
-        return EventStream(
-            "pods",
-            initial=initial,
-            delivery=delivery,
-            max_events=max_events,
-            attach=self._attach,
-            detach=self.streams.remove,
-        )
+        return EventStream(self, initial=initial, delivery=delivery, max_events=max_events)
 
-    def _attach(self, stream: EventStream) -> None:
+    def attach_stream(self, stream: EventStream) -> None:
+        """Feed a stream."""
         self.streams.append(stream)
         stream.preload_nowait(self.cached)
+
+    def detach_stream(self, stream: EventStream) -> None:
+        """Stop feeding it."""
+        self.streams.remove(stream)
+
+    def check_loop(self) -> None:
+        """Allow every caller."""
 
     def put(self, *events: Event) -> None:
         """Tell every stream."""
@@ -258,7 +261,7 @@ async def test_a_stream_is_entered_once() -> None:
 
 
 def test_a_stream_without_room_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="max_events: 0 is too small"):
+    with pytest.raises(InvalidArgumentError, match="max_events: must be an integer >= 1, got 0"):
         Source().events(max_events=0)
 
 
@@ -297,5 +300,7 @@ async def test_a_cancelled_step_of_merged_events_takes_nothing() -> None:
 def test_a_stream_that_cannot_be_meant_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="initial"):
         Source().events(initial="yes")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="delivery: 'latest' is none of"):
+    with pytest.raises(
+        InvalidArgumentError, match="delivery: must be every_event or coalesced, got 'latest'"
+    ):
         Source().events(delivery="latest")  # type: ignore[arg-type]

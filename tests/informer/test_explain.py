@@ -293,9 +293,9 @@ async def test_what_went_with_another_history_says_when(
 async def test_what_cannot_be_a_key_is_refused(apiserver: APIServer, key: str) -> None:
     async with cluster_of(apiserver) as cluster:
         informer: SharedInformer[None] = SharedInformer(cluster, "v1", "pods")
-        with pytest.raises(InvalidArgumentError, match="'namespace/name', or 'name'"):
+        with pytest.raises(InvalidArgumentError, match="'namespace/name' or 'name'"):
             informer.explain(key)
-        with pytest.raises(InvalidArgumentError, match="'namespace/name', or 'name'"):
+        with pytest.raises(InvalidArgumentError, match="'namespace/name' or 'name'"):
             await informer.explain_live(key)
 
 
@@ -313,7 +313,7 @@ async def test_what_is_forbidden_says_whose_right_is_missing(apiserver: APIServe
     assert has(
         explanation, rf"The cache has never held everything: forbidden, never synced: {refusal}\."
     )
-    assert has(live, rf"The server would not tell: {refusal}\.")
+    assert has(live, rf"The server did not answer: {refusal}\.")
 
 
 async def test_what_is_not_served_says_so_and_keeps_the_cache(apiserver: APIServer) -> None:
@@ -378,7 +378,7 @@ async def test_live_a_server_that_is_away_is_no_error(apiserver: APIServer) -> N
         live = await informer.explain_live("default/a")
         apiserver.accept_again()
 
-    assert live.sentences[-1].startswith("The server would not tell: ")
+    assert live.sentences[-1].startswith("The server did not answer: ")
 
 
 async def test_an_object_that_cannot_be_read_names_the_path_and_the_last_good_state(
@@ -554,7 +554,7 @@ async def test_no_sentence_shows_a_secret_or_what_was_applied_last(
             status = informer.status()
             journal = informer.journal.entries()
 
-    assert has(explanation, r"The server would not tell: list secrets\.v1: 500 .*\(redacted\)\.")
+    assert has(explanation, r"The server did not answer: list secrets\.v1: 500 .*\(redacted\)\.")
     assert HIDDEN not in f"{explanation} {explanation!r} {status!r} {journal!r} {caplog.text}"
 
 

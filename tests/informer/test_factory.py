@@ -32,7 +32,7 @@ from pyinformer.apimachinery import (
     Updated,
     View,
 )
-from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.tasks._watchdog import Watchdog
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
@@ -366,7 +366,7 @@ async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
         pods.add_event_handler(handler)
         await began.wait()
         removing = asyncio.create_task(factory.remove_informer(pods))
-        await until(lambda: pods.reflector_state()[0] == "stopped")
+        await until(lambda: core_of(pods).introspection.reflector_state()[0] == "stopped")
         removing.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
@@ -643,7 +643,7 @@ async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
         pods.add_event_handler(handler)
         await began.wait()
         closing = asyncio.create_task(factory.aclose())
-        await until(lambda: pods.reflector_state()[0] == "stopped")
+        await until(lambda: core_of(pods).introspection.reflector_state()[0] == "stopped")
         closing.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
@@ -714,7 +714,7 @@ class Broken:
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     """Let the informer meet a bug."""
     await informer.wait_for_cache_sync(timeout_seconds=10)
-    informer._members.attach(Broken())
+    core_of(informer).caches.attach(Broken())
     apiserver.create(pod("boom"))
     await until(lambda: informer.crash)
 

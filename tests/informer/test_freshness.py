@@ -17,10 +17,13 @@ import pyinformer
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, VersionOrder
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._freshness import Freshness
+from pyinformer.informer._namespace_cache import InformerContext
 from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer._store_sink import StoreSink
+from pyinformer.metrics import NO_METRICS
 from pyinformer.store import Indexer
 from tests.objects import make
+from tests.sinks import SinkOwner
 from tests.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -41,27 +44,32 @@ class Reflector:
         return (key, uid) in self.buried
 
 
+class Running:
+    """The lifecycle of an informer that runs."""
+
+    def check_running(self) -> None:
+        """Raise nothing."""
+
+
 class Bench:
     """A cache with everything that is told of its changes."""
 
     def __init__(self) -> None:
         self.indexer: Indexer[None] = Indexer()
         self.reflector = Reflector()
-        self.freshness: Freshness[None] = Freshness(
-            cast("pyinformer.Cluster", None),
-            Scope.of("v1", "pods", None, None, None),
-            InformerSettings(),
-            self.indexer,
-            reflector=lambda: cast("Any", self.reflector),
-            on_missed_state=lambda was, now: self.distribution.on_missed_state(was, now),  # noqa: PLW0108 - made later
-            check_running=lambda: None,
+        context: InformerContext[None] = InformerContext(
+            cluster=cast("Any", None),
+            settings=InformerSettings(),
+            options=None,
+            metrics=NO_METRICS,
+            lifecycle=cast("Any", Running()),
         )
+        scope = Scope.of("v1", "pods", None, None, None)
+        self.freshness: Freshness[None] = Freshness(context, scope, self.indexer)
         self.distribution: StoreSink[None] = StoreSink(
-            self.indexer,
-            on_synced=lambda: None,
-            on_crash=lambda _: None,
-            freshness=self.freshness,
+            self.indexer, SinkOwner(), freshness=self.freshness
         )
+        self.freshness.follow(cast("Any", self.reflector), self.distribution)
         self.list("100", make("ns/a", resource_version="90"))
 
     def list(self, resource_version: str, *objects: KubeObject) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, InvalidTypeError, KubeObject, Updated
-from pyinformer.informer._handlers import Handler, in_thread
+from pyinformer.informer.delivery._handlers import Handler, in_thread
 from tests.objects import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.informer._handlers import ResourceEventHandler
+    from pyinformer.informer.delivery._handlers import ResourceEventHandler
 
 OLD, NEW = make("default/a"), make("default/a", resource_version="2")
 EVENTS: list[Event] = [Added(OLD), Updated(OLD, NEW), Deleted(NEW)]

@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from pyinformer.apimachinery import KubeObject
-from pyinformer.informer._initial_list import CacheContents, InitialList
+from pyinformer.informer.delivery._initial_list import CacheContents, InitialList
 from tests.objects import make
 
 COUNT = 10_000

@@ -18,8 +18,8 @@ from pyinformer.apimachinery import (
     LifecycleError,
     Updated,
 )
-from pyinformer.informer._handlers import Handler, in_thread
-from pyinformer.informer._listener import Listener
+from pyinformer.informer.delivery._handlers import Handler, in_thread
+from pyinformer.informer.delivery._listener import Listener
 from pyinformer.tasks._user_tasks import UserTasks
 from tests.objects import make
 from tests.virtual_time import elapse

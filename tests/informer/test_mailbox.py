@@ -24,7 +24,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     Updated,
 )
-from pyinformer.informer._mailbox import Mailbox
+from pyinformer.informer.delivery._mailbox import Mailbox
 from tests.objects import make
 from tests.soak import examples
 
@@ -435,7 +435,7 @@ def test_the_peak_outlives_the_depth() -> None:
 
 
 def test_a_mailbox_without_room_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="mailbox_size: 0 is too small"):
+    with pytest.raises(InvalidArgumentError, match="mailbox_size: must be an integer >= 1, got 0"):
         Mailbox(size=0)
 
 

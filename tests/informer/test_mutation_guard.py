@@ -23,7 +23,7 @@ from pyinformer.apimachinery import (
     ObjectNotFoundError,
 )
 from pyinformer.audit import CacheMutation, MutationDetector
-from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.metrics import NO_METRICS, Metrics
 from tests.informer.clusters import cluster_of, pod
 from tests.waiting import until
@@ -119,7 +119,7 @@ async def test_only_what_somebody_reads_is_kept_and_only_as_long_as_it_is_cached
     for name in "abc":
         apiserver.create(pod(name))
     async with sharing(apiserver) as pods:
-        kept = pods._sharing.decoded
+        kept = core_of(pods).mutation_guard.decoded
         assert kept is not None
         assert len(kept) == 0
         _ = pods.lister.decoded["default/a"], pods.lister.decoded["default/b"]
@@ -193,7 +193,7 @@ async def test_a_relist_has_everything_looked_at(apiserver: APIServer) -> None:
     detector = MutationDetector("sample", on_mutation=lambda _: found.set())
     async with sharing(apiserver) as pods:
         lists = [object()]
-        sharing_of = pods._sharing
+        sharing_of = core_of(pods).mutation_guard
         decoded = pods.lister.decoded["default/a"]
         change(decoded)
         detector._period_seconds = _SOON
@@ -371,7 +371,7 @@ async def test_a_mutation_that_another_thread_hears_of_first_is_told_to_its_read
 
     def hear(_: CacheMutation) -> None:
         try:
-            pods._sharing.check_nowait()
+            core_of(pods).mutation_guard.check_nowait()
         except CacheMutatedError as error:
             heard.append(error.key)
 
@@ -396,7 +396,7 @@ async def test_what_nobody_asks_for_is_kept_in_bounds(apiserver: APIServer) -> N
             change(pods.lister.decoded["default/a"], value)
             pods.mutation_detector.verify_nowait()
         assert pods.mutation_detector.statistics().mutations == 1_000
-        assert len(pods._sharing._untold) <= 100
+        assert len(core_of(pods).mutation_guard._unreported) <= 100
 
 
 async def test_a_stream_raises_at_the_step_after_the_mutation(apiserver: APIServer) -> None:

@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     NotCachedError,
     StaleCacheError,
 )
+from pyinformer.informer import core_of
 from pyinformer.informer._namespace_selection import labels_only
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import Fault
@@ -204,13 +205,13 @@ async def test_a_deletion_says_whether_the_namespace_is_gone(apiserver: APIServe
         await notes.until_heard("add a/x", "add b/x")
         label(apiserver, "a", team="db")
         await notes.until_heard("delete a/x")
-        assert not pods.namespace_is_gone("a")
+        assert not core_of(pods).caches.is_gone("a")
         apiserver.faults.add(Fault(resource="pods", verb="watch", namespace="b", hang=True))
         apiserver.drop_connections()
         apiserver.delete("v1", "pods", "x", "b")
         apiserver.delete("v1", "namespaces", "b")
         await notes.until_heard("delete b/x")
-        assert pods.namespace_is_gone("b")
+        assert core_of(pods).caches.is_gone("b")
         told = {event.key: event for event in notes.events if isinstance(event, Deleted)}
         assert told["a/x"].may_still_exist
         assert not told["b/x"].may_still_exist

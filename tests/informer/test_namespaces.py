@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
     NotCachedError,
     StaleCacheError,
 )
+from pyinformer.informer import core_of
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
@@ -403,7 +404,7 @@ async def test_who_shares_an_informer_does_not_change_it_behind_the_others_back(
         with pytest.raises(InformerConflictError, match="another namespaces") as raised:
             await pods.set_namespaces(["b"])
         places = [raised.value.first_call_site, raised.value.second_call_site]
-        assert places == pods.call_sites
+        assert places == core_of(pods).call_sites
         assert all(place.startswith(f"{__file__}:") for place in places)
         own = factory.informer("v1", "pods", namespaces=["a"], private=True)
         await own.set_namespaces(["b"])
@@ -461,7 +462,7 @@ async def test_own_writes_are_read_at_once_in_each_namespace(apiserver: APIServe
         await pods.wait_until(made.metadata.resource_version, timeout_seconds=10)
         assert pods.has_seen(made.metadata.resource_version)
         await pods.wait_until("999999999", key="c/new", timeout_seconds=1)
-        await until(lambda: not pods._written)
+        await until(lambda: not core_of(pods).context.entries)
         assert keys(pods) == ["b/new", "b/x"]
 
 
@@ -479,7 +480,7 @@ async def test_own_writes_of_a_namespace_that_leaves_are_read_no_more(apiserver:
         await settle()
         await pods.set_namespaces(["a"])
         assert pods.lister.keys() == []
-        with pytest.raises(LifecycleError, match="namespace b is followed no more"):
+        with pytest.raises(LifecycleError, match="namespace b is no longer followed"):
             await waiting
 
 
@@ -533,7 +534,7 @@ async def test_an_audit_covers_every_namespace(apiserver: APIServer) -> None:
         assert report.is_consistent
         assert report.checked == 3
         assert report.informer == "pods.v1 in a, b"
-        pods._members.all[1].indexer.apply_nowait(Deleted(pods.lister["b/y"]))
+        core_of(pods).caches.all[1].indexer.apply_nowait(Deleted(pods.lister["b/y"]))
         report = await pods.audit(timeout_seconds=10)
         assert report.verdict == "inconsistent"
         assert report.missing.keys == ("b/y",)

@@ -17,6 +17,7 @@ from pyinformer.store import Indexer
 from pyinformer.testing import APIServer
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.objects import make
+from tests.sinks import SinkOwner
 from tests.soak import examples
 from tests.waiting import until
 
@@ -173,9 +174,7 @@ def test_what_was_left_in_the_middle_of_a_list_is_told_before_it_is_taken_back(
 ) -> None:
     """However much of a list was told when its task was ended, no handler hears an odd life."""
     indexer: Indexer[None] = Indexer()
-    distribution: StoreSink[None] = StoreSink(
-        indexer, on_synced=lambda: None, on_crash=lambda _: None, announces=lambda: announces
-    )
+    distribution: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=announces))
     witness = _Witness()
     distribution.attach(witness)
     for _ in distribution.replace_nowait(_objects(before), "1"):
@@ -214,9 +213,7 @@ class _Witness:
 
 def test_what_was_never_told_is_not_taken_back() -> None:
     indexer: Indexer[None] = Indexer()
-    distribution: StoreSink[None] = StoreSink(
-        indexer, on_synced=lambda: None, on_crash=lambda _: None, announces=lambda: True
-    )
+    distribution: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=True))
     witness = _Witness()
     distribution.attach(witness)
     for _ in islice(distribution.replace_nowait(_objects(set(range(9000))), "1"), 1):

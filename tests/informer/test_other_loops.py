@@ -10,6 +10,7 @@ import pytest
 import pyinformer
 from pyinformer import Controller, SharedInformer, SharedInformerFactory
 from pyinformer.errors import LifecycleError
+from pyinformer.informer import core_of
 from tests.informer.clusters import Notes, cluster_of, informer_of, pod
 from tests.waiting import until
 
@@ -60,7 +61,7 @@ _AWAITED: dict[str, Callable[[SharedInformer[None]], Awaitable[object]]] = {
 _CALLED: dict[str, Callable[[SharedInformer[None]], object]] = {
     "add_event_handler": lambda pods: pods.add_event_handler(print),
     "add_index": lambda pods: pods.add_index("node", "spec.nodeName"),
-    "attach_receiver": lambda pods: pods.attach_receiver(pods._key_waits),
+    "attach_receiver": lambda pods: core_of(pods).attach_receiver(core_of(pods).key_waits),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, ObjectCodec
 from pyinformer.informer._own_writes import OwnWrites
-from pyinformer.informer._settings import Scope
+from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.store import Overlay
 
 _PODS = GroupVersionResource.of("v1", "pods")
@@ -88,7 +88,7 @@ def test_another_namespace_is_nothing_to_it() -> None:
     _write(observer, _answer())
     observer.deleted("default/a", "u", None)
     assert not overlay.entries
-    written = observer.written_at("7")
+    written = observer.recent.at("7")
     assert written is not None
     assert written.key == "default/a"  # so that a wait for it ends at once
 
@@ -105,8 +105,8 @@ def test_the_keys_of_the_newest_writes_are_remembered() -> None:
     observer, _ = _observer()
     for number in range(1, 1_030):
         _write(observer, _answer(number, f"p{number}"))
-    assert observer.written_at("1") is None
-    newest = observer.written_at("1029")
+    assert observer.recent.at("1") is None
+    newest = observer.recent.at("1029")
     assert newest is not None
     assert (newest.key, newest.is_sole) == ("default/p1029", True)
 
@@ -115,7 +115,7 @@ def test_a_version_that_two_objects_have_names_neither_alone() -> None:
     observer, _ = _observer()
     for name in ("a", "a", "b"):
         _write(observer, _answer(7, name))
-        written = observer.written_at("7")
+        written = observer.recent.at("7")
         assert written is not None
         assert (written.key, written.is_sole) == (f"default/{name}", name == "a")
 
@@ -123,7 +123,9 @@ def test_a_version_that_two_objects_have_names_neither_alone() -> None:
 def test_a_response_that_cannot_be_kept_is_counted() -> None:
     overlay: Overlay[None] = Overlay(lambda _: None, lambda: "1")
     scope = Scope.of("v1", "pods", None, None, None)
-    observer: OwnWrites[None] = OwnWrites(scope, lambda _: overlay, strip_managed_fields=False)
+    observer: OwnWrites[None] = OwnWrites(
+        scope, lambda _: overlay, settings=InformerSettings(memory="raw")
+    )
     raw = _answer()
     obj = ObjectCodec[None](_PODS).decode(raw, 0, len(raw))
     observer.wrote(obj, raw)

@@ -15,7 +15,7 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import LifecycleError, StaleCacheError, Updated
-from pyinformer.informer import SharedInformer
+from pyinformer.informer import SharedInformer, core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Hurry, Notes, cluster_of, pod
@@ -94,7 +94,7 @@ async def test_a_write_is_read_at_once_while_the_watch_is_stalled(
         apiserver.faults.release()
         await pods.wait_until(apiserver.resource_version)
         await notes.until_heard("update default/a", "delete default/b", "add default/c")
-        assert not pods._members.all[0].freshness.overlay.entries
+        assert not core_of(pods).caches.all[0].freshness.overlay.entries
         assert notes.faults == []
         assert sorted(pods.lister.keys()) == ["default/a", "default/c"]
 
@@ -128,7 +128,7 @@ async def test_writes_outside_of_the_scope_never_enter(apiserver: APIServer) -> 
         await cluster.create(pod("a", app="db"))
         await cluster.create(pod("b", node="n2", app="web"))
         await cluster.create(pod("c", namespace="other", node="n1", app="web"))
-        assert not pods._members.all[0].freshness.overlay.entries
+        assert not core_of(pods).caches.all[0].freshness.overlay.entries
         web = await cluster.create(pod("d", node="n1", app="web"))
         assert pods.lister.list() == [web]
         body = web.to_dict()
@@ -161,7 +161,7 @@ async def test_a_list_settles_what_the_watch_never_brought(apiserver: APIServer)
         apiserver.create(pod("alive"))
         await until(lambda: "default/alive" in pods.lister)
         assert created.key not in pods.lister
-        assert not pods._members.all[0].freshness.overlay.entries
+        assert not core_of(pods).caches.all[0].freshness.overlay.entries
 
 
 async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer) -> None:
@@ -186,7 +186,7 @@ async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer)
 
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
-            await until(lambda: pods._members.all[0].freshness.barrier.waiters)
+            await until(lambda: core_of(pods).caches.all[0].freshness.barrier.waiters)
             apiserver.restore(saved)
             apiserver.faults.clear()
             apiserver.faults.add(Fault(verb="watch", times=1, status=410))
@@ -208,14 +208,14 @@ async def test_nothing_of_a_new_epoch_is_told_beside_writes_of_the_one_before(
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster, queue=queue) as pods:
         lost = await cluster.create(pod("lost"))
         reader = Reader(pods, lost.key)
-        pods.attach_receiver(reader)
+        core_of(pods).attach_receiver(reader)
         apiserver.restore(saved)
         apiserver.faults.clear()
         apiserver.faults.add(Fault(verb="watch", times=1, status=410))
         apiserver.drop_connections()
         await until(lambda: len(reader.found) == 3)
         assert reader.found == [False] * 3
-        pods.detach_receiver(reader)
+        core_of(pods).detach_receiver(reader)
 
 
 class Reader:
@@ -259,10 +259,10 @@ async def test_a_response_that_the_informer_cannot_keep_fails_no_write(
         stalled(apiserver, cluster, transform=lambda body: body) as pods,
     ):
         created = await cluster.create(pod("a"))
-        pods._own_writes.wrote(created, b'{"kind": "Status"}')
-        pods._own_writes.wrote(created, b"")
+        core_of(pods).own_writes.wrote(created, b'{"kind": "Status"}')
+        core_of(pods).own_writes.wrote(created, b"")
         assert len([r for r in caplog.records if "response" in r.message]) == 1
-        assert pods._own_writes.unreadable == 2
+        assert core_of(pods).own_writes.unreadable == 2
 
 
 @pytest.mark.parametrize("order", ["per_object", "opaque"])
@@ -301,10 +301,10 @@ async def test_wait_until_ends_with_the_event(apiserver: APIServer) -> None:
         assert not pods.has_seen(version, key=created.key)
         async with anyio.create_task_group() as group:
             group.start_soon(pods.wait_until, version)
-            await until(lambda: pods._members.all[0].freshness.barrier.waiters)
+            await until(lambda: core_of(pods).caches.all[0].freshness.barrier.waiters)
             apiserver.faults.release()
         assert pods.has_seen(version)
-        assert created.key in pods._members.cache
+        assert created.key in core_of(pods).caches.cache
 
 
 async def test_wait_until_returns_at_once_after_a_write_that_changed_nothing(
@@ -346,7 +346,7 @@ async def test_wait_until_is_not_let_go_by_a_look_while_the_cache_is_behind(
         assert error.position == pods.status().position
         assert error.state == "watching"
         assert 1.4 < error.waited_seconds < 5
-        assert not pods._members.all[0].freshness.barrier.waiters
+        assert not core_of(pods).caches.all[0].freshness.barrier.waiters
 
 
 async def test_wait_until_for_another_namespace_returns_at_once(apiserver: APIServer) -> None:
@@ -380,7 +380,7 @@ async def test_wait_until_trusts_no_answer_that_is_no_list(apiserver: APIServer)
 
 async def test_many_may_wait_and_each_goes_when_it_may(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
-        waiters = pods._members.all[0].freshness.barrier.waiters
+        waiters = core_of(pods).caches.all[0].freshness.barrier.waiters
         async with anyio.create_task_group() as group:
             for number in range(50):
                 created = await cluster.create(pod(f"p{number}"))
@@ -401,9 +401,9 @@ async def test_wait_until_a_deletion_is_in_the_cache(apiserver: APIServer) -> No
         assert not pods.has_seen(None, key="default/a", uid=uid)
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: pods.wait_until(None, key="default/a", uid=uid))
-            await until(lambda: pods._members.all[0].freshness.barrier.waiters)
+            await until(lambda: core_of(pods).caches.all[0].freshness.barrier.waiters)
             apiserver.faults.release()
-        assert "default/a" not in pods._members.cache
+        assert "default/a" not in core_of(pods).caches.cache
 
 
 async def test_a_deletion_of_what_the_cache_has_not_seen_is_waited_for(
@@ -433,7 +433,7 @@ async def test_a_deletion_that_the_cache_has_passed_is_not_waited_for(
                 assert await cluster.delete(obj) is None  # it is not there any more
                 with anyio.fail_after(0.5):
                     await pods.wait_until(None, key=obj.key, uid=obj.metadata.uid)
-            assert not pods._members.all[0].freshness.overlay.entries
+            assert not core_of(pods).caches.all[0].freshness.overlay.entries
 
 
 async def test_a_deletion_by_name_of_what_the_cache_never_saw_is_proven_by_a_look(
@@ -449,7 +449,7 @@ async def test_a_deletion_by_name_of_what_the_cache_never_saw_is_proven_by_a_loo
 
 async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
-        waiters = pods._members.all[0].freshness.barrier.waiters
+        waiters = core_of(pods).caches.all[0].freshness.barrier.waiters
         async with anyio.create_task_group() as group:
             group.start_soon(pods.wait_until, "999999999")
             await until(lambda: waiters)
@@ -472,7 +472,7 @@ async def test_closing_lets_go_of_everybody_who_waits(apiserver: APIServer) -> N
 
         async with stalled(apiserver, cluster) as pods, anyio.create_task_group() as group:
             group.start_soon(wait)
-            await until(lambda: pods._members.all[0].freshness.barrier.waiters)
+            await until(lambda: core_of(pods).caches.all[0].freshness.barrier.waiters)
             await pods.aclose()
         assert len(ended) == 1
         with pytest.raises(LifecycleError):

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Updated
-from pyinformer.informer._handlers import Handler
-from pyinformer.informer._shared_processor import SharedProcessor
 from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer.delivery._handlers import Handler
+from pyinformer.informer.delivery._shared_processor import SharedProcessor
 from pyinformer.store import Indexer
 from tests.informer.clusters import Notes
 from tests.objects import make
+from tests.sinks import SinkOwner
 from tests.soak import examples
 from tests.virtual_time import VirtualTimeLoop, elapse
 
@@ -30,24 +31,34 @@ _PAUSES = (0.0, 0.4, 1.0, 2.5)  # between two steps of a list
 _numbers = st.builds(range, st.integers(0, 500), st.integers(0, 900))
 
 
+class _Feed:
+    """The sink, until its namespace is left, as the caches of an informer feed handlers."""
+
+    def __init__(self, sink: StoreSink[None]) -> None:
+        self.has_left = False
+        self._sink = sink
+        self.attach = sink.attach
+        self.detach = sink.detach
+        self.wait_announced = sink.wait_announced
+
+    @property
+    def has_announced_any(self) -> bool:
+        """Whether objects were announced."""
+        return self._sink.has_announced_any
+
+    def announced(self) -> list[KubeObject[None]]:
+        """Return what is cached."""
+        return [] if self.has_left else self._sink.announced()
+
+
 class _Bench:
     """A cache, its receivers and their reminders, in virtual time."""
 
     def __init__(self, *, announces: bool = False) -> None:
         self.indexer: Indexer[None] = Indexer()
-        self.distribution: StoreSink[None] = StoreSink(
-            self.indexer,
-            on_synced=lambda: None,
-            on_crash=lambda _: None,
-            announces=lambda: announces,
-        )
-        self.has_left = False
-        self.audience = SharedProcessor(
-            "pods", self.distribution, self._cached, on_crash=lambda _: None
-        )
-
-    def _cached(self) -> list[KubeObject[None]]:
-        return [] if self.has_left else self.indexer.list()
+        self.distribution: StoreSink[None] = StoreSink(self.indexer, SinkOwner(announces=announces))
+        self.feed = _Feed(self.distribution)
+        self.audience = SharedProcessor("pods", self.feed, on_crash=lambda _: None)
 
     def add(self, mailbox_size: int) -> Notes:
         """Add a handler that is reminded."""
@@ -90,7 +101,7 @@ def _play(
                     break
                 await elapse(next(passing, 0.0))
             if steps_before_leaving is not None:
-                bench.has_left = True
+                bench.feed.has_left = True
                 for _ in bench.distribution.leave_nowait():
                     await elapse(next(passing, 0.0))
             await elapse(2.5 * _PERIOD_SECONDS)

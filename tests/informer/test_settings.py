@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyinformer._call_site import call_site
 from pyinformer.apimachinery import (
     InformerConflictError,
     InformerError,
     InvalidArgumentError,
     InvalidSelectorError,
 )
-from pyinformer.informer._call_site import call_site
 from pyinformer.informer._settings import (
     InformerSettings,
     Scope,

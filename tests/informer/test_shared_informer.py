@@ -31,7 +31,7 @@ from pyinformer.apimachinery import (
     Updated,
     View,
 )
-from pyinformer.informer import SharedInformer
+from pyinformer.informer import SharedInformer, core_of
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, informer_of, listed, pod
 from tests.waiting import until
@@ -437,7 +437,7 @@ async def generator(event: object) -> AsyncIterator[None]:
         pytest.param(
             {"handler": print, "mailbox_size": 0},
             InvalidArgumentError,
-            "mailbox_size: 0; 1 is the least",
+            "mailbox_size: must be an integer >= 1, got 0",
             id="mailbox",
         ),
     ],
@@ -640,7 +640,7 @@ async def test_status_is_frozen_has_no_content_and_can_be_served(apiserver: APIS
         await registration.wait_synced(timeout_seconds=10)
         served = await asyncio.to_thread(lambda: msgspec.json.encode(informer.status()))
         status = await asyncio.to_thread(informer.status)
-        state = await asyncio.to_thread(informer.reflector_state)
+        state = await asyncio.to_thread(core_of(informer).introspection.reflector_state)
         with pytest.raises(AttributeError):
             status.objects = 7  # type: ignore[misc]
 
@@ -844,7 +844,7 @@ async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
         informer.add_event_handler(handler)
         await began.wait()
         closing = asyncio.create_task(informer.aclose())
-        await until(lambda: informer.reflector_state()[0] == "stopped")
+        await until(lambda: core_of(informer).introspection.reflector_state()[0] == "stopped")
         closing.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
@@ -867,7 +867,7 @@ async def test_a_cancelled_start_leaves_nothing_and_cannot_be_waited_for(
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-            if informer._lifetime.is_started:
+            if core_of(informer).lifecycle.is_started:
                 assert informer.is_closed
                 with pytest.raises(LifecycleError):
                     await informer.wait_for_cache_sync()
@@ -995,7 +995,7 @@ class Broken:
 
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     """Let the informer meet a bug."""
-    informer._members.attach(Broken())
+    core_of(informer).caches.attach(Broken())
     apiserver.create(pod("boom"))
     await until(lambda: informer.crash)
 
@@ -1047,7 +1047,7 @@ async def test_a_crash_before_the_sync_ends_the_wait(apiserver: APIServer) -> No
         await informer.start()
         waiting = asyncio.create_task(informer.wait_for_cache_sync())
         await until(lambda: apiserver.faults.held)
-        informer._members.all[0].indexer.replace_nowait = _fail  # type: ignore[method-assign, assignment]
+        core_of(informer).caches.all[0].indexer.replace_nowait = _fail  # type: ignore[method-assign, assignment]
         apiserver.faults.release()
         async with asyncio.timeout(5):
             with pytest.raises(InternalError):

@@ -78,7 +78,7 @@ def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFix
         bench.now += 200.0
         watches += 1
         bench.step(WatchEnded(events=watches % 3, seconds=200.0))
-        states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+        states.report(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
 
     assert watches > 400
     assert said(lines) == ["INFO pods.v1: watching, was new"]
@@ -92,9 +92,11 @@ def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureF
         bench.now += 3600.0
         for happened in (WatchEnded(1, 90.0, early=True), Proved(HistoryVerdict.INTACT)):
             bench.step(happened)
-            states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+            states.report(
+                bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts
+            )
         bench.machine.connected()
-        states.tell(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+        states.report(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
 
     assert said(lines) == ["INFO pods.v1: watching, was new"]
 
@@ -193,11 +195,11 @@ def test_refusals_and_other_troubles_in_turns_are_told_once_each_until_all_is_we
     """Of two servers behind one address one refuses, the other is out of order."""
     states = StateReporter("pods.v1")
     for _ in range(2):
-        states.tell(ReflectorState.WATCHING, "")
+        states.report(ReflectorState.WATCHING, "")
         for attempts in range(1, 1000):
-            states.tell(ReflectorState.FORBIDDEN, "403", attempts=2 * attempts)
-            states.tell(ReflectorState.WAITING, "503", attempts=2 * attempts + 1)
-    states.tell(ReflectorState.WATCHING, "")
+            states.report(ReflectorState.FORBIDDEN, "403", attempts=2 * attempts)
+            states.report(ReflectorState.WAITING, "503", attempts=2 * attempts + 1)
+    states.report(ReflectorState.WATCHING, "")
 
     trouble = [
         "WARNING pods.v1: forbidden, was watching: 403",

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.informer._queued_sink import sink_of
 from pyinformer.informer._settings import QueueKind
-from pyinformer.informer._store_sink import StoreSink, differences
+from pyinformer.informer._store_sink import StoreSink, differences, make_sink
 from pyinformer.reflector import Sink
 from pyinformer.store import Indexer
 from tests.objects import make
+from tests.sinks import SinkOwner
 
 
 class Mirror:
@@ -82,18 +82,17 @@ class Bench:
 
     def __init__(self, queue: QueueKind = "direct", *, selective: bool = False) -> None:
         self.indexer: Indexer = Indexer()
-        self.synced = 0
-        self.crashes: list[Exception] = []
+        self.owner = SinkOwner()
+        self.crashes = self.owner.crashes
         self.distribution: StoreSink[None] = StoreSink(
-            self.indexer,
-            on_synced=self._count,
-            on_crash=self.crashes.append,
-            selective=selective,
+            self.indexer, self.owner, selective=selective
         )
-        self.sink: Sink[None] = sink_of(queue, self.distribution, selective=selective)
+        self.sink: Sink[None] = make_sink(queue, self.distribution, selective=selective)
 
-    def _count(self) -> None:
-        self.synced += 1
+    @property
+    def synced(self) -> int:
+        """How often the sink has reported that it has synced."""
+        return self.owner.synced
 
     def attach(self) -> Mirror:
         """Attach a new receiver."""
@@ -325,7 +324,7 @@ def test_only_updates_of_a_list_that_begins_an_epoch_may_go_back(
     bench = Bench(queue)
     mirror = bench.attach()
     bench.replace(A1, B1)
-    bench.distribution.may_go_back = lambda: resets
+    bench.owner.is_resetting = resets
 
     bench.replace(A2, B1)
 
@@ -337,7 +336,7 @@ def test_in_a_new_epoch_one_version_with_another_content_is_an_update(queue: Que
     bench = Bench(queue)
     mirror = bench.attach()
     bench.replace(A1, B1)
-    bench.distribution.may_go_back = lambda: True
+    bench.owner.is_resetting = True
     other = KubeObject(A1._key, A1.metadata, None, b'{"metadata":{},"spec":{}}', A1.gvk)
 
     bench.replace(other, B1)

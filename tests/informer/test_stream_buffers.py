@@ -17,8 +17,9 @@ from pyinformer.apimachinery import (
     KubeObject,
     Updated,
 )
-from pyinformer.informer._initial_list import CacheContents
-from pyinformer.informer._stream_buffers import CoalescedEvents, EveryEvent, buffer_of
+from pyinformer.informer.delivery._event_stream import EventStream
+from pyinformer.informer.delivery._initial_list import CacheContents
+from pyinformer.informer.delivery._mailbox import EventQueue, Mailbox
 from tests.objects import make
 
 A1, A2, A3 = (make("default/a", resource_version=str(number)) for number in (1, 2, 3))
@@ -26,7 +27,7 @@ OTHER_A = make("default/a", uid="another", resource_version="4")
 B1 = make("default/b")
 
 
-def drain(buffer: CoalescedEvents[None] | EveryEvent[None]) -> list[Event[None]]:
+def drain(buffer: Mailbox[None] | EventQueue[None]) -> list[Event[None]]:
     """Take everything."""
     found: list[Event[None]] = []
     while (event := buffer.take_nowait()) is not None:
@@ -53,15 +54,15 @@ def drain(buffer: CoalescedEvents[None] | EveryEvent[None]) -> list[Event[None]]
 def test_events_of_one_key_become_what_has_become_of_it(
     given_events: list[Event[None]], told: list[Event[None]]
 ) -> None:
-    buffer: CoalescedEvents[None] = CoalescedEvents()
+    buffer: Mailbox[None] = Mailbox(merges_at_once=True)
     for event in given_events:
-        assert buffer.put_nowait(event)
-    assert len(buffer) == len(told)
+        buffer.put_nowait(event)
+    assert buffer.statistics(0.0).depth == len(told)
     assert drain(buffer) == told
 
 
 def test_a_deletion_that_was_taken_leaves_the_addition_behind_it_first_in_line() -> None:
-    buffer: CoalescedEvents[None] = CoalescedEvents()
+    buffer: Mailbox[None] = Mailbox(merges_at_once=True)
     for event in (Deleted(A1), Added(OTHER_A), Added(B1)):
         buffer.put_nowait(event)
     assert buffer.take_nowait() == Deleted(A1)
@@ -70,7 +71,7 @@ def test_a_deletion_that_was_taken_leaves_the_addition_behind_it_first_in_line()
 
 
 def test_what_happens_to_the_initial_list_before_its_turn_is_merged_into_it() -> None:
-    buffer: CoalescedEvents[None] = CoalescedEvents()
+    buffer: Mailbox[None] = Mailbox(merges_at_once=True)
     buffer.preload_nowait([A1, B1])
     buffer.put_nowait(Updated(A1, A2))
     buffer.put_nowait(Deleted(B1))
@@ -78,24 +79,41 @@ def test_what_happens_to_the_initial_list_before_its_turn_is_merged_into_it() ->
 
 
 def test_every_event_refuses_what_is_over_its_bound_and_keeps_the_rest() -> None:
-    buffer: EveryEvent[None] = EveryEvent(1)
+    buffer: EventQueue[None] = EventQueue(1)
     buffer.preload_nowait([A1, B1])
-    assert buffer.put_nowait(Updated(A1, A2))
-    assert not buffer.put_nowait(Updated(A2, A3))
+    buffer.put_nowait(Updated(A1, A2))
+    assert not buffer.overflowed
+    buffer.put_nowait(Updated(A2, A3))
+    assert buffer.overflowed
     assert [event.key for event in drain(buffer)] == ["default/a", "default/b", "default/a"]
 
 
 def test_every_event_refuses_large_objects_earlier() -> None:
     large = KubeObject(A1._key, A1.metadata, None, b" " * (1 << 20), A1.gvk)
-    buffer: EveryEvent[None] = EveryEvent(1_000)
+    buffer: EventQueue[None] = EventQueue(1_000)
     for _ in range(3):
-        taken = 0
-        while buffer.put_nowait(Updated(large, large)):
-            taken += 1
-        assert taken == 17
-        assert len(drain(buffer)) == taken
-    small = Updated(A1, A2)
-    assert sum(buffer.put_nowait(small) for _ in range(1_001)) == 1_000
+        for _ in range(17):
+            buffer.put_nowait(Updated(large, large))
+        assert not buffer.overflowed
+        assert len(drain(buffer)) == 17
+    for _ in range(1_000):
+        buffer.put_nowait(Updated(A1, A2))
+    assert not buffer.overflowed
+    assert len(drain(buffer)) == 1_000
+    for _ in range(18):
+        buffer.put_nowait(Updated(large, large))
+    assert buffer.overflowed
+    assert len(drain(buffer)) == 17
+
+
+class _Owner:
+    informer = "pods"
+
+    def attach_stream(self, stream: EventStream[None]) -> None: ...
+
+    def detach_stream(self, stream: EventStream[None]) -> None: ...
+
+    def check_loop(self) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -111,7 +129,7 @@ def test_what_cannot_work_is_refused_by_name(
     arguments: tuple[Any, Any], error: type[Exception], named: str
 ) -> None:
     with pytest.raises(error, match=named):
-        buffer_of(*arguments)
+        EventStream(_Owner(), delivery=arguments[0], max_events=arguments[1])
 
 
 class World:
@@ -121,7 +139,7 @@ class World:
         self.versions = 0
         self.truth: dict[str, KubeObject] = {}
         self.believed: dict[str, KubeObject] = {}
-        self.buffer: CoalescedEvents[None] = CoalescedEvents()
+        self.buffer: Mailbox[None] = Mailbox(merges_at_once=True)
         for key in preloaded:
             self.truth[key] = self.new(key)
         self.buffer.preload_nowait(CacheContents(self.truth.values()))
@@ -145,7 +163,9 @@ class World:
             self.buffer.put_nowait(Added(self.truth[key]))
         elif what == "toggle":
             self.buffer.put_nowait(Deleted(self.truth.pop(key)))
-        assert len(self.buffer) <= 2 * len(self.truth.keys() | self.believed.keys())
+        assert self.buffer.statistics(0.0).depth <= 2 * len(
+            self.truth.keys() | self.believed.keys()
+        )
 
     def take(self) -> bool:
         """Let the consumer take one event, and check that it fits what was told before."""
@@ -177,4 +197,4 @@ def test_merged_events_are_a_life_of_each_key_that_ends_in_the_truth(
     while world.take():
         pass
     assert world.believed == world.truth
-    assert len(world.buffer) == 0
+    assert world.buffer.statistics(0.0).depth == 0

@@ -18,7 +18,7 @@ from pyinformer.apimachinery import (
     StaleCacheError,
     WaitTimeoutError,
 )
-from pyinformer.informer import SharedInformer
+from pyinformer.informer import SharedInformer, core_of
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, cluster_of, informer_of, pod
 from tests.waiting import settle, until
@@ -155,7 +155,7 @@ async def test_a_first_sync_that_will_not_come_ends_the_wait_at_once(apiserver: 
         for _ in range(2):
             with pytest.raises(CacheSyncTimeoutError, match="install its definition"):
                 await informer.wait_for("default/a", is_gone, timeout_seconds=3600)
-            assert informer.reflector_state()[0] == "absent"
+            assert core_of(informer).introspection.reflector_state()[0] == "absent"
 
 
 NO_VERSIONS = (
@@ -308,7 +308,7 @@ async def test_a_crash_of_ours_is_raised_to_whoever_waits(apiserver: APIServer) 
         async with informer_of(apiserver) as informer:
             waiting = asyncio.create_task(informer.wait_for("default/a", bool))
             await settle()
-            informer.attach_receiver(Broken())
+            core_of(informer).attach_receiver(Broken())
             apiserver.create(pod("boom"))
             with pytest.raises(InternalError, match="ZeroDivisionError"):
                 await waiting

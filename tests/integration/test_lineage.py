@@ -18,6 +18,7 @@ import pytest
 
 import pyinformer
 from pyinformer import Updated
+from pyinformer.informer import core_of
 from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed, event_of_nothing
@@ -364,14 +365,14 @@ async def test_nothing_of_a_restored_history_is_told_beside_own_writes_of_the_lo
         key = f"{world.namespace}/lost"
         assert key in config_maps.informer.lister
         reads = ReadsWithEvents(config_maps, key)
-        config_maps.informer.attach_receiver(reads)
+        core_of(config_maps.informer).attach_receiver(reads)
 
         await world.while_nobody_looks(restore, a_little)
         await world.heal()
 
         assert reads.found
         assert not any(reads.found)
-        config_maps.informer.detach_receiver(reads)
+        core_of(config_maps.informer).detach_receiver(reads)
 
 
 async def test_each_connection_proves_for_itself(

@@ -27,7 +27,7 @@ from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.informer._settings import QueueKind
+    from pyinformer.informer import QueueKind
     from tests.integration.servers import Server
 
 pytestmark = pytest.mark.every_loop

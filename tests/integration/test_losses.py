@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyinformer
 from pyinformer import Added, Deleted, Updated
+from pyinformer.informer import core_of
 from pyinformer.testing._polling import poll
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS
@@ -117,13 +118,16 @@ async def test_a_definition_that_is_deleted_and_made_again_is_followed_by_itself
         await gadgets.wait_for_cache_sync(timeout_seconds=30)
 
         await asyncio.to_thread(server.api.delete, *DEFINITIONS, f"gadgets.{group}")
-        await until(lambda: gadgets.reflector_state()[0] == "absent", timeout_seconds=30)
+        await until(
+            lambda: core_of(gadgets).introspection.reflector_state()[0] == "absent",
+            timeout_seconds=30,
+        )
         await until(lambda: not gadgets.lister.list(), timeout_seconds=30)
 
         await asyncio.to_thread(recreate, server, group)
         await create_soon(server, gadget(group, namespace, "b"))
         await until(lambda: f"{namespace}/b" in gadgets.lister, timeout_seconds=40)
-        await until(lambda: gadgets.reflector_state()[0] == "watching")
+        await until(lambda: core_of(gadgets).introspection.reflector_state()[0] == "watching")
 
 
 def recreate(server: Server, group: str) -> None:

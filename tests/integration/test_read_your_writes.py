@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 import pyinformer
+from pyinformer.informer import core_of
 from tests.integration.history import check_same, contents
 from tests.integration.objects import CONFIG_MAPS, PODS
 from tests.integration.proxy import proxying
@@ -64,7 +65,7 @@ async def test_every_read_after_an_own_write_shows_it(server: Server, kind: Kind
         await informer.wait_until(last.metadata.resource_version)
         assert informer.lister.keys() == [last.key]
         assert informer.status().objects == 1
-        assert not informer._members.all[0].freshness.overlay.entries
+        assert not core_of(informer).caches.all[0].freshness.overlay.entries
 
 
 async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> None:
@@ -105,7 +106,7 @@ async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> N
 
         proxy.let_flow()
         await informer.wait_until(recreated.metadata.resource_version)
-        assert not informer._members.all[0].freshness.overlay.entries
+        assert not core_of(informer).caches.all[0].freshness.overlay.entries
         truth = server.api.list("v1", "configmaps", namespace)
         check_same(contents(obj.to_dict() for obj in lister.list()), contents(truth))
 
@@ -147,7 +148,7 @@ async def test_waiting_for_a_deletion_ends_with_its_event(server: Server) -> Non
         await cluster.delete(created, grace_period_seconds=0)
         with anyio.fail_after(5):
             await informer.wait_until(None, key=created.key, uid=created.metadata.uid)
-        await until(lambda: not informer._members.all[0].freshness.overlay.entries)
+        await until(lambda: not core_of(informer).caches.all[0].freshness.overlay.entries)
         assert informer.status().objects == 0
 
 

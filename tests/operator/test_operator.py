@@ -22,6 +22,7 @@ from pyinformer.apimachinery import (
     NotCachedError,
 )
 from pyinformer.controller import ControllerOptions, Result
+from pyinformer.informer import core_of
 from pyinformer.operator import Operator, _run, custom_resource
 from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Token
@@ -421,7 +422,7 @@ async def test_it_is_not_healthy_once_a_cache_has_crashed(api: APIServer) -> Non
             port = int(str(run.health_url).rpartition(":")[2])
             assert (await ask(port, get("/healthz"))) == (200, "ok\n")
             (informer,) = run._factory.informers
-            informer._broken(ValueError("a bug"))
+            core_of(informer).lifecycle.break_nowait(ValueError("a bug"))
             await until(lambda: informer.crash)
 
             status, body = await ask(port, get("/healthz"))

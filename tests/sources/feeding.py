@@ -21,6 +21,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer, Lister
+from tests.sinks import SinkOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,12 +86,15 @@ class FedInformer:
         self.settled: list[Callable[[str], None]] = []
         """Called with the name of a namespace that is told, or gone."""
         self._indexer: Indexer[None] = Indexer()
-        self.crashes: list[Exception] = []
+        owner = SinkOwner()
+        self.crashes: list[Exception] = owner.crashes
         """What a receiver let escape; a source lets nothing escape."""
-        self._distribution: StoreSink[None] = StoreSink(
-            self._indexer, on_synced=lambda: None, on_crash=self.crashes.append
-        )
+        self._distribution: StoreSink[None] = StoreSink(self._indexer, owner)
         self.lister: Lister[None] = Lister(self._indexer, resource=scope)
+
+    @property
+    def _core(self) -> FedInformer:
+        return self
 
     def attach_receiver(self, receiver: Receiver[None]) -> None:
         """Attach, as an informer does."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import Added, Event
-from pyinformer.informer._handlers import Handler
-from pyinformer.informer._listener import Listener
+from pyinformer.informer import Handler
+from pyinformer.informer.delivery import Listener
 from pyinformer.tasks._user_tasks import UserTasks
 from pyinformer.tasks._watchdog import Watchdog
 from tests.objects import make

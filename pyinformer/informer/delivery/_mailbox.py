@@ -1,18 +1,15 @@
-"""The bounded buffer between the informer and one handler.
+"""What waits for a handler or for the consumer of a stream.
 
-Events enter in the order in which they happened and leave in that order while there is room;
-beyond that they are merged per key, at most [delete, add] for each, until room comes free. So per
-key the handler still hears `add (update)* delete` and ends with the right mirror. Never holds more
-than `size` events plus two per key. Knows no event loop: whoever has one passes `now` and is told
-by a call when there is something to take. Events of large objects are merged earlier: what waits in
-order holds no more than 16 KiB for each place, and one event beside it. While the informer has
-received no larger object it cannot be more, so bytes are counted from the first of those on.
+A `Mailbox` keeps events in order while there is room and merges them per key beyond that, so a slow
+handler costs bounded memory and still ends with the right state: per key it is called with
+`add (update)* delete`. An `EventQueue` never merges; it overflows. Neither knows an event loop: the
+caller passes `now`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, final
 
@@ -28,62 +25,73 @@ from pyinformer.apimachinery import (
     V,
     stored_bytes,
 )
-from pyinformer.informer._backlog import ResyncList
-from pyinformer.informer._initial_list import CacheContents, InitialList
+from pyinformer.informer.delivery._initial_list import CacheContents, InitialList, ResyncList
 
-_MERGED_KEPT = 256  # keys whose merges are remembered
-BYTES_PER_PLACE: Final = LARGE_BODY_BYTES
-"""Of the bodies that wait for a reader."""
-LEAST_BYTES: Final = 16 << 20
-"""So much may wait, however few the places are."""
+_MERGED_KEPT = 256  # keys whose merges are remembered for explanations
+_BYTES_PER_PLACE: Final = LARGE_BODY_BYTES
+_LEAST_BYTES: Final = 16 << 20  # of bodies may always wait, however small the buffer is
 
 Slot: TypeAlias = Event[V] | tuple[Deleted[V], Added[V]]
-"""What waits for one key: an event, or two where another object has taken the name."""
+"""What waits for one key: an event, or two if another object has taken the name."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxStatistics:
-    """What a mailbox holds and what it had to merge."""
+    """How many events a mailbox holds, and how many it has merged."""
 
     depth: int
-    """Events that wait now."""
+    """Waiting events."""
     peak: int
     """The most that were seen waiting."""
     coalesced: int
-    """Events that were merged into one that waited already, or gave way to one."""
+    """Events that were merged with another one that waited."""
     dropped_pairs: int
-    """Additions that were taken back before the handler heard of them."""
+    """Additions that were dropped with their deletion before the handler was called."""
     oldest_seconds: float
-    """How long the oldest event has waited, at most; 0 if none waits."""
+    """An upper bound for how long the oldest event has waited; 0 if none waits."""
 
 
 @final
 class Mailbox(Generic[V]):
-    """Holds what one handler has not heard yet.
+    """A bounded buffer of one handler: in order while there is room, merged per key beyond that.
+
+    It holds at most `size` events in order, and per key one event or a deletion and an addition.
+    Large objects are merged earlier: the events in order hold at most 16 KiB of bodies per place,
+    and one event more. Bytes are counted only from the first large object of the informer on.
 
     Args:
-        size: how many events are kept in their order before they are merged per key.
-        on_first: is called when something arrives in an empty mailbox.
+        size: how many events are kept in order before they are merged per key.
+        merges_at_once: keep nothing in order but merge from the first event on.
+        on_first: called when something arrives in the empty mailbox.
 
     Raises:
         InvalidArgumentError: the size is less than 1.
     """
 
-    def __init__(self, *, size: int = 1024, on_first: Callable[[], None] = lambda: None) -> None:
+    overflowed: Final = False
+    """A mailbox merges instead."""
+
+    def __init__(
+        self,
+        *,
+        size: int = 1024,
+        merges_at_once: bool = False,
+        on_first: Callable[[], None] = lambda: None,
+    ) -> None:
         if size < 1:
-            raise InvalidArgumentError("mailbox_size", f"{size} is too small; 1 is the least")
-        self._size = size
-        self._max_bytes = max(LEAST_BYTES, size * BYTES_PER_PLACE)
+            raise InvalidArgumentError("mailbox_size", f"must be an integer >= 1, got {size}")
+        self._size = 0 if merges_at_once else size
+        self._max_bytes = max(_LEAST_BYTES, size * _BYTES_PER_PLACE)
         self._on_first = on_first
-        self._room = size  # 0: nothing may go straight to the queue
+        self._room = self._size  # 0: nothing may go straight to the queue
         self._counts_bytes = False
-        self._held = 0  # bytes in the queue, and those that were taken since they were counted
-        self._is_heavy = False  # they were too many: nothing enters it before it is empty
-        self._initial: InitialList[V] | None = None  # each an Added to be; before the queue
+        self._held = 0  # bytes in the queue, and those taken since they were counted
+        self._is_heavy = False  # too many bytes: nothing enters the queue before it is empty
+        self._initial: InitialList[V] | None = None  # each will be an Added; before the queue
         self._queue: deque[Event[V]] = deque()
         self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
-        self._resyncs: ResyncList[V] | None = None  # each an Updated to be; after everything
+        self._resyncs: ResyncList[V] | None = None  # each will be an Updated; after everything
         self._pairs = 0
         self._closed = False
         self._places_left = 0  # places that have been vacated from the front
@@ -92,10 +100,10 @@ class Mailbox(Generic[V]):
         self._peak = self._coalesced = self._dropped_pairs = 0
         self._oldest_at = self._mark_at = 0.0
         self._mark_place = 0
-        self._merged: OrderedDict[str, int] = OrderedDict()  # lately, for whoever asks why
+        self._merged: OrderedDict[str, int] = OrderedDict()  # recent merges by key
 
     def put_nowait(self, event: Event[V]) -> None:
-        """Take one event; the hot path of every informer."""
+        """Add one event; the hot path of every informer."""
         if 0 < len(self._queue) < self._room:
             self._queue.append(event)
         else:
@@ -106,7 +114,10 @@ class Mailbox(Generic[V]):
             return
         if self._is_empty():
             self._held = 0
-            self._enqueue(event)
+            if self._size:
+                self._enqueue(event)
+            else:
+                self._slots[event.key] = event
             self._settle()
             self._on_first()
             return
@@ -122,7 +133,7 @@ class Mailbox(Generic[V]):
         self._settle()
 
     def count_bytes_nowait(self) -> None:
-        """Count the bytes of what waits from now on: the informer has received a large object."""
+        """Count bytes from now on: the informer has received a large object."""
         self._counts_bytes = True
         self._held = _held_by(self._queue)
         self._settle()
@@ -133,30 +144,30 @@ class Mailbox(Generic[V]):
             self._held += stored_bytes(newest(event))
 
     def _is_full(self) -> bool:
-        """Return whether an event is to be merged: there are slots, or the queue holds enough."""
+        """Return whether the next event must be merged."""
         if self._slots or len(self._queue) >= self._size:
             return True
         if self._held > self._max_bytes:
             self._held = _held_by(self._queue)
-            # Half, so that much is added before all are counted again.
+            # Half the limit: then much can be added before all bytes are counted again.
             self._is_heavy = self._held > self._max_bytes // 2
         return self._is_heavy
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Take what exists already, as additions of the initial list.
+        """Add the objects that exist already, as additions of the initial list.
 
-        Of `CacheContents` nothing is made per object until it is taken, however many there are.
+        `CacheContents` costs nothing per object until it is taken.
 
         Args:
-            objects: the cache's content, no key twice.
+            objects: the cache's content; no key occurs twice.
 
         Raises:
-            InternalError: something waits already, which would be overtaken.
+            InternalError: events wait already, and the list would overtake them.
         """
         if self._closed:
             return
         if not self._is_empty():
-            raise InternalError("A mailbox that holds events was given an initial list")
+            raise InternalError("a mailbox must be empty when it is given the initial list")
         if len(objects) > self._size:
             contents = objects if isinstance(objects, CacheContents) else CacheContents(objects)
             self._initial = InitialList(contents)
@@ -167,7 +178,7 @@ class Mailbox(Generic[V]):
             self._on_first()
 
     def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
-        """Take reminders of what exists; where anything of a key is merged already, it suffices.
+        """Add a resync event for each object, unless an event of its key waits to be merged.
 
         Args:
             objects: the cache's content as it is now.
@@ -193,7 +204,7 @@ class Mailbox(Generic[V]):
             self._coalesced += 1
 
     def take_nowait(self) -> Event[V] | None:
-        """Return the oldest event and forget it; None if there is none."""
+        """Remove and return the oldest event; None if the mailbox is empty."""
         if self._initial is not None:
             self._places_left += 1
             added = Added(self._initial.take(), is_in_initial_list=True)
@@ -205,6 +216,11 @@ class Mailbox(Generic[V]):
             if self._slots:
                 self._move_up()
             return event
+        if self._slots:  # of a mailbox that merges at once
+            self._places_left += 1
+            event = self._pop_slot()
+            self._settle()
+            return event
         if self._resyncs is not None:
             obj = self._resyncs.pop()
             self._settle()
@@ -212,39 +228,41 @@ class Mailbox(Generic[V]):
         return None
 
     def _move_up(self) -> None:
-        """Fill the queue from the slots: what finds room there is merged no more."""
+        """Fill the queue from the slots; events in the queue are not merged any more."""
         self._initial_was_taken = self.initial_list_taken
         places = 1 if self._is_heavy else self._size
         while self._slots and len(self._queue) < places:
-            key, slot = next(iter(self._slots.items()))
-            if isinstance(slot, tuple):
-                # The addition keeps the place, so that it follows at once; both count as one.
-                self._pairs -= 1
-                self._places_left -= 1
-                self._slots[key] = slot[1]
-                self._enqueue(slot[0])
-            else:
-                del self._slots[key]
-                self._enqueue(slot)
+            self._enqueue(self._pop_slot())
         self._settle()
 
+    def _pop_slot(self) -> Event[V]:
+        key, slot = next(iter(self._slots.items()))
+        if not isinstance(slot, tuple):
+            del self._slots[key]
+            return slot
+        # The addition keeps the place, so that it follows at once; both count as one place.
+        self._pairs -= 1
+        self._places_left -= 1
+        self._slots[key] = slot[1]
+        return slot[0]
+
     def on_initial_list_complete(self) -> None:
-        """Take note that every addition of the initial list has been put in."""
+        """Record that every addition of the initial list has been added."""
         if self._initial_end is None:
-            # Places are only ever added behind; those in front are taken or vanish. So once as
-            # many were taken as there are now, every initial addition was taken or merged away.
+            # Places are only added at the end, and leave from the front or vanish. So once as many
+            # have left as there are now, every initial addition was taken or merged away.
             self._initial_end = self._places_left + self._places()
 
     @property
     def initial_list_taken(self) -> bool:
-        """Whether the initial list is complete and none of it waits here any more."""
+        """Whether the initial list is complete and the handler has taken all of it."""
         end = self._initial_end
         if end is None:
             return False
         return self._initial_was_taken or self._places_left >= end or not self._places()
 
     def close_nowait(self) -> None:
-        """Forget everything, and all that comes from now on."""
+        """Drop everything, and every later event."""
         self._closed = True
         self._room = self._pairs = 0
         self._initial = self._resyncs = None
@@ -252,22 +270,22 @@ class Mailbox(Generic[V]):
         self._slots.clear()
 
     def observe_nowait(self, now: float) -> None:
-        """Take note of depth and age; whoever takes events calls this at times."""
+        """Sample depth and age; called now and then by the reader."""
         self._peak = max(self._peak, self._depth())
         if self._places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
             self._mark_place = self._places_left + self._places()
 
     def stamp_nowait(self, now: float) -> None:
-        """Take note that the oldest event has arrived now."""
+        """Record that the oldest event has just arrived."""
         self._oldest_at = self._mark_at = now
         self._mark_place = self._places_left + self._places()
 
     def statistics(self, now: float) -> MailboxStatistics:
-        """Return what is in here and what was merged.
+        """Return depth, age and the number of merges.
 
         Args:
-            now: of the clock that was used for `observe_nowait` and `stamp_nowait`.
+            now: of the same clock as for `observe_nowait` and `stamp_nowait`.
         """
         depth = self._depth()
         return MailboxStatistics(
@@ -279,7 +297,7 @@ class Mailbox(Generic[V]):
         )
 
     def holds(self, key: str) -> bool:
-        """Tell whether anything of a key waits; slow, for explanations, from any thread."""
+        """Return whether an event of a key waits; slow, callable from any thread."""
         initial, resyncs = self._initial, self._resyncs
         if key in self._slots or (initial is not None and key in initial):
             return True
@@ -288,7 +306,7 @@ class Mailbox(Generic[V]):
         return any(event.key == key for event in self._queue.copy())
 
     def coalesced_of(self, key: str) -> int:
-        """Return how many events of a key were merged lately, as far as is remembered."""
+        """Return how many events of a key were merged recently, as far as is remembered."""
         return self._merged.get(key, 0)
 
     def _coalesce(self, key: str) -> None:
@@ -307,7 +325,7 @@ class Mailbox(Generic[V]):
         return self._places() + self._pairs + len(self._resyncs or ())
 
     def _settle(self) -> None:
-        """Let go of what is used up; with all of it gone, events go straight to the queue."""
+        """Drop empty lists; without any, events go straight to the queue again."""
         if self._initial is not None and not self._initial:
             self._initial = None
         if self._resyncs is not None and not self._resyncs:
@@ -345,7 +363,7 @@ class Mailbox(Generic[V]):
 
 
 def _held_by(events: Iterable[Event[V]]) -> int:
-    """Return how long the bodies are that events bring."""
+    """Return the size of the bodies of events."""
     return sum(stored_bytes(newest(event)) for event in events)
 
 
@@ -353,12 +371,12 @@ def merge(slot: Slot[V], event: Event[V]) -> Slot[V] | None:
     """Merge an event into what waits for its key.
 
     Returns:
-        What waits now; None if the handler need not hear of the object at all.
+        What waits now; None if the object came and went without the handler knowing it.
     """
     if isinstance(slot, tuple):
         first, added = slot
         if isinstance(event, Deleted):
-            return first  # its uid is the one that the handler knows
+            return first  # with the uid that the handler knows
         return first, Added(newest(event), added.is_in_initial_list)
     match slot:
         case Added():
@@ -383,3 +401,57 @@ def newest(event: Event[V]) -> KubeObject[V]:
             return event.new
         case Deleted():
             return event.last_known
+
+
+@final
+class EventQueue(Generic[V]):
+    """A bounded queue of events in order; it overflows instead of merging.
+
+    Args:
+        max_events: how many may wait, the initial list not counted. Their bodies may have 16 KiB
+            each on average, and 16 MiB in any case.
+    """
+
+    def __init__(self, max_events: int) -> None:
+        self.overflowed: bool = False
+        """An event found no room; later ones are dropped, earlier ones can still be taken."""
+        self._max_events = max_events
+        self._max_bytes = max(_LEAST_BYTES, max_events * _BYTES_PER_PLACE)
+        self._bytes = 0
+        self._not_counted = 0
+        self._initial: Iterator[KubeObject[V]] = iter(())
+        self._events: deque[Event[V]] = deque()
+
+    def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
+        """Add the objects that exist already; each becomes an event when it is taken."""
+        self._initial = iter(objects)
+
+    def put_nowait(self, event: Event[V]) -> None:
+        """Add one event if there is room; overflow otherwise."""
+        if self.overflowed:
+            return
+        if event.__class__ is Added and event.is_in_initial_list:
+            self._not_counted += 1  # of a namespace that has synced after others
+        else:
+            waiting = len(self._events) - self._not_counted
+            if waiting >= self._max_events or (waiting and self._bytes > self._max_bytes):
+                self.overflowed = True
+                return
+            self._bytes += stored_bytes(newest(event))
+        self._events.append(event)
+
+    def take_nowait(self) -> Event[V] | None:
+        """Remove and return the oldest event; None if the queue is empty."""
+        for obj in self._initial:
+            return Added(obj, is_in_initial_list=True)
+        event = self._events.popleft() if self._events else None
+        if isinstance(event, Added) and event.is_in_initial_list:
+            self._not_counted -= 1
+        elif event is not None:
+            self._bytes -= stored_bytes(newest(event))
+        return event
+
+    def close_nowait(self) -> None:
+        """Drop everything."""
+        self._initial = iter(())
+        self._events.clear()

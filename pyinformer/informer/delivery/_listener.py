@@ -29,8 +29,8 @@ from pyinformer.apimachinery import (
     Updated,
     V,
 )
-from pyinformer.informer._handlers import Handler
-from pyinformer.informer._mailbox import Mailbox
+from pyinformer.informer.delivery._handlers import Handler
+from pyinformer.informer.delivery._mailbox import Mailbox
 from pyinformer.tasks import (
     DEFAULT_GRACE_SECONDS,
     FailureLog,
@@ -212,6 +212,11 @@ class Listener(Generic[V]):
         return self._is_removed
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a call is in flight."""
+        return self._in_flight is not None
+
+    @property
     def is_inside(self) -> bool:
         """Whether the caller runs inside the handler's call in flight.
 
@@ -314,7 +319,7 @@ class Listener(Generic[V]):
             is_removed=self._is_removed,
         )
 
-    def story(self, key: str, now: float) -> HandlerHistory:
+    def history(self, key: str, now: float) -> HandlerHistory:
         """Return what it has to do with one key.
 
         Args:

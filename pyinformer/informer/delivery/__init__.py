@@ -1,0 +1,41 @@
+"""From the cache to the users: handlers, mailboxes, event streams, and who gets what."""
+
+from pyinformer.informer.delivery._event_stream import Delivery, EventStream
+from pyinformer.informer.delivery._handlers import (
+    EventFunction,
+    Handler,
+    ObjectFunction,
+    ResourceEventHandler,
+    UpdateFunction,
+    in_thread,
+)
+from pyinformer.informer.delivery._initial_list import CacheContents
+from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
+from pyinformer.informer.delivery._mailbox import Mailbox, newest
+from pyinformer.informer.delivery._shared_processor import (
+    EventFeed,
+    Receiver,
+    Registration,
+    SharedProcessor,
+)
+
+__all__ = [
+    "CacheContents",
+    "Delivery",
+    "EventFeed",
+    "EventFunction",
+    "EventStream",
+    "Handler",
+    "HandlerHistory",
+    "HandlerStatus",
+    "Listener",
+    "Mailbox",
+    "ObjectFunction",
+    "Receiver",
+    "Registration",
+    "ResourceEventHandler",
+    "SharedProcessor",
+    "UpdateFunction",
+    "in_thread",
+    "newest",
+]
