@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Self, final
 
 from pyinformer._call_site import call_site, calling_from
-from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, View
+from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V
 from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._twins import Face, direct, documented_as, twin
 from pyinformer.informer import (
@@ -28,8 +28,6 @@ from pyinformer.informer import (
 if TYPE_CHECKING:
     from pyinformer.blocking._loop_thread import LoopThread
     from pyinformer.reflector import AbsencePolicy
-
-VW = TypeVar("VW", bound=View)
 
 
 @final
@@ -48,44 +46,6 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
         self._faces: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    @overload
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
-        private: bool = False,
-    ) -> BlockingInformer[None]: ...
-    @overload
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[VW],
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
-        private: bool = False,
-    ) -> BlockingInformer[VW]: ...
     @documented_as(SharedInformerFactory.informer)
     def informer(
         self,
@@ -96,7 +56,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
         namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
         field_selector: Selector | FieldSelector = None,
-        projection: type[View] | None = None,
+        projection: type[V] | None = None,
         memory: Memory = "strip_managed_fields",
         transform: Transform | None = None,
         queue: QueueKind = "direct",
@@ -104,12 +64,11 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
         absent: AbsencePolicy = "wait",
         audit_period_seconds: float | None = None,
         private: bool = False,
-    ) -> BlockingInformer[Any]:
+    ) -> BlockingInformer[V]:
         """Return the informer of a resource in a scope, and make it if there is none yet."""
-        view: Any = projection
         site = call_site()
 
-        def make() -> SharedInformer[Any]:
+        def make() -> SharedInformer[V]:
             with calling_from(site):  # here: Ctrl-C in the caller could not take it back
                 return self.asynchronous.informer(
                     api_version,
@@ -118,7 +77,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
                     namespace_selector=namespace_selector,
                     label_selector=label_selector,
                     field_selector=field_selector,
-                    projection=view,
+                    projection=projection,
                     memory=memory,
                     transform=transform,
                     queue=queue,
@@ -163,7 +122,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
 
     @documented_as(SharedInformerFactory.log_status_on_signal)
     def log_status_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
-        """Log `status()` as one block of text whenever the process gets a signal."""
+        """Log `status()` as one block of text whenever the process gets a signal: `kill -USR1`."""
         stop_listening = self.asynchronous.log_status_on_signal(signal_name)
         self._listeners.append(stop_listening)
         return stop_listening

@@ -47,22 +47,22 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @property
     def name(self) -> str:
-        """What it follows, and of which cluster if that has a name: `eu: pods.v1 in shop`."""
+        """What is followed, and in which cluster if that has a name: `eu: pods.v1 in shop`."""
         return self.asynchronous.name
 
     @property
     def scope(self) -> Scope:
-        """What is followed."""
+        """What is followed, with the namespaces as they are now."""
         return self.asynchronous.scope
 
     @property
     def settings(self) -> InformerSettings:
-        """How it is kept."""
+        """How objects are kept."""
         return self.asynchronous.settings
 
     @property
     def journal(self) -> Journal:
-        """What happened to it lately, in words."""
+        """What happened lately, in words; of several namespaces, each has a journal of its own."""
         return self.asynchronous.journal
 
     @property
@@ -82,12 +82,12 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @property
     def namespaces(self) -> AbstractSet[str] | None:
-        """The namespaces that are followed at this moment; None for all of them."""
+        """The namespaces that are followed now, as an immutable set; None for all of them."""
         return self.asynchronous.namespaces
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and neither closed nor broken since."""
+        """Whether it was started, and has neither been closed nor crashed."""
         return self.asynchronous.is_running
 
     @property
@@ -97,12 +97,12 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @property
     def crash(self) -> InformerError | None:
-        """What went wrong inside, which would be a bug of ours; None unless that happened."""
+        """The bug of pyinformer that ended it; None unless that happened."""
         return self.asynchronous.crash
 
     @property
     def state(self) -> ReflectorState:
-        """What it does at this moment; `status()` says why, `on_state_change` tells of changes."""
+        """What it does now; `status()` says why, and `on_state_change` reports changes."""
         return self.asynchronous.state
 
     @property
@@ -132,12 +132,12 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @property
     def mutation_detector(self) -> MutationDetector:
-        """Watches over what the readers of this informer share."""
+        """Checks what the readers of this informer share."""
         return self.asynchronous.mutation_detector
 
     @property
     def abandoned_handlers(self) -> tuple[str, ...]:
-        """The handlers that were told to end, did not, and still run."""
+        """The handlers that were cancelled, did not end in time, and still run."""
         return self.asynchronous.abandoned_handlers
 
     def add_event_handler(
@@ -152,7 +152,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
         resync_period_seconds: float = 0.0,
         log_exceptions: LogExceptions = "classes",
     ) -> BlockingRegistration[V]:
-        """Tell a handler of everything that exists, and then of every change.
+        """Call a handler for everything that exists, and then for every change.
 
         Handlers can be added before the informer is started, while it runs, and while it syncs.
         Each is called in a thread, one call after the other and in order, and may block, and make
@@ -202,7 +202,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
         *,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
-        """Tell a handler nothing any more; the same as `registration.remove()`."""
+        """Stop calling a handler; the same as `registration.remove()`."""
         original = registration.asynchronous
         self._thread.call(
             lambda: self.asynchronous.remove_event_handler(original, grace_seconds=grace_seconds)
@@ -239,7 +239,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @twin(SharedInformer.add_index)
     def add_index(self, name: str, by: str | IndexFunction) -> None:
-        """Add an index to the cache, at any time; what is cached is indexed at once."""
+        """Add an index to the cache, at any time; cached objects are indexed at once."""
 
     @twin(SharedInformer.on_state_change)
     def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
@@ -247,7 +247,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @twin(SharedInformer.set_namespaces)
     def set_namespaces(self, namespaces: Iterable[str]) -> None:
-        """Follow these namespaces from now on, and no others."""
+        """Follow exactly these namespaces from now on."""
 
     @twin(SharedInformer.start)
     def start(self) -> None:
@@ -266,7 +266,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
         uid: str | None = None,
         timeout_seconds: float = 5.0,
     ) -> None:
-        """Wait until the cache itself, and so every handler's source, has reached a write."""
+        """Wait until the cache itself, which feeds every handler, has reached a write."""
 
     @twin(SharedInformer.wait_for)
     def wait_for(
@@ -284,19 +284,19 @@ class BlockingInformer(Face[SharedInformer[V]]):
 
     @twin(SharedInformer.explain_live)
     def explain_live(self, key: str) -> Explanation:
-        """Say the same as `explain`, and what the server has of the key now."""
+        """Explain the same as `explain`, and what the server has of the key now."""
 
     @direct(SharedInformer.explain)
     def explain(self, key: str) -> Explanation:
-        """Say in sentences why the cache shows what it shows of a key; costs only when asked."""
+        """Explain in sentences why the cache shows what it shows of a key."""
 
     @direct(SharedInformer.status)
     def status(self, *, with_journal: bool = False) -> InformerStatus:
-        """Return how it is doing: a frozen record without object content; from any thread."""
+        """Return a frozen record of its condition, without object content; from any thread."""
 
     @direct(SharedInformer.age_seconds)
     def age_seconds(self) -> float | None:
-        """Return how long ago the cache was last proven to be what the server has.
+        """Return how long ago the cache was last proven to be what the server has; None if never.
 
         None if never.
         """
@@ -309,11 +309,11 @@ class BlockingInformer(Face[SharedInformer[V]]):
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
     ) -> bool:
-        """Tell whether `wait_until` would return at once."""
+        """Return whether `wait_until` would return at once."""
 
     @documented_as(SharedInformer.aclose)
     def close(self) -> None:
-        """Stop: the watch first, then the handlers, each cancelled once."""
+        """Stop the watch, then the handlers: each is cancelled once and awaited up to a grace."""
         self._thread.close_on_exit(self.asynchronous, self.asynchronous.aclose)
 
     def __repr__(self) -> str:

@@ -26,16 +26,16 @@ class BlockingRegistration(Face[Registration[V]]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the handler has been told of everything that existed when it was added."""
+        """Whether the handler was called for every object that existed when it was added."""
         return self.asynchronous.has_synced
 
     @twin(Registration.wait_synced)
     def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
-        """Wait until the handler has been told of everything that existed."""
+        """Wait until the handler was called for every object that existed when it was added."""
 
     @twin(Registration.remove)
     def remove(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Tell the handler nothing any more, from this moment, and wait for the call in flight."""
+        """Stop calling the handler at once, and wait for the call in flight."""
 
     def __repr__(self) -> str:
         return f"<BlockingRegistration of {self.name}>"
