@@ -23,7 +23,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.informer._provenance import Provenance, provenance_of
 from pyinformer.informer._settings import named
-from pyinformer.reflector import ReflectorState
+from pyinformer.reflector import ReflectorState, read_live
 from pyinformer.store import UnconfirmedWrite
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.informer._barrier import Barrier, WriteTarget
-from pyinformer.reflector import LiveIdentity
+from pyinformer.reflector import LiveIdentity, read_live
 from pyinformer.store import Overlay
 
 if TYPE_CHECKING:

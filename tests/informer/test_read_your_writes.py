@@ -374,7 +374,7 @@ async def test_wait_until_trusts_no_answer_that_is_no_list(apiserver: APIServer)
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         created = await cluster.create(pod("a"))
         apiserver.faults.add(Fault(verb="list", body=b"[]", times=None))
-        with pytest.raises(StaleCacheError, match="no JSON object"):
+        with pytest.raises(StaleCacheError, match="is not a JSON object"):
             await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
 
 
