@@ -6,9 +6,8 @@ from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._options import WriteOptions
-from pyinformer.cluster._pool import ClusterPool
-from pyinformer.cluster._pool_options import ClusterPoolOptions
-from pyinformer.cluster._pooled import PooledClusterStatus
+from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
+from pyinformer.cluster._pooled_cluster import PooledClusterStatus
 from pyinformer.cluster._throttled_requests import WriteStatistics
 from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
 from pyinformer.cluster._write_context import CURRENT_WRITER

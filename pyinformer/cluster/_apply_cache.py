@@ -107,8 +107,8 @@ class ApplyCache:
             identity: who applied what.
             desired: what was applied.
             response: the object in the server's response.
-            raw: the response, with managedFields. Without them, lists whose elements can be told
-                apart count as owned by element.
+            raw: the response, with managedFields. Without them, lists whose elements can be
+                distinguished count as owned by element.
         """
         self._applied.pop(identity, None)
         if identity in self._overlapping:
@@ -125,7 +125,7 @@ class ApplyCache:
             )
 
     def has_room_for(self, identity: ApplyKey) -> bool:
-        """Return whether it is unknown what was applied, and known after the next response.
+        """Return whether it is unknown what was applied, and the next response will be kept.
 
         What is unknown for lack of room is applied again each time.
         """

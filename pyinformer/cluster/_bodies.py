@@ -1,8 +1,8 @@
-"""What users hand over to be written, as plain JSON values of our own.
+"""Converts what the caller passes to be written into a fresh dict of plain JSON values.
 
-What enters is a dict, a KubeObject or a model (a msgspec Struct, a dataclass, a pydantic model, or
-one of the Kubernetes client's); what leaves is a fresh dict. A model's None means absent, at every
-depth; what a dict says is taken as it stands. Errors name types and places and never values.
+It takes a dict, a KubeObject or a model (a msgspec Struct, a dataclass, a pydantic model, or one of
+the Kubernetes client's). In a model None means absent, at every depth; in a dict it means null.
+Errors name types and places and never values.
 """
 
 from __future__ import annotations
@@ -54,32 +54,32 @@ Model: TypeAlias = Struct | DataclassModel | PydanticModel | ClientModel
 Body: TypeAlias = Mapping[str, JSONValue] | KubeObject[View | None] | Model
 """An object to be written."""
 
-NO_UNICODE: Final = "is no Unicode: half of a surrogate pair, from a file's name perhaps"
+NO_UNICODE: Final = "must be Unicode; it has half of a surrogate pair, from a file name perhaps"
 
 _PLAIN = (int, bool, type(None))
 
 
 def body_of(body: Body, argument: str = "obj") -> JSONObject:
-    """Return what to send, as a dict of the caller's own.
+    """Return an object as a new dict.
 
     Args:
         body: the object; it is not changed.
         argument: its name, for errors.
 
     Raises:
-        InvalidTypeError: it is no object, or holds what JSON cannot express.
-        InvalidArgumentError: it holds a number that JSON cannot express.
+        InvalidTypeError: it is not an object, or has a value that JSON cannot express.
+        InvalidArgumentError: it has a number that JSON cannot express.
         InvalidObjectError: the body of a KubeObject cannot be decoded.
     """
     return _checked(body, argument, omit_defaults=True)
 
 
 def whole_body_of(model: Body, argument: str) -> JSONObject:
-    """Return all that a model says, fields with their default value included.
+    """Return all fields of a model, including those that have their default value.
 
     Raises:
-        InvalidTypeError: it is no object, or holds what JSON cannot express.
-        InvalidArgumentError: it holds a number that JSON cannot express.
+        InvalidTypeError: it is not an object, or has a value that JSON cannot express.
+        InvalidArgumentError: it has a number that JSON cannot express.
     """
     return _checked(model, argument, omit_defaults=False)
 
@@ -103,16 +103,20 @@ def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
         reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
     except RecursionError as error:
-        raise InvalidArgumentError(argument, "is nested too deeply, or contains itself") from error
+        raise InvalidArgumentError(
+            argument, "must not contain itself, nor be nested this deeply"
+        ) from error
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(argument, f"holds a text that {NO_UNICODE}") from error
+        raise InvalidArgumentError(argument, f"a text in it {NO_UNICODE}") from error
     except _NotFiniteError as error:
-        raise InvalidArgumentError(argument, "holds NaN or infinity; JSON has neither") from error
+        raise InvalidArgumentError(
+            argument, "must not contain NaN or infinity, which JSON cannot express"
+        ) from error
     except ValueError as error:  # a model's own serializers; their words may quote the object
         reason = f"a {type(body).__name__} cannot be written as JSON: {type(error).__name__}"
         raise InvalidArgumentError(argument, reason) from None
     if not isinstance(found, dict):
-        reason = f"is an object, its dict or a model, not {type(body).__name__}"
+        reason = f"must be an object, its dict or a model, not {type(body).__name__}"
         raise InvalidTypeError(argument, reason)
     return found
 
@@ -145,7 +149,7 @@ def _json(value: Any, *, omit_defaults: bool, keep_nulls: bool) -> JSONValue:  #
 
 
 def _unicode(text: object) -> str:
-    """Return a text as JSON may hold it; a key that is none becomes one."""
+    """Return a text that JSON can express; a key that is not a text is converted."""
     found = str(text)
     if not found.isascii():
         found.encode()

@@ -1,8 +1,7 @@
-"""Everything that a server serves, and which of it a name as people type it stands for.
+"""Everything that a server serves, and which resources a name as people type it can mean.
 
-What enters are the documents of discovery, of either form, and a name; what leaves are the
-resources that it can mean, the likeliest first. Pure: nothing is asked here. The order is that of
-kubectl: the core group, then the groups as the server lists them, of each its preferred version.
+Reads the documents of discovery in both forms, without I/O. The order is that of kubectl: the core
+group first, then the groups as the server lists them, each in its preferred version.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ class APIResource:
     """One resource as the server describes it."""
 
     resource: GroupVersionResource
-    """What its URL says: `apps`, `v1`, `deployments`."""
+    """Its group, version and plural: `apps`, `v1`, `deployments`."""
 
     kind: str
-    """What its objects say: `Deployment`."""
+    """The kind of its objects: `Deployment`."""
 
     namespaced: bool
     """Whether its objects live in namespaces."""
@@ -39,13 +38,13 @@ class APIResource:
     """Such as `status` and `scale`."""
 
     singular: str = ""
-    """Its name for one: `deployment`; empty if the server names none."""
+    """Its singular name: `deployment`; empty if the server does not name one."""
 
     short_names: tuple[str, ...] = ()
     """Such as `deploy`."""
 
     verbs: frozenset[str] = frozenset()
-    """What can be done with it: `list`, `watch` and so on; empty if the server does not say."""
+    """What can be done with it: `list`, `watch` and so on; empty if the server does not list it."""
 
     @property
     def gvk(self) -> GroupVersionKind:
@@ -70,7 +69,7 @@ class APIResource:
 
     @property
     def qualified_name(self) -> str:
-        """Its plural with its group, as people tell it from others: `deployments.apps`."""
+        """Its plural with its group, as people type it: `deployments.apps`."""
         group = self.resource.group
         return f"{self.resource.resource}.{group}" if group else self.resource.resource
 
@@ -102,19 +101,19 @@ class GroupVersions:
 @final
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a server serves, in its order of preference."""
+    """What a server serves, in the server's order of preference."""
 
     tables: dict[str, list[APIResource]]
     """By `v1` or `group/version`, the preferred version of each group before its others."""
     unavailable: tuple[str, ...] = ()
-    """The groups and versions that are listed, and would not say what they have."""
+    """The groups and versions that are listed, and whose resources could not be read."""
 
     def find(self, name: str) -> tuple[APIResource, ...]:
         """Return the resources that a name can mean, at most one of each group.
 
         Args:
-            name: a plural, singular, kind or short name in any case, alone or with what singles it
-                out: `deployments.apps`, `deployments.v1.apps`.
+            name: a plural, singular, kind or short name in any case, alone or with group and
+                version: `deployments.apps`, `deployments.v1.apps`.
         """
         for plain, group, version in _readings(name.lower()):
             found = [
@@ -130,7 +129,7 @@ class Catalogue:
         return ()
 
     def near(self, name: str) -> tuple[str, ...]:
-        """Return names that somebody may have meant who typed this one."""
+        """Return similar names."""
         plain = name.lower().partition(".")[0]
         known = {
             word: one.qualified_name for one in reversed(list(self._all())) for word in one.words
@@ -143,7 +142,7 @@ class Catalogue:
 
 
 def _readings(name: str) -> Iterator[tuple[str, str | None, str | None]]:
-    """Say what a name can mean: plural, group and version; None where it does not say."""
+    """Yield what a name can mean: plural, group and version; None where it has no such part."""
     plain, dot, rest = name.partition(".")
     if not dot:
         yield plain, None, None
@@ -154,7 +153,7 @@ def _readings(name: str) -> Iterator[tuple[str, str | None, str | None]]:
 
 
 def _rank(one: APIResource, name: str) -> int:
-    """Tell how well a name fits; 0 if it does not."""
+    """Return how well a name fits; 0 if it does not."""
     if name in {one.resource.resource.lower(), one.singular.lower(), one.kind.lower()}:
         return 2
     return int(name in one.short_names)
@@ -241,7 +240,7 @@ def read_table(api_version: str, answer: bytes) -> list[APIResource]:
     """Read the resource list of one group and version.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: it is not a resource list.
     """
     group, _, version = api_version.rpartition("/")
     entries = _decode_resource_list(answer).resources or []
@@ -274,10 +273,10 @@ def read_root(answer: bytes) -> Catalogue | tuple[GroupVersions, ...]:
     """Read what `/api` or `/apis` answers.
 
     Returns:
-        All there is, if the server speaks aggregated discovery; else the groups to ask one by one.
+        Everything, if the server supports aggregated discovery; else the groups to read one by one.
 
     Raises:
-        msgspec.DecodeError: it is no document of discovery.
+        msgspec.DecodeError: it is not a document of discovery.
     """
     root = _decode_root(answer)
     if root.kind == _AGGREGATED:
@@ -305,7 +304,7 @@ def _aggregated(items: list[_GroupResources]) -> Catalogue:
                 _described(GroupVersionResource(group, one.version, each.resource), each)
                 for each in one.resources or []
             ]
-            if one.freshness == _STALE:  # what it had when it was last reached, or nothing
+            if one.freshness == _STALE:  # the server could not reach it just now
                 unavailable.append(api_version)
     return Catalogue(tables, tuple(unavailable))
 
@@ -323,7 +322,7 @@ def _described(resource: GroupVersionResource, entry: _Resource) -> APIResource:
 
 
 def merged(parts: Iterable[Catalogue]) -> Catalogue:
-    """Put catalogues one after the other."""
+    """Return one catalogue of several, in their order."""
     tables: dict[str, list[APIResource]] = {}
     unavailable: list[str] = []
     for part in parts:

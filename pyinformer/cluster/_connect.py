@@ -1,7 +1,6 @@
-"""Finding a cluster and holding the connection to it: the first line of every program.
+"""Finds the configuration of a cluster and opens a Cluster: the first line of every program.
 
-What enters is a kubeconfig, a server's URL, a ready configuration, or nothing at all; what leaves
-is a Cluster that is closed with the block. Exactly one source is used, and never a silent other.
+Exactly one source of configuration is used; if it fails, no other one is tried.
 """
 
 from __future__ import annotations
@@ -41,25 +40,25 @@ async def connect(
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
-    Nothing is sent yet: whether the server can be reached shows when an informer starts.
+    Nothing is sent yet: an unreachable server shows when an informer starts.
 
     Args:
         kubeconfig: a kubeconfig file, or several joined as in KUBECONFIG. None: KUBECONFIG, else
             `~/.kube/config`, else the service account of the pod this runs in.
         context: the context in the kubeconfig; None for its current one.
-        server: the URL of a server that asks for no credentials, instead of a kubeconfig.
-        config: a configuration of your own, instead of a kubeconfig.
-        impersonate_user: the user whom the server is to see instead, on every request, as
-            kubectl's `--as`; the credentials need the right to `impersonate`. It replaces all that
-            the kubeconfig or the config says of that.
-        impersonate_groups: the groups of that user, as kubectl's `--as-group`; a user comes with
-            them.
+        server: the URL of a server that needs no credentials, instead of a kubeconfig.
+        config: a ready configuration, instead of a kubeconfig.
+        impersonate_user: the user to impersonate on every request, as kubectl's `--as`; the
+            credentials need the right to `impersonate`. It replaces any impersonation in the
+            kubeconfig or the config.
+        impersonate_groups: the groups of that user, as kubectl's `--as-group`; they need an
+            `impersonate_user`.
         kubeconfig_policy: `data-only` is for a kubeconfig that another party wrote, a tenant for
             example: entries in use that run a command, name a file of this host, or name another
             host than the server are refused. `trusted` allows all that kubectl does.
-        name: what to call the cluster beside others, such as `prod`; requests carry it.
+        name: what to call the cluster beside other clusters, such as `prod`; requests carry it.
         options: the bounds of the connection.
-        write_options: how fast writes may leave, and how patient they are.
+        write_options: the rate of writes, and how long a busy server is retried.
         request_budget_options: how much its informers together may ask of the server at a time.
 
     Raises:
@@ -94,11 +93,13 @@ async def connect(
 
 def _check_impersonation(user: str | None, groups: Sequence[str]) -> None:
     if user == "":
-        raise InvalidArgumentError("impersonate_user", "is empty; None for nobody else")
+        raise InvalidArgumentError(
+            "impersonate_user", "must not be empty; pass None to disable impersonation"
+        )
     if isinstance(groups, str):
-        raise InvalidArgumentError("impersonate_groups", f"{groups!r} is a text; give a list")
+        raise InvalidArgumentError("impersonate_groups", f"must be a list of texts, got {groups!r}")
     if groups and user is None:
-        raise InvalidArgumentError("impersonate_groups", "are given without an impersonate_user")
+        raise InvalidArgumentError("impersonate_groups", "need an impersonate_user")
 
 
 async def _config_of(
@@ -110,7 +111,7 @@ async def _config_of(
 ) -> ClusterConfig:
     given = [value for value in (kubeconfig, server, config) if value is not None]
     if len(given) > 1 or (context is not None and (server is not None or config is not None)):
-        reason = "give a kubeconfig with its context, or a server, or a config: one of them"
+        reason = "pass one of kubeconfig (with its context), server and config"
         raise InvalidArgumentError("kubeconfig", reason)
     if config is not None:
         return config

@@ -1,9 +1,9 @@
 """What a server serves: from a kind to its resource, and from a resource to its kind and scope.
 
-What enters is a name of any sort; what leaves is an APIResource. Each group and version is asked
-for once and kept; a name that is not found there is asked for once more, since custom resources
-come while a program runs. Many who ask at once share one request. Names as people type them need
-all of what is served: two requests where the server aggregates it, else one for each version.
+Each group and version is read once and kept; a name that is not in it is looked up once more, since
+custom resources are added while a program runs. Concurrent callers share one request. Names as
+people type them need all that is served: two requests with aggregated discovery, else one for each
+version.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _IN_FULL: Final = "name the resource in full, such as v1/pods or apps/v1/deployments"
 
 
-_Table = list[APIResource]  # a new one for every answer, even if that says nothing new
+_Table = list[APIResource]  # a new list for every response, even if nothing has changed
 
 
 @final
-class _Question:
-    """A request under way, that others wait for too."""
+class _PendingRequest:
+    """A request under way, for which several callers may wait."""
 
     def __init__(self) -> None:
         self.answered = anyio.Event()
@@ -62,10 +62,10 @@ class _Question:
 
 @final
 class Discovery:
-    """What one server serves, learned as it is asked for. Made by a Cluster.
+    """What one server serves, read when it is needed and kept. Made by a Cluster.
 
     Args:
-        read: reads a path of the server, in a representation if one is named.
+        read: reads a path of the server, in a given representation.
     """
 
     def __init__(self, read: Callable[[str, str], Awaitable[bytes]]) -> None:
@@ -73,7 +73,7 @@ class Discovery:
         self._catalogue: Catalogue | None = None
         self._learning = anyio.Lock()
         self._tables: dict[str, _Table] = {}
-        self._asking: dict[str, _Question] = {}
+        self._asking: dict[str, _PendingRequest] = {}
 
     async def resource(self, resource: GroupVersionResource) -> APIResource:
         """Describe a resource.
@@ -83,11 +83,11 @@ class Discovery:
 
         Raises:
             NotFoundError: the server does not serve it.
-            ForbiddenError: it does not say what it serves.
-            TransportError: it was not reached.
+            ForbiddenError: discovery is forbidden.
+            TransportError: the server was not reached.
 
         Cancellation:
-            Safe; others who wait for the same answer ask for themselves.
+            Safe; other callers that wait for the same response send the request again.
         """
         return await self._find(
             resource.api_version,
@@ -104,12 +104,12 @@ class Discovery:
             kind: such as `Deployment`.
 
         Raises:
-            NotFoundError: the server serves no such kind.
-            ForbiddenError: it does not say what it serves.
-            TransportError: it was not reached.
+            NotFoundError: the server does not serve this kind.
+            ForbiddenError: discovery is forbidden.
+            TransportError: the server was not reached.
 
         Cancellation:
-            Safe; others who wait for the same answer ask for themselves.
+            Safe; other callers that wait for the same response send the request again.
         """
         return await self._find(
             api_version,
@@ -124,16 +124,16 @@ class Discovery:
         Args:
             name: a plural, singular, kind or short name in any case (`deploy`), alone or with its
                 group (`deployments.apps`, `deployments.v1.apps`); or in full with its version, as
-                `v1/pods` or `apps/v1/deployments`, for which nothing else is asked.
+                `v1/pods` or `apps/v1/deployments`, for which no other group is read.
 
         Returns:
-            The likeliest first: kubectl takes that one. Others are of other groups; one is usual.
+            The likeliest first, which kubectl would take; at most one of each group.
 
         Raises:
-            UnknownResourceError: nothing that is served has this name; it says what comes near.
+            UnknownResourceError: nothing that is served has this name; lists similar names.
             InvalidArgumentError: it cannot be a name.
-            ForbiddenError: the server does not say what it serves.
-            TransportError: it was not reached.
+            ForbiddenError: discovery is forbidden.
+            TransportError: the server was not reached.
 
         Cancellation:
             Safe.
@@ -152,8 +152,8 @@ class Discovery:
         return found
 
     async def _newer_catalogue(self, than: Catalogue | None) -> Catalogue:
-        """Return a catalogue that was asked for after the caller saw another one."""
-        async with self._learning:  # one at a time: it is long, and the next caller wants the same
+        """Return a catalogue that is newer than the one that the caller has used."""
+        async with self._learning:  # one at a time: it takes long, and the next caller can share it
             if self._catalogue is None or self._catalogue is than:
                 parts = [await self._part(path) for path in ("/api", "/apis")]
                 self._catalogue = merged(parts)
@@ -166,11 +166,11 @@ class Discovery:
         except ForbiddenError as error:
             raise error.with_hint(_IN_FULL) from error
         except _UNREADABLE as error:
-            raise ProtocolError(f"GET {path}", f"no document of discovery: {error}") from error
+            raise ProtocolError(f"GET {path}", f"not a document of discovery: {error}") from error
         return found if isinstance(found, Catalogue) else await self._one_by_one(found)
 
     async def _one_by_one(self, groups: tuple[GroupVersions, ...]) -> Catalogue:
-        """Ask each version; one whose server is down keeps nobody from the others."""
+        """Read each version; one whose server is down does not hide the others."""
         asked = [one for group in groups for one in group.api_versions]
         if len(asked) > _MAX_VERSIONS:
             reason = f"it names {len(asked)} versions, and at most {_MAX_VERSIONS} are requested"
@@ -179,7 +179,7 @@ class Discovery:
         unavailable: list[str] = []
 
         async def ask(api_version: str) -> None:
-            """Take down one answer."""
+            """Record one response."""
             try:
                 tables[api_version] = await self._ask(api_version)
             except InformerError:
@@ -192,25 +192,25 @@ class Discovery:
         return Catalogue(ordered, tuple(sorted(unavailable)))
 
     async def again(self, resource: GroupVersionResource) -> APIResource:
-        """Describe a resource as the server serves it now, whatever is known of it.
+        """Describe a resource as the server serves it now, without the kept description.
 
         Raises:
             NotFoundError: the server does not serve it.
-            ForbiddenError: it does not say what it serves.
-            TransportError: it was not reached.
+            ForbiddenError: discovery is forbidden.
+            TransportError: the server was not reached.
 
         Cancellation:
-            Safe; others who wait for the same answer ask for themselves.
+            Safe; other callers that wait for the same response send the request again.
         """
         await self._newer(resource.api_version, self._tables.get(resource.api_version))
         return await self.resource(resource)
 
     def near(self, resource: GroupVersionResource) -> tuple[str, ...]:
-        """Return what is served under a similar name, such as `v1/pods`; no request."""
+        """Return resources with similar names, such as `v1/pods`, without a request."""
         return near_resources(resource.resource, self._tables.get(resource.api_version, []))
 
     def known(self, resource: GroupVersionResource) -> APIResource | None:
-        """Return the description of a resource if it was asked for before; asks nobody."""
+        """Return the description of a resource if it was read before, without a request."""
         table = self._tables.get(resource.api_version, [])
         return next((one for one in table if one.resource == resource), None)
 
@@ -236,15 +236,15 @@ class Discovery:
         return found
 
     async def _newer(self, api_version: str, than: _Table | None) -> _Table:
-        """Return a table that was asked for after the caller saw another one."""
+        """Return a table that is newer than the one that the caller has used."""
         while (asking := self._asking.get(api_version)) is not None:
             await asking.answered.wait()
-            if asking.error is not None:  # asked one by one, a dead server would keep all waiting
+            if asking.error is not None:  # else each caller would wait for a dead server in turn
                 raise copy(asking.error) from asking.error
             table = self._tables.get(api_version)
             if table is not None and table is not than:
                 return table
-        asking = self._asking[api_version] = _Question()
+        asking = self._asking[api_version] = _PendingRequest()
         try:
             table = self._tables[api_version] = await self._ask(api_version)
         except InformerError as error:
@@ -264,7 +264,7 @@ class Discovery:
         try:
             return read_table(api_version, _bounded(path, answer, _MAX_TABLE_BYTES))
         except _UNREADABLE as error:
-            raise ProtocolError(f"GET {path}", f"no list of resources: {error}") from error
+            raise ProtocolError(f"GET {path}", f"not a list of resources: {error}") from error
 
 
 def _bounded(path: str, answer: bytes, limit: int) -> bytes:

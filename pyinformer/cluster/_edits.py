@@ -1,8 +1,6 @@
-"""From an object and what its user made of it to the patch that is sent.
+"""The merge patch for an object that the caller has edited, as a dict or in a model.
 
-What enters is the object as it was, and either an edited dict or an edited model; what leaves is a
-merge patch that names only what was edited. Edits that the server would ignore or misunderstand are
-refused.
+A patch has only what was edited. Edits that the server would ignore or misunderstand are refused.
 """
 
 from __future__ import annotations
@@ -35,30 +33,32 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
     Raises:
         InvalidObjectError: the object does not fit the model.
         InvalidArgumentError: the edited object is another one, or elements of a list that the
-            model does not fully know cannot be told apart.
-        InvalidTypeError: `edited` is no object.
+            model does not fully know cannot be distinguished.
+        InvalidTypeError: `edited` is not an object.
     """
     whole = before.to_dict()
     after = _edited(before, whole, edited)
     for path in _IDENTITY:
         if not _at(after, path) and _at(whole, path):
-            reason = f"has no {'.'.join(path)}: give the whole object with the edits in it"
+            reason = f"has no {'.'.join(path)}: pass the whole object with the edits in it"
             raise InvalidArgumentError("edited", reason)
         if _at(after, path) != _at(whole, path):
-            reason = f"{'.'.join(path)} cannot be changed: this is another object than {before!r}"
+            reason = (
+                f"{'.'.join(path)} cannot be changed: it would be another object than {before!r}"
+            )
             raise InvalidArgumentError("edited", reason)
     return object_patch(whole, after)
 
 
 def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject:
-    """Return the patch for another status; what the server has may fit the model or not.
+    """Return the patch for a new status, whether or not the current one fits the model.
 
     Raises:
-        InvalidArgumentError: it is a whole object; or elements of a list cannot be told apart.
-        InvalidTypeError: `status` is no status.
+        InvalidArgumentError: it is a whole object; or elements of a list cannot be distinguished.
+        InvalidTypeError: `status` is not a status.
     """
     if isinstance(status, KubeObject) or (isinstance(status, Mapping) and status.keys() >= _WHOLE):
-        raise InvalidArgumentError("status", "is a whole object; give what its status shall be")
+        raise InvalidArgumentError("status", "must be the new status, not a whole object")
     found = before.to_dict().get("status")
     whole: JSONObject = found if isinstance(found, dict) else {}
     image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
@@ -75,16 +75,17 @@ def unstored_fields(
 ) -> tuple[str, ...]:
     """Return the fields that a status patch sets, if the answer has none of them at all.
 
-    Values are not compared, since servers normalise them. Nor does a field that is empty or zero
-    count, which servers may leave out; it does where nothing is a subresource and no status is.
+    Values are not compared, since servers normalise them. Fields that are empty or zero do not
+    count, since servers may leave them out, unless the answer has no status at all and the status
+    is not a subresource.
 
     Args:
         patch: what was sent.
-        answer: what the server answered.
+        answer: the object in the response.
         has_status: whether the status is a subresource.
 
     Returns:
-        Their paths, `status.ready`; empty if one of them is stored, or none was to be.
+        Their paths, `status.ready`; empty if one of them is stored, or none was set.
     """
     stored = answer.at("status", default=None)
     counts_zeros = not has_status and stored is None

@@ -1,4 +1,4 @@
-"""The bounds of writing: how fast, and how patient with a server that is busy."""
+"""The bounds of a Cluster's writes: their rate, and how long a busy server is retried."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ class WriteOptions:
     """Bounds of the writes of one Cluster."""
 
     writes_per_second: float | None = 100.0
-    """How many writes may leave in the long run; None for no limit. The default keeps a loop that
-    writes for ever from being felt by others; the server's own priority and fairness does the
-    rest."""
+    """The average rate; None for no limit. The default keeps an endless loop of writes from slowing
+    down other clients; the server's priority and fairness does the rest."""
 
     burst: int = 200
-    """How many writes may leave at once after a pause: two seconds' worth."""
+    """How many writes may be sent at once after a pause: two seconds' worth."""
 
     retry_limit: int = 10
-    """How often a write is sent again that the server put off with 429, which means that it was
-    not carried out; 0 for never. As many times as client-go."""
+    """How often a write is sent again after a 429, which means that it was not carried out; 0 for
+    never. The default is client-go's."""
 
     retry_timeout_seconds: float = 30.0
-    """How long those retries may wait together. A server that asks for more patience than is left
-    is not waited for: its error is raised at once."""
+    """How long those retries may wait together. If the server asks for a longer wait than is left,
+    its error is raised at once."""
 
     def __post_init__(self) -> None:
         rate = self.writes_per_second
         is_rate = isinstance(rate, int | float) and 0 < rate < float("inf")
         if rate is not None and not is_rate:
-            reason = f"{rate!r} is no rate; None for no limit"
+            reason = f"must be a number above 0, or None for no limit, got {rate!r}"
             raise InvalidArgumentError("writes_per_second", reason)
         for name, least in (("burst", 1), ("retry_limit", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidArgumentError(name, f"{value!r} is no number from {least} on")
+                raise InvalidArgumentError(name, f"must be an integer >= {least}, got {value!r}")
         check_seconds("retry_timeout_seconds", self.retry_timeout_seconds)

@@ -1,9 +1,8 @@
-"""The difference between two objects, as a JSON merge patch.
+"""The smallest JSON merge patch that turns one object into another.
 
-What enters are plain JSON values; what leaves is the smallest patch that leads from one to the
-other. An object that was edited through a typed model is first put together again: what the model
-does not know comes from the object as it was, in elements of lists too. To Kubernetes a null is the
-same as nothing. Nothing that enters is changed.
+An object that was edited through a typed model is first completed: fields that the model does not
+know are taken from the original, in elements of lists too. A null is equal to an absent field, as
+for Kubernetes. Arguments are never changed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import msgspec
 from pyinformer.apimachinery import ABSENT, Absent, InvalidArgumentError, JSONObject, JSONValue
 
 _NAMES: Final = ("name", "uid", "id", "type")
-"""What an element cannot lose without becoming another one."""
+"""Fields that identify an element: with another value it is another element."""
 
 _IDENTITIES: Final = (
     *_NAMES,
@@ -29,7 +28,7 @@ _IDENTITIES: Final = (
     "containerPort",
     "port",
 )
-"""What tells the elements of a list apart, as the merge keys of Kubernetes' own types do."""
+"""Fields that distinguish the elements of a list, such as the merge keys of Kubernetes' types."""
 
 _SERVERS_OWN: Final = frozenset(
     {
@@ -50,7 +49,7 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def merge_patch(before: JSONObject, after: JSONObject) -> JSONObject:
-    """Return the patch that turns one object into another; empty if they say the same.
+    """Return the patch that turns one object into another; empty if they are equal.
 
     Source:
         RFC 7386.
@@ -69,7 +68,7 @@ def merge_patch(before: JSONObject, after: JSONObject) -> JSONObject:
 
 
 def object_patch(before: JSONObject, after: JSONObject) -> JSONObject:
-    """Return the patch between two versions of one object, without what the server alone writes."""
+    """Return the patch between two versions of an object, without fields that servers own."""
     patch = merge_patch(before, after)
     metadata = patch.get("metadata")
     if isinstance(metadata, dict):
@@ -87,8 +86,8 @@ def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str =
 
     Args:
         whole: the object.
-        seen: what a model shows of it.
-        edited: the same, after the edits.
+        seen: the part of it that a model knows.
+        edited: that part, after the edits.
         path: where this is, for errors.
 
     Returns:
@@ -97,8 +96,8 @@ def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str =
         and else by their place.
 
     Raises:
-        InvalidArgumentError: elements with fields that the model does not know cannot be told
-            apart, so that it is open which of them was removed.
+        InvalidArgumentError: elements with fields that the model does not know cannot be
+            distinguished, so it is unknown which of them was removed.
     """
     if same(seen, edited):
         return whole
@@ -123,7 +122,7 @@ def same(first: JSONValue | Absent, second: JSONValue | Absent) -> bool:
 
 
 def identity_field(*lists: Sequence[JSONValue]) -> str | None:
-    """Return the field by which the elements of all these lists can be told apart, if any."""
+    """Return the field that distinguishes the elements of all these lists, if there is one."""
     for field in _IDENTITIES:
         if all(map(_is_unique, lists, (field,) * len(lists))):
             return field
@@ -151,12 +150,12 @@ def _carry_fields(whole: JSONObject, seen: JSONObject, edited: JSONObject, path:
 def _carry_elements(
     whole: list[JSONValue], seen: list[JSONValue], edited: list[JSONValue], path: str
 ) -> list[JSONValue]:
-    if len(whole) != len(seen):  # the model has made something else of it
+    if len(whole) != len(seen):  # the model has converted it to something else
         _check_nothing_lost(whole, [ABSENT] * len(whole), path)
         return edited
     origins = _origins(whole, seen, edited, path)
     return [
-        # A number or a text has nothing to lose; and a model may have sorted a set of them.
+        # Numbers and texts have no unknown fields; and a model may have sorted a set of them.
         carry_over(whole[origin], seen[origin], value, f"{path}[{place}]")
         if origin is not None and isinstance(value, dict | list)
         else value
@@ -195,12 +194,12 @@ def _origins(
 
 
 def _texts(elements: list[JSONValue], field: str | None) -> list[bytes]:
-    """Return what elements are compared by."""
+    """Return the texts by which elements are compared."""
     return [_canonical(element if field is None else element[field]) for element in elements]
 
 
 def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]]:
-    """Return which stretches of two lists correspond: each place to itself if none came or went.
+    """Return which ranges of two lists correspond: equal places if the lengths are equal.
 
     Lists that are long between their common ends correspond nowhere in between: to compare them
     takes the product of their lengths and more, and a tenant may choose them.
@@ -237,7 +236,7 @@ def _common(first: list[bytes], second: list[bytes]) -> int:
 def _are_alike(
     lost: list[int], origins: list[int | None], before: list[bytes], whole: list[JSONValue]
 ) -> bool:
-    """Return whether one that is lost looks to the model like one that is kept, and is not."""
+    """Return whether a lost element equals a kept one for the model, and differs from it."""
     kept = {before[origin]: whole[origin] for origin in origins if origin is not None}
     return any(
         before[place] in kept and not same(kept[before[place]], whole[place]) for place in lost
@@ -262,7 +261,7 @@ def _check_nothing_lost(
         raise InvalidArgumentError(
             "edited",
             f"the elements of {path.removeprefix('.')} have fields that the model does not know,"
-            " and nothing that tells them apart; edit to_dict() instead",
+            " and no field that distinguishes them; edit to_dict() instead",
         )
 
 

@@ -1,17 +1,19 @@
-"""Many clusters, each opened once: one that is dead, paused or slow is its own callers' affair.
+"""Many clusters, each opened once; one that is dead or slow delays only its own callers.
 
-What enters are names; what leaves is whatever was opened for that name, an informer factory for
-example, or an error that says why there is none and when the next attempt may begin. Each cluster
-is opened and closed by a task of its own, whoever waits for it; nothing is locked meanwhile.
+A pool opens what the program needs for a cluster's name, an informer factory for example, and
+raises an error with the cause while that is not possible. Each cluster is opened and closed by a
+task of its own. No lock is held meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
 import anyio
@@ -19,20 +21,21 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ExponentialBackoff,
+    InvalidArgumentError,
+    InvalidTypeError,
     LifecycleError,
     check_seconds,
 )
 from pyinformer.cluster._cluster import Cluster
-from pyinformer.cluster._pool_arguments import check_functions, check_name, context_of
-from pyinformer.cluster._pool_options import ClusterPoolOptions
-from pyinformer.cluster._pooled import (
-    Look,
+from pyinformer.cluster._connect import connect as connect_to
+from pyinformer.cluster._pooled_cluster import (
     Opened,
-    Pooled,
+    PooledCluster,
     PooledClusterStatus,
+    ReadinessCheck,
     bare,
     drop_tracebacks,
-    words_of,
+    text_of,
 )
 from pyinformer.tasks import Host, LoopOwner, Startable
 
@@ -46,10 +49,41 @@ Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
 
 _log = get_logger("pyinformer.cluster")
 
-_LAST_LOOK_SECONDS: Final = 0.5  # a look takes no time; on a busy loop its turn comes late
-_LAST_WORDS_SECONDS: Final = 1.0  # ready() says more about its timeout than being cut off would
-_FORGET_SECONDS: Final = 600.0  # failures that nobody asked about for so long
-_SWEEP_SECONDS: Final = 60.0  # the distance of two looks for them: there may be thousands of names
+_LAST_CHECK_SECONDS: Final = 0.5  # a check is quick, but may start late on a busy loop
+_READY_GRACE_SECONDS: Final = 1.0  # ready() explains its timeout better than a cancellation does
+_FORGET_SECONDS: Final = 600.0  # after the next attempt could have begun, failures are forgotten
+_SWEEP_SECONDS: Final = 60.0  # between two searches for such failures: there may be many names
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPoolOptions:
+    """How long a pool waits for a cluster, and how soon it retries."""
+
+    open_timeout_seconds: float = 60.0
+    """How long opening a cluster may take until it is ready, however long callers wait for it. Then
+    it is closed again and the attempt has failed."""
+
+    retry_initial_seconds: float = 1.0
+    """The mean delay of the next attempt after a first failure; each further failure in a row
+    doubles it. Until then `get` raises the cause at once."""
+
+    retry_max_seconds: float = 60.0
+    """The longest time between two attempts."""
+
+    close_timeout_seconds: float = 30.0
+    """How long closing a cluster may take before it is cancelled."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for option in fields(self):
+            value = getattr(self, option.name)
+            check_seconds(option.name, value)
+            if not value:
+                raise InvalidArgumentError(option.name, f"must be greater than 0, got {value}")
+        if self.retry_max_seconds < self.retry_initial_seconds:
+            reason = f"must be at least retry_initial_seconds, got {self.retry_max_seconds}"
+            raise InvalidArgumentError("retry_max_seconds", reason)
 
 
 @final
@@ -69,22 +103,22 @@ class ClusterPool(Startable, Generic[_T]):
         async with ClusterPool(follow, ready=synced) as pool:
             factory = await pool.get("prod", timeout_seconds=5.0)
 
-    However many ask for a cluster, it is opened once, and goes on being opened when one of them
-    loses patience or is cancelled. A cluster that cannot be opened is closed again, and tried
-    again no sooner than its backoff allows, when somebody asks. Clusters know nothing of each
-    other. It belongs to the event loop that entered it.
+    However many callers wait for a cluster, it is opened once; opening continues when one of them
+    times out or is cancelled. A cluster that cannot be opened is closed again, and the first call
+    after its backoff tries again. Clusters do not affect each other. The pool belongs to the event
+    loop that entered it.
 
     Args:
-        open: makes of a Cluster what `get` returns; entered and left in one task.
-        connect: connects to the cluster of a name; None takes the name for a context of the
+        open: returns a context manager of what `get` returns; entered and left in one task.
+        connect: connects to the cluster of a name; None uses the name as a context of the
             kubeconfig.
-        ready: waits for at most so many seconds until what `open` made can be used, and raises
-            what is missing; with 0 seconds it only looks. None: it can be used at once.
-        options: how patient the pool is.
-        rng: the source of chance.
+        ready: waits at most the given seconds until the value of `open` can be used, and raises
+            what is missing; with 0 seconds it does not wait. None: it can be used at once.
+        options: timeouts and backoff.
+        rng: the source of randomness.
 
     Raises:
-        InvalidTypeError: something that cannot be called as it would be.
+        InvalidTypeError: one of the functions cannot be called as the pool calls it.
     """
 
     def __init__(
@@ -96,13 +130,13 @@ class ClusterPool(Startable, Generic[_T]):
         options: ClusterPoolOptions | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        check_functions({"open": open, "connect": connect, "ready": ready})
+        _check_functions({"open": open, "connect": connect, "ready": ready})
         self._open = open
-        self._connect = connect or context_of
+        self._connect = connect or _context_of
         self._ready = ready
         self._options = options or ClusterPoolOptions()
         self._rng = rng or random.Random()
-        self._members: dict[str, Pooled[_T]] = {}
+        self._members: dict[str, PooledCluster[_T]] = {}
         self._host = Host("the cluster pool")
         self._loop = LoopOwner("the cluster pool")
         self._is_closed = False
@@ -123,27 +157,27 @@ class ClusterPool(Startable, Generic[_T]):
         await self._host.start()
 
     async def get(self, name: str, *, timeout_seconds: float = 30.0) -> _T:
-        """Return what was opened for a cluster, and open it if nobody has yet.
+        """Return what was opened for a cluster; open it if it is not open.
 
         Args:
             name: which cluster.
-            timeout_seconds: how long to wait; 0 looks once. The cluster goes on being opened.
+            timeout_seconds: how long to wait; with 0 it does not. Opening continues afterwards.
 
         Returns:
-            What `open` made of it. It belongs to the pool, which closes it.
+            The value of `open`. It belongs to the pool, which closes it.
 
         Raises:
-            ClusterUnavailableError: it cannot be opened, or not in time: names the cause. At once
-                if the last attempt failed and the next one may not begin yet.
+            ClusterUnavailableError: it cannot be opened, or not in time: names the cause. Raised at
+                once if the last attempt failed and the next one may not begin yet.
             LifecycleError: the pool was not started, or is closed.
-            InvalidArgumentError: no name, or no duration.
-            InvalidTypeError: the name is no text.
+            InvalidArgumentError: the name is empty, or the timeout is negative.
+            InvalidTypeError: the name is not a text.
 
         Cancellation:
-            Safe; the cluster goes on being opened for others.
+            Safe; opening continues for other callers.
         """
         check_seconds("timeout_seconds", timeout_seconds)
-        check_name(name)
+        _check_name(name)
         started = self._now()
         while True:
             member, opened = self._look(name, started)
@@ -153,12 +187,12 @@ class ClusterPool(Startable, Generic[_T]):
             if left <= 0:
                 break
             await self._wait(member, left)
-        cause = await self._last_look(member)
+        cause = await self._last_check(member)
         now = self._now()
         raise member.unavailable(now, waited_seconds=now - started, cause=cause)
 
-    def _look(self, name: str, started: float) -> tuple[Pooled[_T], Opened[_T] | None]:
-        """Return a cluster, and what was opened for it, and begin to open it if nobody has."""
+    def _look(self, name: str, started: float) -> tuple[PooledCluster[_T], Opened[_T] | None]:
+        """Return a cluster and what was opened for it; begin to open it if it is not open."""
         group = self._running()
         now = self._now()
         member = self._members.get(name) or self._new_member(name, now)
@@ -173,21 +207,21 @@ class ClusterPool(Startable, Generic[_T]):
 
     def _running(self) -> TaskGroup:
         if self._is_closed:
-            raise LifecycleError("the cluster pool is closed: make a new one")
+            raise LifecycleError("the cluster pool is closed: create a new one")
         self._loop.check()
         return self._host.task_group
 
-    def _new_member(self, name: str, now: float) -> Pooled[_T]:
+    def _new_member(self, name: str, now: float) -> PooledCluster[_T]:
         if now - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = now
             self._forget_failures(now)
         backoff = ExponentialBackoff(
             initial_seconds=self._options.retry_initial_seconds,
             max_seconds=self._options.retry_max_seconds,
-            reset_after_seconds=math.inf,  # success resets it; impatience does not
+            reset_after_seconds=math.inf,  # only success resets it
             rng=self._rng,
         )
-        member = self._members[name] = Pooled(name, backoff, now)
+        member = self._members[name] = PooledCluster(name, backoff, now)
         return member
 
     def _forget_failures(self, now: float) -> None:
@@ -195,7 +229,7 @@ class ClusterPool(Startable, Generic[_T]):
             if member.state == "failed" and now - member.retry_at > _FORGET_SECONDS:
                 del self._members[member.name]
 
-    async def _wait(self, member: Pooled[_T], seconds: float) -> None:
+    async def _wait(self, member: PooledCluster[_T], seconds: float) -> None:
         """Wait for a change of its state, but no longer than this."""
         member.waiters += 1
         try:
@@ -204,38 +238,40 @@ class ClusterPool(Startable, Generic[_T]):
         finally:
             member.waiters -= 1
 
-    async def _last_look(self, member: Pooled[_T]) -> BaseException | None:
-        """Return what is missing, if what was opened can say so; a hundred who ask look once."""
+    async def _last_check(self, member: PooledCluster[_T]) -> BaseException | None:
+        """Return what is missing, if `ready` raises it; concurrent callers share one check."""
         opened = member.opened
         if opened is None or self._ready is None:
             return None
-        look = member.look
-        if look is None:
-            look = member.look = Look()
-            self._running().start_soon(self._look_for, member, look, opened.value)
-        with anyio.move_on_after(_LAST_LOOK_SECONDS):
-            await look.done.wait()
-        return look.missing
+        check = member.check
+        if check is None:
+            check = member.check = ReadinessCheck()
+            self._running().start_soon(self._check_readiness, member, check, opened.value)
+        with anyio.move_on_after(_LAST_CHECK_SECONDS):
+            await check.done.wait()
+        return check.missing
 
-    async def _look_for(self, member: Pooled[_T], look: Look, opened: _T) -> None:
+    async def _check_readiness(
+        self, member: PooledCluster[_T], check: ReadinessCheck, opened: _T
+    ) -> None:
         try:
-            look.missing = await self._raised_by(self._glance(opened))
-            if look.missing is not None:
-                drop_tracebacks(look.missing)
+            check.missing = await self._raised_by(self._check_now(opened))
+            if check.missing is not None:
+                drop_tracebacks(check.missing)
         finally:
-            member.look = None
-            look.done.set()
+            member.check = None
+            check.done.set()
 
-    async def _glance(self, opened: _T) -> None:
-        with anyio.move_on_after(_LAST_LOOK_SECONDS):
+    async def _check_now(self, opened: _T) -> None:
+        with anyio.move_on_after(_LAST_CHECK_SECONDS):
             await self._wait_ready(opened, 0.0)
 
     async def _raised_by(self, users: Coroutine[None, None, None]) -> BaseException | None:
-        """Run functions of the user's, and return what they raised, whatever it is.
+        """Run functions of the user, and return what they raised, whatever it is.
 
-        Extensions in other languages panic with what is no Exception, and whoever waits for a task
-        that somebody cancelled is "cancelled" by nobody. Here that is one cluster's affair; to the
-        task group it would be the end of all.
+        Extension modules may raise a BaseException that is not an Exception, and awaiting a task
+        that was cancelled raises CancelledError without a cancellation of the pool. Such an error
+        ends this cluster only; in the task group it would end all clusters.
         """
         try:
             await users
@@ -251,7 +287,7 @@ class ClusterPool(Startable, Generic[_T]):
         if self._ready is not None:
             await self._ready(opened, timeout_seconds)
 
-    async def _keep(self, member: Pooled[_T]) -> None:
+    async def _keep(self, member: PooledCluster[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""
         error = await self._raised_by(self._hold(member))
         if member.end.is_set():
@@ -259,18 +295,16 @@ class ClusterPool(Startable, Generic[_T]):
         else:
             self._failed(member, error)
 
-    def _closed(self, member: Pooled[_T], error: BaseException | None) -> None:
+    def _closed(self, member: PooledCluster[_T], error: BaseException | None) -> None:
         if error is None and member.scope.cancel_called and not member.is_given_up:
-            error = TimeoutError(f"cut off after {self._options.close_timeout_seconds:g} s")
+            error = TimeoutError(f"cancelled after {self._options.close_timeout_seconds:g} s")
         if error is not None:
-            self._warn(
-                "cluster %(cluster)s was not closed in order: %(error)s", member, bare(error)
-            )
+            self._warn("cluster %(cluster)s was not closed cleanly: %(error)s", member, bare(error))
         member.gone(self._now())
         if self._members.get(member.name) is member:
             del self._members[member.name]
 
-    def _failed(self, member: Pooled[_T], error: BaseException | None) -> None:
+    def _failed(self, member: PooledCluster[_T], error: BaseException | None) -> None:
         now = self._now()
         if error is None:
             error = self._why_it_ended(member, now)
@@ -279,23 +313,23 @@ class ClusterPool(Startable, Generic[_T]):
         member.failed(error, now)
         if member.has_broken:
             self._warn("cluster %(cluster)s was open and broke: %(error)s", member, error)
-        elif member.failures == 1:  # the rest is told by the status
+        elif member.failures == 1:  # the status counts further ones
             self._warn("cluster %(cluster)s cannot be opened: %(error)s", member, error)
 
-    def _why_it_ended(self, member: Pooled[_T], now: float) -> Exception:
+    def _why_it_ended(self, member: PooledCluster[_T], now: float) -> Exception:
         if not member.scope.cancel_called:
-            return LifecycleError("what open() made has ended by itself")
+            return LifecycleError("the value of open() ended by itself")
         if member.has_broken:
             seconds = self._options.close_timeout_seconds
-            return TimeoutError(f"it broke, and closing it was cut off after {seconds:g} s")
+            return TimeoutError(f"it broke, and closing it was cancelled after {seconds:g} s")
         seconds = self._options.open_timeout_seconds
         return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
-    def _warn(self, text: str, member: Pooled[_T], error: BaseException) -> None:
-        facts = {"cluster": member.name, "error": words_of(error)}
+    def _warn(self, text: str, member: PooledCluster[_T], error: BaseException) -> None:
+        facts = {"cluster": member.name, "error": text_of(error)}
         _log.warning(text, facts, extra=facts)
 
-    async def _hold(self, member: Pooled[_T]) -> None:
+    async def _hold(self, member: PooledCluster[_T]) -> None:
         deadline = self._now() + self._options.open_timeout_seconds
         member.scope.deadline = deadline
         with member.scope:
@@ -303,7 +337,7 @@ class ClusterPool(Startable, Generic[_T]):
                 member.connected()
                 async with self._open(cluster) as value:
                     member.made(value)
-                    member.scope.deadline = deadline + _LAST_WORDS_SECONDS
+                    member.scope.deadline = deadline + _READY_GRACE_SECONDS
                     try:
                         await self._wait_ready(value, max(0.0, deadline - self._now()))
                         await self._stay_open(member)
@@ -311,8 +345,8 @@ class ClusterPool(Startable, Generic[_T]):
                         self._fails(member, error)
                         raise
 
-    async def _stay_open(self, member: Pooled[_T]) -> None:
-        if member.is_given_up:  # in the moment in which it got there: it is closing
+    async def _stay_open(self, member: PooledCluster[_T]) -> None:
+        if member.is_given_up:  # evicted in the moment in which it became ready
             return
         member.scope.deadline = math.inf
         member.is_ready(self._now())
@@ -320,8 +354,8 @@ class ClusterPool(Startable, Generic[_T]):
         await member.end.wait()
         member.scope.deadline = self._now() + self._options.close_timeout_seconds
 
-    def _fails(self, member: Pooled[_T], error: BaseException) -> None:
-        """Give nobody what is being closed, and bound that."""
+    def _fails(self, member: PooledCluster[_T], error: BaseException) -> None:
+        """Stop returning the value to callers, and bound the time of closing it."""
         if member.state == "open":
             member.scope.deadline = self._now() + self._options.close_timeout_seconds
         member.fails(error, self._now())
@@ -329,21 +363,21 @@ class ClusterPool(Startable, Generic[_T]):
     async def evict(self, name: str) -> None:
         """Close a cluster and forget it, with its failures; a later `get` opens it anew.
 
-        Those who wait for it go on waiting, and have it opened anew. One that is not known is no
-        error.
+        Callers that wait for it continue to wait, and it is opened anew. An unknown name is
+        ignored.
 
         Args:
             name: which cluster.
 
         Raises:
             LifecycleError: the pool was not started, or is closed.
-            InvalidArgumentError: no name.
-            InvalidTypeError: the name is no text.
+            InvalidArgumentError: the name is empty.
+            InvalidTypeError: the name is not a text.
 
         Cancellation:
-            Safe; the cluster is closed nevertheless.
+            Safe; closing the cluster continues.
         """
-        check_name(name)
+        _check_name(name)
         self._running()
         member = self._members.get(name)
         if member is None:
@@ -355,27 +389,27 @@ class ClusterPool(Startable, Generic[_T]):
             del self._members[name]
 
     def status(self) -> tuple[PooledClusterStatus, ...]:
-        """Return how each cluster is doing that was asked for; from any thread."""
+        """Return the status of each cluster that was requested; from any thread."""
         now = self._now()
         return tuple(member.status(now) for member in tuple(self._members.values()))
 
     async def aclose(self) -> None:
-        """Close every cluster, all of them at the same time; whoever waits gets LifecycleError.
+        """Close all clusters concurrently; calls that wait raise LifecycleError.
 
         A second call only waits.
 
         Raises:
-            InternalError: something inside had crashed.
+            InternalError: a task of the pool crashed.
 
         Cancellation:
-            Takes effect when everything is closed, for which `close_timeout_seconds` is the bound.
+            Takes effect when everything is closed, at most `close_timeout_seconds` later.
         """
         self._loop.check(may_be_closed=True)
         self._is_closed = True
         members = tuple(self._members.values())
         for member in members:
             member.end_nowait(self._now())
-        seconds = self._options.close_timeout_seconds + _LAST_WORDS_SECONDS
+        seconds = self._options.close_timeout_seconds + _READY_GRACE_SECONDS
         with anyio.move_on_after(seconds, shield=True):
             for member in members:
                 while member.state == "closing":
@@ -385,3 +419,37 @@ class ClusterPool(Startable, Generic[_T]):
 
     def __repr__(self) -> str:
         return f"<ClusterPool of {len(self._members)} clusters>"
+
+
+def _context_of(name: str) -> AbstractAsyncContextManager[Cluster]:
+    """Connect to the cluster of a context of the kubeconfig."""
+    return connect_to(context=name, name=name)
+
+
+def _check_name(name: object) -> None:
+    """Refuse a name that is not a text, or empty.
+
+    Raises:
+        InvalidArgumentError: it is empty.
+        InvalidTypeError: it is not a text.
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError("name", f"must be a text, not {type(name).__name__}")
+    if not name:
+        raise InvalidArgumentError("name", "must not be empty")
+
+
+def _check_functions(functions: Mapping[str, object]) -> None:
+    """Refuse functions that would fail at their first use, for every cluster alike.
+
+    Raises:
+        InvalidTypeError: naming the argument; only `open` must not be None.
+    """
+    for argument, function in functions.items():
+        if function is None and argument != "open":
+            continue
+        if not callable(function):
+            raise InvalidTypeError(argument, f"must be a function, not {type(function).__name__}")
+        if inspect.isasyncgenfunction(function):
+            reason = "must not be an async generator; decorate it with @asynccontextmanager"
+            raise InvalidTypeError(argument, reason)

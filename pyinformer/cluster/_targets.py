@@ -1,8 +1,7 @@
-"""Where an object lives on its server.
+"""The paths under which objects are read and written.
 
-What enters is an object's dict, or a resource and a key; what leaves is its path. Whether it has
-a namespace is the word of the server, and one that is missing is an error and never a default:
-an object in the wrong one is found by nobody.
+The server's discovery decides whether a resource has namespaces. A missing namespace is an error
+and never a default: an object in the wrong namespace would not be found.
 """
 
 from __future__ import annotations
@@ -74,10 +73,11 @@ async def target_of(
         discovery: the server's.
         body: the object, with apiVersion and kind.
         namespace: for an object that names none.
-        named: whether it needs a name by now.
+        named: whether it must have a name.
 
     Raises:
-        InvalidArgumentError: it does not say what it is, or where; or it is metadata alone.
+        InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace; or it is metadata
+            alone.
         NotFoundError: the server does not serve its kind.
 
     Cancellation:
@@ -86,39 +86,41 @@ async def target_of(
     api_version, kind = body.get("apiVersion"), body.get("kind")
     refuse_metadata_alone(body)
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
-        raise InvalidArgumentError("obj", "needs apiVersion and kind")
+        raise InvalidArgumentError("obj", "must have apiVersion and kind")
     GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
     api = await discovery.kind(api_version, kind)
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
-        raise InvalidArgumentError("obj", f"a {kind} without metadata")
+        raise InvalidArgumentError("obj", f"a {kind} must have metadata")
     name = _text(metadata, "name")
     what = f"{kind} {name!r}"
     if named and not name:
-        raise InvalidArgumentError("obj", f"a {kind} without a name in its metadata")
+        raise InvalidArgumentError("obj", f"a {kind} must have a name in its metadata")
     own = _text(metadata, "namespace")
     _quoted("metadata.name", name)
     _quoted("namespace", own or namespace or "")
     if api.namespaced and not (own or namespace):
-        raise InvalidArgumentError("namespace", f"{what} needs one: in its metadata, or here")
+        raise InvalidArgumentError(
+            "namespace", f"{what} must have one, in its metadata or in this argument"
+        )
     if namespace and own and own != namespace:
-        raise InvalidArgumentError("namespace", f"{what} names another one: {own!r}")
+        raise InvalidArgumentError("namespace", f"{what} has another one in its metadata: {own!r}")
     if not api.namespaced and (own or namespace):
-        raise InvalidArgumentError("namespace", f"{what} is cluster-scoped and can have none")
+        raise InvalidArgumentError("namespace", f"{what} is cluster-scoped and must not have one")
     return Target(api=api, namespace=own or namespace or "", name=name)
 
 
 def is_metadata_alone(body: JSONObject) -> bool:
-    """Tell whether an object's dict is what an informer of metadata alone holds."""
+    """Return whether an object is a PartialObjectMetadata, as metadata-only informers keep it."""
     named = (body.get("apiVersion"), body.get("kind"))
     return named == (PARTIAL_OBJECT_METADATA.api_version, PARTIAL_OBJECT_METADATA.kind)
 
 
 def refuse_metadata_alone(body: JSONObject) -> None:
-    """Refuse what an informer of metadata alone holds, where it would be taken for the whole.
+    """Refuse an object that is metadata alone where it would be written as the whole object.
 
     Raises:
-        InvalidArgumentError: it is that.
+        InvalidArgumentError: it is metadata alone.
     """
     if is_metadata_alone(body):
         reason = (
@@ -129,21 +131,21 @@ def refuse_metadata_alone(body: JSONObject) -> None:
 
 
 def identified(obj: KubeObject[View | None], body: JSONObject) -> JSONObject:
-    """Return as much of an object as says what and where it is, if its body is metadata alone."""
+    """Return the apiVersion, kind and metadata of an object whose body may be metadata alone."""
     named = {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind}
     return {**named, "metadata": body.get("metadata")}
 
 
 def check_scope(api: APIResource, key: str) -> None:
-    """Refuse a key that no object of a resource can have; servers answer as if one were missing.
+    """Refuse a key of the wrong scope, for which servers answer that the object does not exist.
 
     Raises:
-        InvalidArgumentError: it lacks a namespace, or has one.
+        InvalidArgumentError: it lacks a namespace, or has one where the resource has none.
     """
     if api.namespaced and "/" not in key:
-        raise InvalidArgumentError("key", f"{key!r} needs a namespace: {api.kind} lives in one")
+        raise InvalidArgumentError("key", f"{key!r} must have a namespace: write 'namespace/name'")
     if not api.namespaced and "/" in key:
-        reason = f"{key!r} has a namespace, and {api.kind} is cluster-scoped"
+        reason = f"{key!r} has a namespace, but {api.kind} is cluster-scoped"
         raise InvalidArgumentError("key", reason)
 
 
@@ -151,8 +153,8 @@ def object_path(resource: GroupVersionResource, key: str) -> str:
     """Return the path of an object.
 
     Raises:
-        InvalidArgumentError: the key is neither `namespace/name` nor `name`, or a part of it is
-            no name.
+        InvalidArgumentError: the key is neither `namespace/name` nor `name`, or a part of it
+            cannot be a name.
     """
     namespace, slash, name = key.rpartition("/")
     if not name or "/" in namespace or bool(slash) != bool(namespace):
@@ -168,7 +170,7 @@ def _collection_path(resource: GroupVersionResource, namespace: str) -> str:
 def _quoted(argument: str, name: str) -> str:
     """Return a name as one segment of a path."""
     if name in _UP:
-        raise InvalidArgumentError(argument, f"{name!r} is no name")
+        raise InvalidArgumentError(argument, f"{name!r} cannot be a name")
     try:
         return quote(name, safe="")
     except UnicodeEncodeError as error:
@@ -178,5 +180,5 @@ def _quoted(argument: str, name: str) -> str:
 def _text(metadata: JSONObject, field: str) -> str:
     value: JSONValue = metadata.get(field)
     if value is not None and not isinstance(value, str):
-        raise InvalidArgumentError("obj", f"metadata.{field} is no text")
+        raise InvalidArgumentError("obj", f"metadata.{field} must be a text")
     return value or ""

@@ -154,7 +154,7 @@ CONFIG = pyinformer.config.ClusterConfig(server="http://a")
     ],
 )
 async def test_two_ways_at_once_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgumentError, match="one of them"):
+    with pytest.raises(InvalidArgumentError, match="pass one of kubeconfig"):
         async with pyinformer.connect(**arguments):
             raise AssertionError
 

@@ -229,7 +229,7 @@ def test_the_edits_alone_are_not_the_whole_object() -> None:
 @pytest.mark.parametrize("whole", [DEPLOYMENT, deployment], ids=["dict", "object"])
 def test_a_whole_object_is_no_status(whole: Any) -> None:
     given = whole() if callable(whole) else whole
-    with pytest.raises(InvalidArgumentError, match="status: is a whole object"):
+    with pytest.raises(InvalidArgumentError, match="status: must be the new status"):
         status_patch_of(deployment(), given)
 
 
@@ -340,7 +340,7 @@ _LOOP["self"] = _LOOP
         pytest.param({"a": math.nan}, InvalidArgumentError, "NaN", id="nan"),
         pytest.param({"a": [math.inf]}, InvalidArgumentError, "infinity", id="infinity"),
         pytest.param({"a": object()}, InvalidTypeError, "JSON cannot express", id="object"),
-        pytest.param(_LOOP, InvalidArgumentError, "contains itself", id="loop"),
+        pytest.param(_LOOP, InvalidArgumentError, "must not contain itself", id="loop"),
         pytest.param([], InvalidTypeError, "not list", id="list"),
         pytest.param("a", InvalidTypeError, "not str", id="text"),
         pytest.param(StructModel, InvalidTypeError, "StructMeta", id="class"),

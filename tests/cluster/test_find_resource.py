@@ -175,7 +175,7 @@ async def test_where_discovery_is_forbidden_it_says_how_to_do_without(server: _S
 async def test_what_is_no_document_of_discovery_is_said_so(server: _Server) -> None:
     server.documents["/api"] = {"kind": 7}
 
-    with pytest.raises(ProtocolError, match="no document of discovery"):
+    with pytest.raises(ProtocolError, match="not a document of discovery"):
         await Discovery(server.read).find("pods")
 
 

@@ -1,4 +1,4 @@
-"""What the small client refuses at the call, and what observers of writes hear of."""
+"""Arguments that the client refuses at once, and the calls of observers of writes."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ async def test_a_model_is_no_original_to_patch(apiserver: APIServer) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        pytest.param({"kind": "ConfigMap"}, "needs apiVersion and kind", id="no-version"),
-        pytest.param({"apiVersion": "v1"}, "needs apiVersion and kind", id="no-kind"),
+        pytest.param({"kind": "ConfigMap"}, "must have apiVersion and kind", id="no-version"),
+        pytest.param({"apiVersion": "v1"}, "must have apiVersion and kind", id="no-kind"),
         pytest.param({**config_map(), "apiVersion": "v1\r\nX: y"}, "api_version: ", id="header"),
         pytest.param({**config_map(), "apiVersion": "../v1"}, "api_version: ", id="path"),
-        pytest.param({**config_map(), "metadata": None}, "without metadata", id="no-metadata"),
-        pytest.param(config_map(""), "without a name", id="no-name"),
-        pytest.param({**config_map(), "metadata": {"name": 3}}, "no text", id="number"),
+        pytest.param({**config_map(), "metadata": None}, "must have metadata", id="no-metadata"),
+        pytest.param(config_map(""), "must have a name", id="no-name"),
+        pytest.param({**config_map(), "metadata": {"name": 3}}, "must be a text", id="number"),
         pytest.param(
-            {**config_map(), "metadata": {"name": "a"}}, "namespace: .* needs one", id="nowhere"
+            {**config_map(), "metadata": {"name": "a"}}, "namespace: .* must have one", id="nowhere"
         ),
         pytest.param(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "namespace": "b"}},
@@ -110,7 +110,7 @@ async def test_an_object_that_does_not_say_what_and_where_it_is_is_refused(
 async def test_a_namespace_is_named_once(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with pytest.raises(
-            pyinformer.errors.InvalidArgumentError, match="names another one: 'default'"
+            pyinformer.errors.InvalidArgumentError, match="has another one in its metadata"
         ):
             await cluster.create(config_map(), namespace="other")
 
@@ -175,7 +175,7 @@ async def test_a_deletion_of_what_cannot_be_there_is_no_success(apiserver: APISe
             with pytest.raises(pyinformer.NotFoundError, match=plural):
                 await cluster.delete(version, plural, "default/a")
         with pytest.raises(
-            pyinformer.errors.InvalidArgumentError, match="key: 'a' needs a namespace"
+            pyinformer.errors.InvalidArgumentError, match="key: 'a' must have a namespace"
         ):
             await cluster.delete("v1", "configmaps", "a")
         with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"key: .* cluster-scoped"):
@@ -342,7 +342,7 @@ async def test_who_loses_the_race_to_create_updates(apiserver: APIServer) -> Non
 
         def mutate(body: JSONObject) -> None:
             asked.append(str(body["metadata"].get("uid", "")))
-            if len(asked) == 1:  # somebody is faster
+            if len(asked) == 1:  # another client writes first
                 apiserver.create(config_map(theirs="1"))
             body["data"] = {**body["data"], "mine": "1"}
 

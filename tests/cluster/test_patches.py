@@ -205,7 +205,7 @@ def test_a_list_of_any_length_takes_linear_time(kinds: int) -> None:
     assert carried([new, *shown[1:]]) == {"rules": [{**whole[0], **new}, *whole[1:]]}
     assert carried(shown[::2]) == {"rules": whole[::2]}
     assert carried([new, *shown]) == {"rules": [new, *whole]}
-    with pytest.raises(InvalidArgumentError, match="tells them apart"):
+    with pytest.raises(InvalidArgumentError, match="distinguishes them"):
         carried([new, *shown[1:-3], *shown[-2:]])
     assert time.thread_time() - begun_at < 15
 

@@ -91,7 +91,7 @@ class Openings:
         raise RuntimeError("it broke")
 
     async def ready(self, opened: str, timeout_seconds: float) -> None:
-        """Wait in vain if something is missing."""
+        """Wait until the timeout if something is missing."""
         missing = self.missing.get(opened.rpartition(" ")[2])
         if missing is not None:
             await elapse(timeout_seconds)
@@ -144,7 +144,7 @@ async def test_a_hundred_that_ask_at_once_have_it_opened_once() -> None:
 
 async def test_a_hundred_that_ask_for_a_dead_one_share_an_attempt_and_its_cause() -> None:
     openings = Openings()
-    openings.seconds["a"], openings.errors["a"] = 3.0, ConnectionError("nobody there")
+    openings.seconds["a"], openings.errors["a"] = 3.0, ConnectionError("connection refused")
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
         waiters = [group.create_task(refused(pool.get("a"))) for _ in range(100)]
         errors = [await waiter for waiter in waiters]
@@ -155,14 +155,14 @@ async def test_a_hundred_that_ask_for_a_dead_one_share_an_attempt_and_its_cause(
         assert all(error.__cause__ is openings.errors["a"] for error in errors)
         assert str(errors[0]) == (
             "cluster 'a' is unavailable (cannot be opened, 1 failed attempt): ConnectionError:"
-            " nobody there; the next one may begin in 4.0 s"
+            " connection refused; the next one may begin in 4.0 s"
         )
 
 
 async def test_nobody_waits_for_another_cluster() -> None:
     openings = Openings()
     openings.seconds["slow"] = 15.0
-    openings.errors["dead"] = ConnectionError("nobody there")
+    openings.errors["dead"] = ConnectionError("connection refused")
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
         slow = group.create_task(pool.get("slow"))
         dead = group.create_task(refused(pool.get("dead")))
@@ -244,7 +244,7 @@ async def test_it_is_opened_though_everybody_who_waited_has_left() -> None:
 
 async def test_what_failed_is_closed_and_rests_ever_longer_until_it_is_asked_for() -> None:
     openings = Openings()
-    openings.errors["a"] = ConnectionError("nobody there")
+    openings.errors["a"] = ConnectionError("connection refused")
     async with pool_of(openings) as pool:
         for attempt, delay in enumerate((4.0, 8.0, 16.0, 16.0), start=1):
             error = await refused(pool.get("a"))
@@ -281,15 +281,15 @@ async def test_an_attempt_that_takes_too_long_is_closed_and_has_failed() -> None
 
 async def test_a_failed_attempt_is_remembered_while_the_next_one_goes_on() -> None:
     openings = Openings()
-    openings.errors["a"] = ConnectionError("nobody there")
+    openings.errors["a"] = ConnectionError("connection refused")
     async with pool_of(openings) as pool:
         await refused(pool.get("a"))
         await elapse(4.0)
         openings.seconds["a"] = 10.0
         error = await refused(pool.get("a", timeout_seconds=1.0))
         assert error.reason == (
-            "open() has not finished yet, and the last attempt failed: ConnectionError: nobody"
-            " there"
+            "open() has not finished yet, and the last attempt failed: ConnectionError: connection"
+            " refused"
         )
         assert error.attempts == 1
 
@@ -309,7 +309,7 @@ async def test_what_breaks_while_it_is_open_is_opened_anew() -> None:
 
 async def test_an_evicted_cluster_is_closed_and_its_failures_forgotten() -> None:
     openings = Openings()
-    openings.errors["dead"] = ConnectionError("nobody there")
+    openings.errors["dead"] = ConnectionError("connection refused")
     async with pool_of(openings) as pool:
         await pool.get("a")
         await refused(pool.get("dead"))
@@ -412,7 +412,7 @@ async def test_old_failures_are_forgotten() -> None:
     openings = Openings()
     async with pool_of(openings) as pool:
         for number in range(50):
-            openings.errors[str(number)] = ConnectionError("nobody there")
+            openings.errors[str(number)] = ConnectionError("connection refused")
             await refused(pool.get(str(number)))
         await elapse(700.0)
         await pool.get("another")
@@ -448,10 +448,14 @@ async def generates(cluster: Cluster) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param({"open": None}, "open: a NoneType is no function", id="nothing"),
+        pytest.param({"open": None}, "open: must be a function, not NoneType", id="nothing"),
         pytest.param({"open": generates}, "open: .* @asynccontextmanager", id="undecorated"),
-        pytest.param({"open": connect, "connect": "prod"}, "connect: a str", id="text"),
-        pytest.param({"open": connect, "ready": 5}, "ready: a int", id="number"),
+        pytest.param(
+            {"open": connect, "connect": "prod"}, "connect: must be a function, not str", id="text"
+        ),
+        pytest.param(
+            {"open": connect, "ready": 5}, "ready: must be a function, not int", id="number"
+        ),
     ],
 )
 def test_what_cannot_be_called_is_refused_at_once(arguments: Any, words: str) -> None:

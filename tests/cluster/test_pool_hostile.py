@@ -1,7 +1,7 @@
-"""Whatever the functions of a pool's user do, it is the affair of that one cluster, and is told.
+"""Hostile functions of a pool's user affect one cluster only, and are reported.
 
-They raise what is no Exception, are cancelled by nobody, end without a word, keep what they were
-told to let go, and are interrupted at every step.
+They raise a BaseException, are cancelled from outside, end silently, keep what was to be released,
+and are interrupted at every step.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Unspeakable(Exception):  # noqa: N818 - its name is not the point
         raise RuntimeError("no text")
 
 
-async def cancelled_by_nobody() -> None:
+async def cancelled_from_outside() -> None:
     """Wait for a task that was cancelled, as clients do when they lose their connection."""
     task = asyncio.create_task(asyncio.Event().wait())
     task.cancel()
@@ -50,7 +50,7 @@ async def cancelled_by_nobody() -> None:
 
 
 async def panic() -> None:
-    """Raise what is no Exception."""
+    """Raise a BaseException that is not an Exception."""
     raise NoException("panicked")
 
 
@@ -60,7 +60,7 @@ async def unspeakable() -> None:
 
 
 HOSTILE = [
-    pytest.param(cancelled_by_nobody, "CancelledError", id="cancelled-by-nobody"),
+    pytest.param(cancelled_from_outside, "CancelledError", id="cancelled-from-outside"),
     pytest.param(panic, "NoException: panicked", id="no-exception"),
     pytest.param(unspeakable, "Unspeakable", id="no-text"),
 ]
@@ -127,7 +127,7 @@ async def test_whatever_closing_raises_is_told_and_harms_no_other(
         await pool.get("bad")
         await pool.evict("bad")
         assert pool.status() == ()
-        assert f"cluster bad was not closed in order: {words}" in caplog.text
+        assert f"cluster bad was not closed cleanly: {words}" in caplog.text
         assert await pool.get("bad") == "bad"
         assert await pool.get("good") == "good"
 
@@ -172,8 +172,8 @@ async def test_what_ends_without_a_word_is_said_to_have_ended(
         ends.set()
         await settle()
         error = await refused(pool.get("a"))
-        assert error.reason == "what open() made has ended by itself"
-        assert "cluster a was open and broke: what open() made has ended" in caplog.text
+        assert error.reason == "the value of open() ended by itself"
+        assert "cluster a was open and broke: the value of open() ended" in caplog.text
 
 
 async def test_what_is_cut_off_while_it_closes_is_said_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,11 +183,11 @@ async def test_what_is_cut_off_while_it_closes_is_said_so(caplog: pytest.LogCapt
         await pool.get("a")
         await pool.evict("a")
         assert now() == pytest.approx(10.0)
-        assert "cluster a was not closed in order: TimeoutError: cut off after 10 s" in caplog.text
+        assert "cluster a was not closed cleanly: TimeoutError: cancelled after 10 s" in caplog.text
 
 
 async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
-    """An error of a loop that goes on, an informer's that retries, may be the cause of another."""
+    """An error of a loop that still runs, for example an informer, may be the cause of another."""
 
     class Retries:
         """Fails again and again, and keeps its last error."""
@@ -197,10 +197,10 @@ async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
             self.attempts = 0
 
         async def run(self) -> None:
-            """Retry for ever."""
+            """Retry without an end."""
             while True:
                 try:
-                    raise ConnectionError("nobody there")
+                    raise ConnectionError("connection refused")
                 except ConnectionError as error:
                     self.error = error
                     self.attempts += 1
@@ -270,15 +270,15 @@ async def test_what_fails_to_be_ready_says_so_while_it_is_closed() -> None:
     openings.closing_seconds = 5.0
 
     async def fail(opened: str, timeout_seconds: float) -> None:
-        raise ConnectionError("nobody there")
+        raise ConnectionError("connection refused")
 
     async with ClusterPool(openings, connect=connect, ready=fail, options=OPTIONS) as pool:
         impatient = await refused(pool.get("a", timeout_seconds=1.0))
         assert impatient.reason == (
-            "what was opened is being closed: ConnectionError: nobody there"
+            "what was opened is being closed: ConnectionError: connection refused"
         )
         error = await refused(pool.get("a", timeout_seconds=60.0))
-        assert error.reason == "ConnectionError: nobody there"
+        assert error.reason == "ConnectionError: connection refused"
 
 
 async def test_a_ready_that_knows_no_time_is_named_when_it_is_over() -> None:
@@ -358,7 +358,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_a_pool_that_works(
         openings.seconds["a"] = 3.0 if state == "slow" else 0.0
         openings.closing_seconds = 1.0 if state == "closing" else 0.0
         if state == "failing":
-            openings.errors["a"] = ConnectionError("nobody there")
+            openings.errors["a"] = ConnectionError("connection refused")
         async with pool_of(openings) as pool:
             other = asyncio.create_task(pool.get("a", timeout_seconds=60.0))
             if state in {"open", "closing"}:

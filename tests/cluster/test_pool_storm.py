@@ -1,7 +1,7 @@
 """A pool in a storm: functions that fail, hang, panic and break, and users who give up at random.
 
 Whatever happens: no cluster is opened twice at a time, no call outlasts its timeout, the status
-tells the truth, and in the end nothing is left and the pool still works.
+is correct, and in the end nothing is left and the pool still works.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Storm:
             assert clock() - began <= seconds + A_LOOK_SECONDS
 
     def check(self, pool: ClusterPool[str]) -> None:
-        """See that the status tells the truth."""
+        """Check that the status is correct."""
         for one in pool.status():
             assert (one.retry_after_seconds is not None) == (one.state == "failed")
             assert bool(one.reason) == (one.state != "open")

@@ -1,4 +1,4 @@
-"""What may be recorded as a write, and what observers hear of an object's end."""
+"""Which responses can be recorded as writes, and when an object counts as gone."""
 
 from __future__ import annotations
 

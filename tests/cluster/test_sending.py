@@ -429,7 +429,7 @@ async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
         writer.write(response(b'{"resources":3}'))
 
     async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
-        with pytest.raises(pyinformer.errors.ProtocolError, match="no list of resources"):
+        with pytest.raises(pyinformer.errors.ProtocolError, match="not a list of resources"):
             await cluster.create(BODY)
 
 
@@ -444,7 +444,7 @@ async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
     ],
 )
 async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: bytes) -> None:
-    """The caller must not send it again, and its error says so."""
+    """The error advises the caller not to send it again."""
     done = "the server carried out the write, but its answer cannot be read"
     async with scripted(Script([response(answer)] * 5)) as (server, cluster, heard):
         with pytest.raises(pyinformer.errors.WriteAnswerError, match=f"POST configmaps.v1: {done}"):

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.virtual_time
 
 
-class Heard:
-    """The other end of a wire that notes when requests leave."""
+class Recorder:
+    """The other end of a connection that records when requests are sent."""
 
     def __init__(self) -> None:
         self.left: list[tuple[float, str]] = []
 
     async def request(self, method: str, path: str, **_: object) -> bytes:
-        """Note it, and answer."""
+        """Record it, and answer."""
         self.left.append((now(), path))
         return method.encode()
 
 
 async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_says() -> None:
-    """Turns that were given back must not come due together with those that were not."""
-    heard = Heard()
+    """Cancelled waits must not let the remaining writes leave together."""
+    recorder = Recorder()
     requests = ThrottledRequests(
-        cast("ConnectionProtocol", heard), WriteOptions(writes_per_second=1.0, burst=1)
+        cast("ConnectionProtocol", recorder), WriteOptions(writes_per_second=1.0, burst=1)
     )
 
     async def write(number: int) -> bytes:
@@ -49,9 +49,9 @@ async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_
         kept += herd[-2:]
     await asyncio.wait(kept, timeout=60.0)
 
-    instants = [at for at, _ in heard.left]
+    instants = [at for at, _ in recorder.left]
     assert instants == pytest.approx([float(second) for second in range(len(instants))])
-    paths = [path for _, path in heard.left]
+    paths = [path for _, path in recorder.left]
     assert paths == sorted(paths)
     assert all(task.done() for task in kept)
     assert requests.waiting == 0

@@ -1,4 +1,4 @@
-"""Whether a write changed anything, and whom that is told: by the answer's resource version."""
+"""Whether a write changed anything, by the resource version in the response."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _PODS = GroupVersionResource.of("v1", "pods")
 
 
-class Heard:
-    """A writer that notes what it is told."""
+class Recorder:
+    """A writer that records its calls."""
 
-    name = "heard"
+    name = "recorder"
 
     def __init__(self) -> None:
         self.writes: list[bool] = []
@@ -39,45 +39,45 @@ class Heard:
 
 
 @contextmanager
-def writing() -> Iterator[Heard]:
+def writing() -> Iterator[Recorder]:
     """Be a writer."""
-    heard = Heard()
-    token = CURRENT_WRITER.set(heard)
+    recorder = Recorder()
+    token = CURRENT_WRITER.set(recorder)
     try:
-        yield heard
+        yield recorder
     finally:
         CURRENT_WRITER.reset(token)
 
 
 async def test_each_kind_of_write_is_told_with_what_came_of_it(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with writing() as heard:
+        with writing() as recorder:
             made = await cluster.create(config_map(v="1"))
-            assert heard.take() == [True]
+            assert recorder.take() == [True]
             assert await cluster.replace(made) == made
-            assert heard.take() == [False]
+            assert recorder.take() == [False]
             edited = made.to_dict()
             edited["data"] = {"v": "2"}
             changed = await cluster.patch(made, edited)
             await cluster.patch(made, edited)  # as it is already, by an old version
             await cluster.patch(changed, changed.to_dict())  # does not leave
-            assert heard.take() == [True, False]
+            assert recorder.take() == [True, False]
             edited["metadata"]["finalizers"] = ["example.com/hold"]
             del edited["metadata"]["resourceVersion"]
             await cluster.replace(edited)
-            assert heard.take() == [True]
+            assert recorder.take() == [True]
             left = await cluster.delete("v1", "configmaps", "default/a")
             assert left is not None
             await cluster.delete(left)
-            assert heard.take() == [True, False]
-        assert cluster.write_statistics().unchanged_by == {"heard": 3}
+            assert recorder.take() == [True, False]
+        assert cluster.write_statistics().unchanged_by == {"recorder": 3}
 
 
 @pytest.mark.parametrize("how", ["patch", "replace", "apply"])
 async def test_the_write_that_lets_an_object_go_is_not_in_vain(
     apiserver: APIServer, how: str
 ) -> None:
-    """The server answers it with the version of before; whoever cleans up much is no storm."""
+    """The server answers with the version from before; removing many finalizers is not a storm."""
     desired = config_map(v="1")
     held = {**desired, "metadata": {**desired["metadata"], "finalizers": ["example.com/hold"]}}
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -86,7 +86,7 @@ async def test_the_write_that_lets_an_object_go_is_not_in_vain(
         assert left is not None
         let_go = left.to_dict()
         del let_go["metadata"]["finalizers"]
-        with writing() as heard:
+        with writing() as recorder:
             if how == "patch":
                 found = await cluster.patch(left, let_go)
             elif how == "replace":
@@ -94,7 +94,7 @@ async def test_the_write_that_lets_an_object_go_is_not_in_vain(
             else:
                 found = await cluster.apply(desired, field_manager="m")
         assert found.metadata.resource_version == left.metadata.resource_version
-        assert heard.take() == [True]
+        assert recorder.take() == [True]
         assert cluster.write_statistics().unchanged == 0
 
 
@@ -103,32 +103,32 @@ async def test_a_deletion_changes_something_and_one_of_nothing_is_no_write(
 ) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(config_map())
-        with writing() as heard:
+        with writing() as recorder:
             await cluster.delete(made, dry_run=True)
-            assert heard.take() == []
+            assert recorder.take() == []
             await cluster.delete(made)
-            assert heard.take() == [True]
+            assert recorder.take() == [True]
             await cluster.delete("v1", "configmaps", "default/a")
-            assert heard.take() == []
+            assert recorder.take() == []
 
 
 async def test_an_apply_is_compared_with_the_last_answer(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with writing() as heard:
+        with writing() as recorder:
             for value in ("1", "1", "2"):
                 await cluster.apply(config_map(v=value), field_manager="m")
-        assert heard.take() == [False, True]  # of the first nothing is known
+        assert recorder.take() == [False, True]  # of the first nothing is known
 
 
 async def test_a_dry_run_and_a_write_that_failed_are_told_to_nobody(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(config_map())
-        with writing() as heard:
+        with writing() as recorder:
             await cluster.replace(made, dry_run=True)
             await cluster.apply(config_map(v="1"), field_manager="m", dry_run=True)
             with pytest.raises(pyinformer.ConflictError):
                 await cluster.create(config_map())
-        assert heard.take() == []
+        assert recorder.take() == []
 
 
 async def test_the_one_apply_that_follows_a_start_is_no_alarm(apiserver: APIServer) -> None:
@@ -136,12 +136,12 @@ async def test_the_one_apply_that_follows_a_start_is_no_alarm(apiserver: APIServ
     async with pyinformer.connect(server=apiserver.url) as cluster:
         known = await cluster.apply(desired, field_manager="m")
     async with pyinformer.connect(server=apiserver.url) as cluster:
-        with writing() as heard:
+        with writing() as recorder:
             again = await cluster.apply_if_changed(desired, known, field_manager="m")
             await cluster.apply_if_changed(desired, again, field_manager="m")
-        assert heard.take() == []
+        assert recorder.take() == []
         assert cluster.write_statistics().sent == 1
-        assert cluster.write_statistics().unchanged_by == {"heard": 1}
+        assert cluster.write_statistics().unchanged_by == {"recorder": 1}
 
 
 async def test_writes_of_nobody_count_under_the_empty_name(apiserver: APIServer) -> None:
@@ -154,18 +154,18 @@ async def test_writes_of_nobody_count_under_the_empty_name(apiserver: APIServer)
 
 def test_objects_of_one_key_in_different_resources_are_different() -> None:
     tally = WriteOutcomes()
-    with writing() as heard:
+    with writing() as recorder:
         tally.wrote(CONFIG_MAPS, "default/a", before=None, after="7")
         tally.wrote(_PODS, "default/a", before=None, after="7")
-        assert heard.take() == []
+        assert recorder.take() == []
         tally.wrote(_PODS, "default/a", before="6", after="7")
-    assert heard.take() == [False]
+    assert recorder.take() == [False]
 
 
 def test_what_is_remembered_of_answers_is_bounded_and_the_oldest_goes_first() -> None:
     tally = WriteOutcomes(limit=2)
-    with writing() as heard:
+    with writing() as recorder:
         for name in ("a", "b", "c", "a", "c"):
             tally.wrote(CONFIG_MAPS, f"default/{name}", before=None, after="7")
-    assert heard.take() == [False]  # only c was known still
+    assert recorder.take() == [False]  # only c was known still
     assert len(tally._versions) == 2

@@ -1,7 +1,6 @@
-"""One cluster of a pool: in which state it is, what went wrong, and when it may be tried again.
+"""One cluster of a pool: its state, its last error, and when it may be retried.
 
-What enters is what its task does, and the time; what leaves are the answers for those who wait.
-Nothing here waits. A change of state replaces the event that announces it, so nobody misses one.
+Nothing here waits. Each change of state sets an event and replaces it, so no waiter misses one.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 PooledState: TypeAlias = Literal["opening", "open", "closing", "failed", "gone"]
-"""What a cluster of a pool is doing; `failed` rests until its next attempt may begin."""
+"""The state of a cluster; a `failed` one is not retried before its backoff ends."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PooledClusterStatus:
-    """How one cluster of a pool is doing."""
+    """The status of one cluster of a pool."""
 
     name: str
-    """The name it was asked for by."""
+    """The name under which it was requested."""
 
     state: PooledState
 
@@ -39,21 +38,21 @@ class PooledClusterStatus:
     """What it waits for, or why it failed; empty while it is open."""
 
     waiters: int
-    """How many wait for it at present."""
+    """How many callers currently wait for it."""
 
     failed_attempts: int
     """How many attempts to open it failed in a row."""
 
     last_error: str | None
-    """Why the last one failed; None since it was opened."""
+    """The error of the last attempt; None after it was opened."""
 
     retry_after_seconds: float | None
-    """When the next attempt may begin; None unless it failed."""
+    """Seconds until the next attempt may begin; None unless it failed."""
 
 
 @final
 class Opened(Generic[_T]):
-    """What was opened for a cluster; None may be it as well."""
+    """The value of `open` for a cluster, which may be None."""
 
     __slots__ = ("value",)
 
@@ -62,8 +61,8 @@ class Opened(Generic[_T]):
 
 
 @final
-class Look:
-    """A look at what an opening still misses, for all who lose patience at the same time."""
+class ReadinessCheck:
+    """A check of what an open cluster still misses, shared by callers that time out together."""
 
     __slots__ = ("done", "missing")
 
@@ -73,11 +72,11 @@ class Look:
 
 
 @final
-class Pooled(Generic[_T]):
+class PooledCluster(Generic[_T]):
     """One cluster of a pool.
 
     Args:
-        name: by which it is asked for.
+        name: under which it is requested.
         backoff: the delays between failed attempts.
         now: the loop's time.
     """
@@ -90,19 +89,19 @@ class Pooled(Generic[_T]):
         self.end = anyio.Event()
         """Set when it is to be closed."""
         self.scope = anyio.CancelScope()
-        """Bounds opening and closing."""
+        """Bounds the time of opening and closing it."""
         self.is_given_up: bool = False
-        """Whether it was to be closed before it was open."""
+        """Whether it was evicted before it was open."""
         self.has_broken: bool = False
-        """Whether it was open, and broke."""
+        """Whether it failed while it was open."""
         self.opened: Opened[_T] | None = None
-        """What open() made; it is ready only in state `open`."""
-        self.look: Look | None = None
-        """The one that is being taken."""
+        """The value of `open`; ready only in the state `open`."""
+        self.check: ReadinessCheck | None = None
+        """The readiness check under way, if any."""
         self.waiters: int = 0
         self.retry_at: float = now
         self.error: BaseException | None = None
-        """Why the last attempt failed; None since it was open."""
+        """Why the last attempt failed; None after it was open."""
         self.failures: int = 0
         """How many attempts failed in a row."""
         self._backoff = backoff
@@ -110,28 +109,28 @@ class Pooled(Generic[_T]):
         self._since = now
 
     def begin(self, now: float) -> None:
-        """Take note that an attempt to open it begins."""
+        """Record that an attempt to open it begins."""
         self.end, self.scope = anyio.Event(), anyio.CancelScope()
         self.is_given_up = self.has_broken = False
         self._change("opening", now, "connect() has not finished yet")
 
     def connected(self) -> None:
-        """Take note that there is a Cluster."""
+        """Record that the connection is there."""
         self._reason = "open() has not finished yet"
 
     def made(self, value: _T) -> None:
-        """Take note of what open() made."""
+        """Record the value of `open`."""
         self.opened = Opened(value)
         self._reason = "ready() has not finished yet"
 
     def is_ready(self, now: float) -> None:
-        """Take note that it can be used."""
+        """Record that it can be used."""
         self.failures, self.error = 0, None
         self._backoff.reset()
         self._change("open", now, "")
 
     def end_nowait(self, now: float) -> None:
-        """Have it closed, for good; an attempt to open it is given up."""
+        """Have it closed; an attempt to open it is cancelled."""
         if self.state == "failed":
             self.gone(now)
         elif self.state in {"opening", "open"}:
@@ -142,23 +141,23 @@ class Pooled(Generic[_T]):
             self._change("closing", now, "it is being closed")
 
     def fails(self, error: BaseException, now: float) -> None:
-        """Take note that it goes wrong, and what was opened begins to be closed."""
+        """Record an error after which it is being closed."""
         self.opened = None
         if self.state == "open":
             self.has_broken = True
             self._change("closing", now, "it broke, and is being closed")
         elif self.state == "opening" and not self.scope.cancel_called:  # else it was too slow
-            self._reason = f"what was opened is being closed: {words_of(bare(error))}"
+            self._reason = f"what was opened is being closed: {text_of(bare(error))}"
 
     def failed(self, error: BaseException, now: float) -> None:
-        """Take note that it could not be opened, or broke; everything of it is closed."""
+        """Record that it could not be opened, or broke, and is closed."""
         self.failures += 1
         self.error, self.opened = error, None
         self.retry_at = now + self._backoff.next(now)
-        self._change("failed", now, words_of(error))
+        self._change("failed", now, text_of(error))
 
     def gone(self, now: float) -> None:
-        """Take note that everything of it is closed, as somebody wanted."""
+        """Record that it is closed, as requested."""
         self.opened = None
         self._change("gone", now, "it was closed")
 
@@ -170,18 +169,18 @@ class Pooled(Generic[_T]):
     def unavailable(
         self, now: float, *, waited_seconds: float, cause: BaseException | None = None
     ) -> ClusterUnavailableError:
-        """Return the error for somebody who does not get it.
+        """Return the error for a caller that does not get it.
 
         Args:
             now: the loop's time.
-            waited_seconds: how long they waited.
-            cause: what is missing, if that is known better than here.
+            waited_seconds: how long the caller waited.
+            cause: what is missing, according to the last check.
         """
         reason = self._reason
         if cause is not None:
             reason = missing_in(cause)
         elif self.error is not None and self.state != "failed":
-            reason = f"{reason}, and the last attempt failed: {words_of(self.error)}"
+            reason = f"{reason}, and the last attempt failed: {text_of(self.error)}"
         error = ClusterUnavailableError(
             cluster=self.name,
             reason=reason,
@@ -196,7 +195,7 @@ class Pooled(Generic[_T]):
         return max(0.0, self.retry_at - now) if self.state == "failed" else None
 
     def status(self, now: float) -> PooledClusterStatus:
-        """Return how it is doing."""
+        """Return its status."""
         return PooledClusterStatus(
             name=self.name,
             state=self.state,
@@ -204,20 +203,20 @@ class Pooled(Generic[_T]):
             reason=self._reason,
             waiters=self.waiters,
             failed_attempts=self.failures,
-            last_error=None if self.error is None else words_of(self.error),
+            last_error=None if self.error is None else text_of(self.error),
             retry_after_seconds=self._retry_after(now),
         )
 
 
 def bare(error: BaseException) -> BaseException:
-    """Return an error out of the groups in which it is the only one, or the first."""
+    """Return the first error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def words_of(error: BaseException | None) -> str:
-    """Return an error in words: ours speak for themselves."""
+def text_of(error: BaseException | None) -> str:
+    """Return an error as text, with the class name of errors that are not this library's."""
     name = type(error).__name__
     try:
         words = str(error)
@@ -229,17 +228,17 @@ def words_of(error: BaseException | None) -> str:
 
 
 def missing_in(error: BaseException) -> str:
-    """Return what the last look misses, without the time of that look, which is none."""
+    """Return what the last check misses, without its waiting time, which is 0."""
     error = bare(error)
     if isinstance(error, CacheSyncTimeoutError):
         return f"not synced: {'; '.join(error.pending)}"
-    return words_of(error)
+    return text_of(error)
 
 
 def drop_tracebacks(error: BaseException) -> None:
-    """Let go of what an error's tracebacks hold: the caches of a cluster that failed, say.
+    """Drop an error's tracebacks, which would keep the caches of a failed cluster alive.
 
-    The frames themselves are left alone: one of them may belong to a loop that goes on.
+    The frames are not cleared: one of them may belong to a loop that still runs.
     """
     left, seen = [error], set[int]()
     while left:
