@@ -89,7 +89,6 @@ class Identities:
             Safe; the request is dropped.
         """
         token = ""
-        seen: set[str] = set()
         paging = Paging(self._what, _TOTAL_SECONDS, anyio.current_time())
         while True:
             page = await self._page(position, token, paging)
@@ -100,10 +99,9 @@ class Identities:
             token = page.continue_token
             if not token:
                 break
-            if token in seen:
+            if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
                 raise ProtocolError(self._what, reason)
-            seen.add(token)
             seconds = paging.pause_seconds(self._found, anyio.current_time())
             await anyio.sleep(max(_PAUSE_SECONDS, seconds))
         if page.remaining_item_count:

@@ -150,16 +150,14 @@ class Loader(Generic[V]):
         paging = Paging(what, self._options.list_total_seconds, anyio.current_time(), limit=limit)
         page = await self._read_page(snapshot, paging, limit, "", own_seconds)
         first = page.resource_version
-        seen: set[str] = set()
         while page.continue_token:
             self.pages += 1
             found = len(snapshot.objects) + snapshot.skipped
             await anyio.sleep(paging.pause_seconds(found, anyio.current_time()))
             token = page.continue_token
-            if token in seen:
+            if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
                 raise ListInconsistentError(f"list {self._codec.resource}", reason)
-            seen.add(token)
             page = await self._read_page(snapshot, paging, limit, token, own_seconds)
             if page.resource_version != first:
                 reason = f"its pages are at {first[:40]} and at {page.resource_version[:40]}"

@@ -7,6 +7,7 @@ limited. Pages that bring very little are not requested as fast as the server an
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Final, final
 
 from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
@@ -41,6 +42,7 @@ class Paging:
         self._empty = 0
         self._few_below = min(limit or _FEW_ITEMS, _FEW_ITEMS)
         self._free = _FREE_PAGES
+        self._tokens: set[bytes] = set()
         self.received_bytes: int = 0
         """The size of what has arrived; the reader adds to it."""
 
@@ -68,3 +70,13 @@ class Paging:
             self._free -= brought < self._few_below
             return _FEW_PAUSE_SECONDS if brought < self._few_below and self._free < 0 else 0.0
         return min(_FIRST_PAUSE_SECONDS * 2.0 ** (self._empty - 1), _MAX_PAUSE_SECONDS)
+
+    def repeats(self, token: str) -> bool:
+        """Return whether this continue token was followed before, and remember it.
+
+        A digest is remembered: a server may make each token 64 KiB long.
+        """
+        digest = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        is_known = digest in self._tokens
+        self._tokens.add(digest)
+        return is_known

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
@@ -56,3 +58,16 @@ def test_a_list_that_takes_too_long_is_given_up_unless_it_brings_much() -> None:
     assert slow.pause_seconds(1, 299.0) == 0.0
     with pytest.raises(RequestTimeoutError, match="too slowly: 0 bytes in 301 s"):
         slow.pause_seconds(2, 301.0)
+
+
+def test_a_token_that_comes_again_is_known_and_long_ones_take_no_memory() -> None:
+    paging = Paging("list pods", 300.0, 0.0)
+    tracemalloc.start()
+    try:
+        assert not any(paging.repeats(f"{number}{'t' * 60_000}") for number in range(1_000))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 1 << 20, "1,000 tokens of 60 KB"
+    assert paging.repeats(f"7{'t' * 60_000}")
