@@ -174,6 +174,7 @@ class Cluster:
             NotFoundError: the object does not exist.
             InvalidArgumentError: an argument is malformed.
             APIStatusError: the server refused.
+            InvalidObjectError: the server answered with something else.
             TransportError: the server was not reached, or its response did not arrive.
 
         Cancellation:
@@ -188,7 +189,7 @@ class Cluster:
                 raise
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
-        return self._writes.responses.read(resource, raw)
+        return self._writes.responses.read(resource, raw, key=key)
 
     async def create(
         self,

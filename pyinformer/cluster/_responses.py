@@ -53,20 +53,29 @@ class ResponseReader:
     def __init__(self) -> None:
         self._codecs: dict[GroupVersionResource, ObjectCodec[None]] = {}
 
-    def read(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+    def read(self, resource: GroupVersionResource, raw: bytes, *, key: str = "") -> KubeObject:
         """Return the object of a response.
 
+        Args:
+            resource: the resource.
+            raw: the response.
+            key: the key of the request; empty if the server chooses the name.
+
         Raises:
-            InvalidObjectError: it is not an object of this resource.
+            InvalidObjectError: it is not an object of this resource, or has another key.
         """
         codec = self._codecs.get(resource)
         if codec is None:
             codec = self._codecs[resource] = ObjectCodec(resource)
         try:
-            return codec.decode(raw, 0, len(raw))
+            found = codec.decode(raw, 0, len(raw))
         except InvalidObjectError:
             codec.forget_kind()
-            return codec.decode(raw, 0, len(raw))
+            found = codec.decode(raw, 0, len(raw))
+        if key and found.key != key:  # such as the late response to another request
+            reason = f"the server answered with another object, {found.key!r}"
+            raise InvalidObjectError(f"{resource} {key!r}", reason)
+        return found
 
     def read_created(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
         """Return the object of a response to a create, which may have no name.

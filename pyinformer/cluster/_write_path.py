@@ -99,8 +99,10 @@ class WritePath:
         resource = target.resource
         is_create = method == "POST"
         with _carried_out(method, resource):
-            read = self.responses.read_created if is_create else self.responses.read
-            found = read(resource, raw)
+            if is_create:
+                found = self.responses.read_created(resource, raw)
+            else:
+                found = self.responses.read(resource, raw, key=target.key)
         if _DRY_RUN in query or not found.metadata.name:  # nothing was stored
             return WriteResponse(found, raw)
         after = found.metadata.resource_version
@@ -159,7 +161,7 @@ class WritePath:
             return None
         with _carried_out("DELETE", resource):
             named = deleted_uid(resource, raw)
-            last = None if named is not None else self.responses.read(resource, raw)
+            last = None if named is not None else self.responses.read(resource, raw, key=key)
         left = None if last is None or is_released(last) else last
         if dry_run:
             return left

@@ -465,3 +465,25 @@ async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: b
             await cluster.delete(BODY)
         assert heard.events == []
         assert len(server.requests) == 6  # discovery, and each write once
+
+
+@pytest.mark.parametrize(("name", "namespace"), [("b", "default"), ("a", "kube-system")])
+async def test_an_answer_with_another_object_is_an_error_and_observed_by_nobody(
+    name: str, namespace: str
+) -> None:
+    other = {**STORED, "metadata": {**STORED["metadata"], "name": name, "namespace": namespace}}
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        is_discovery = request.target == "/api/v1"
+        writer.write(SERVED if is_discovery else response(msgspec.json.encode(other)))
+
+    heard = RecordedWrites()
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        cluster.observe_writes(CONFIG_MAPS, heard)
+        with pytest.raises(pyinformer.errors.InvalidObjectError, match="another object"):
+            await cluster.get("v1", "configmaps", "default/a")
+        delete = cluster.delete("v1", "configmaps", "default/a")
+        for write in (cluster.replace(BODY), delete):
+            with pytest.raises(pyinformer.errors.WriteAnswerError, match="another object"):
+                await write
+    assert not heard.events
