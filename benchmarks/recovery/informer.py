@@ -1,6 +1,7 @@
 """The Python peer: prints each change of a cache of ConfigMaps as a line, until it is killed.
 
-It runs on whichever pyinformer comes first on its path, so that an earlier one can take part.
+It runs with the pyinformer that comes first on its path, so that an earlier one can take part. It
+imports names from where an earlier one has them, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import sys
 
 import pyinformer
-from pyinformer.transport import StaticCredentials
+from pyinformer.transport import ClusterConfig, StaticCredentials
 
 
 async def main(server: dict[str, str], namespace: str) -> None:
@@ -26,7 +27,7 @@ async def main(server: dict[str, str], namespace: str) -> None:
                 version = "-"
         print(name, version, flush=True)
 
-    config = pyinformer.config.ClusterConfig(
+    config = ClusterConfig(
         server=server["url"],
         ca_file=server["ca_file"],
         credentials=StaticCredentials.bearer(server["token"]),

@@ -1,9 +1,8 @@
 """pyinformer beside an earlier self: the same updates, the same program, two trees of the package.
 
-Enters: a commit of this repository, or a folder with another checkout. Leaves: rounds, in each of
-which both were measured, and the rows with their ratios.
-Invariant: both trees are copies that nobody edits during the run, and hold the peer as it is now;
-only the package differs, and each process proves which of the two it has imported.
+Both trees are copies, so that edits during the run do not count. Each has the harness as it is now,
+and its own programs that use the package (peers and stations), since names may have changed. Each
+process proves which of the two packages it has imported.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ THEN = "then"
 PEERS = ("pyinformer", "pyinformer-raw", "pyinformer-dict")
 
 _PACKAGE = "pyinformer"
+_PROGRAMS = ("benchmarks/peers", "benchmarks/stations")  # written for the package beside them
 # What a process is charged for itself, and what to reach; wall times would compare neighbours.
 _COMPARED = {
     "CPU per update": "<= 1.05",
@@ -71,13 +71,17 @@ def trees(against: str, root: Path = ROOT) -> Iterator[dict[str, Path]]:
     with tempfile.TemporaryDirectory(prefix="pyinformer-benchmark-") as folder:
         now, then = Path(folder) / "now", Path(folder) / "then"
         _copy(root / _PACKAGE, now / _PACKAGE)
-        if (Path(against) / _PACKAGE).is_dir():
-            name = THEN
-            _copy(Path(against) / _PACKAGE, then / _PACKAGE)
-        else:
-            name = export(against, root, then)
         for tree in (now, then):
             _copy(root / "benchmarks", tree / "benchmarks")
+        for program in _PROGRAMS:
+            shutil.rmtree(then / program)
+        if (Path(against) / _PACKAGE).is_dir():
+            name = THEN
+            for part in (_PACKAGE, *_PROGRAMS):
+                _copy(Path(against) / part, then / part)
+        else:
+            name = export(against, root, then, _PROGRAMS)
+        for tree in (now, then):
             _check_is_imported(tree)
         yield {NOW: now, name: then}
 
@@ -86,13 +90,20 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def export(commit: str, root: Path, target: Path) -> str:
-    """Write the package of a commit to a folder; return the commit's short name."""
+def export(commit: str, root: Path, target: Path, beside: Sequence[str] = ()) -> str:
+    """Write the package of a commit to a folder; return the commit's short name.
+
+    Args:
+        commit: its name, as git understands it.
+        root: a folder of the repository.
+        target: the folder to write to.
+        beside: other folders of the commit to write.
+    """
     asked = f"{commit}^{{commit}}"
     name = (
         _git(root, "rev-parse", "--short", "--verify", "--end-of-options", asked).decode().strip()
     )
-    archive = _git(root, "archive", "--format=tar", name, "--", _PACKAGE)
+    archive = _git(root, "archive", "--format=tar", name, "--", _PACKAGE, *beside)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(target, filter="data")
     return name

@@ -26,34 +26,48 @@ from benchmarks.runs.against import (
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Make a repository whose package was committed as 1 and was made 2 since then."""
+    """Make a repository whose files were committed as 1 and were made 2 since then."""
     root = tmp_path / "repository"
-    package = root / "pyinformer" / "__init__.py"
-    package.parent.mkdir(parents=True)
-    (root / "benchmarks").mkdir()
-    package.write_text("VALUE = 1")
+    _write(root, 1)
     _git(root, "init", "--quiet")
     _git(root, "add", ".")
-    identity = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     _git(root, *identity, "commit", "--quiet", "--message=first")
-    package.write_text("VALUE = 2")
+    _write(root, 2)
     return root
+
+
+_FILES = (
+    "pyinformer/__init__.py",
+    "benchmarks/peers/one.py",
+    "benchmarks/stations/one.py",
+    "benchmarks/harness/one.py",
+)
+
+
+def _write(root: Path, value: int) -> None:
+    for name in _FILES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"VALUE = {value}")
+
+
+def _read(tree: Path) -> list[str]:
+    return [(tree / name).read_text()[-1] for name in _FILES]
 
 
 def test_a_commit_is_compared_with_what_is_not_committed_yet(repository: Path) -> None:
     with trees("HEAD", repository) as places:
-        contents = [(place / "pyinformer" / "__init__.py").read_text() for place in places.values()]
-    assert contents == ["VALUE = 2", "VALUE = 1"]
+        contents = [_read(place) for place in places.values()]
+    harness_of_now = "2"
+    assert contents == [["2"] * 4, ["1", "1", "1", harness_of_now]]
     assert list(places) == [NOW, _git(repository, "rev-parse", "--short", "HEAD")]
 
 
 def test_another_checkout_is_compared_with(repository: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other" / "pyinformer" / "__init__.py"
-    other.parent.mkdir(parents=True)
-    other.write_text("VALUE = 3")
+    _write(tmp_path / "other", 3)
     with trees(str(tmp_path / "other"), repository) as places:
         assert list(places) == [NOW, "then"]
-        assert (places["then"] / "pyinformer" / "__init__.py").read_text() == "VALUE = 3"
+        assert _read(places["then"]) == ["3", "3", "3", "2"]
 
 
 def test_nothing_of_the_trees_is_left_and_the_repository_is_as_it_was(repository: Path) -> None:
