@@ -14,6 +14,7 @@ import pytest
 
 import pyinformer
 from pyinformer.cli import main
+from tests.cli.command_line import here
 from tests.programs import running
 
 _COMMAND = (sys.executable, "-m", "pyinformer")
@@ -83,9 +84,9 @@ def test_each_command_reaches_its_function_and_leaves_signals_as_they_were(
     ],
 )
 def test_options_that_cannot_work_are_refused_by_name(arguments: list[str], named: str) -> None:
-    done = subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True, check=False)
+    done = here(*arguments)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert named in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -108,7 +109,7 @@ def test_serve_names_its_kubeconfig_for_any_folder(tmp_path: Path) -> None:
             exported = process.stdout.readline().partition("export KUBECONFIG=")[2].strip()
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=10)
+            process.communicate(timeout=100)
 
     assert Path(exported).is_absolute()
 
@@ -123,7 +124,7 @@ def test_serve_writes_a_usable_kubeconfig_and_stops_at_ctrl_c(tmp_path: Path) ->
             assert asyncio.run(_serves_the_default_namespace(path))
         finally:
             process.send_signal(signal.SIGINT)
-            output, errors = process.communicate(timeout=10)
+            output, errors = process.communicate(timeout=100)
 
     assert (process.returncode, errors) == (0, "")
     assert output.endswith("stopped\n")

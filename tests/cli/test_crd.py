@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 import pyinformer
 from pyinformer.cli import main
+from tests.cli.command_line import here
+
+if TYPE_CHECKING:
+    from typer.testing import Result
 
 _PROGRAM = '''
 import msgspec
@@ -55,30 +59,26 @@ if __name__ == "__main__":
 '''
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    """Return the folder of a program."""
+@pytest.fixture(autouse=True)
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a program, and make its folder the current one."""
     (tmp_path / "my_operator.py").write_text(_PROGRAM, encoding="utf-8")
     (tmp_path / "broken.py").write_text("import not_installed_here\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_operator", raising=False)
     return tmp_path
 
 
-def crd(folder: Path, *targets: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
-    command = [
-        sys.executable,
-        "-c",
-        "import sys\nfrom pyinformer.cli import main\nsys.exit(main())",
-        "crd",
-        *targets,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+def crd(*targets: str) -> Result:
+    """Run the command."""
+    return here("crd", *targets)
 
 
-def test_a_model_is_printed_as_yaml(program: Path) -> None:
-    done = crd(program, "my_operator:Database")
+def test_a_model_is_printed_as_yaml() -> None:
+    done = crd("my_operator:Database")
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("---\napiVersion: apiextensions.k8s.io/v1\nkind: Custom")
     definition = yaml.safe_load(done.stdout)
     assert definition["metadata"]["name"] == "databases.acme.io"
@@ -87,10 +87,10 @@ def test_a_model_is_printed_as_yaml(program: Path) -> None:
     assert schema["description"] == "A database — of any kind."
 
 
-def test_an_operator_is_printed_as_all_of_its_models(program: Path) -> None:
-    done = crd(program, "my_operator:app")
+def test_an_operator_is_printed_as_all_of_its_models() -> None:
+    done = crd("my_operator:app")
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     found = list(yaml.safe_load_all(done.stdout))
     assert [each["spec"]["names"]["kind"] for each in found] == ["Backup", "Database"]
 
@@ -110,21 +110,20 @@ def test_an_operator_is_printed_as_all_of_its_models(program: Path) -> None:
         pytest.param("my_operator:idle", "no reconcile of this operator", id="idle-operator"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line_and_nothing_is_printed(
-    program: Path, target: str, words: str
-) -> None:
-    done = crd(program, "my_operator:Database", target)
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_printed(target: str, words: str) -> None:
+    done = crd("my_operator:Database", target)
 
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_module_that_cannot_be_imported_shows_its_own_error(program: Path) -> None:
-    done = crd(program, "broken:Database")
+def test_a_module_that_cannot_be_imported_shows_its_own_error() -> None:
+    done = crd("broken:Database")
 
-    assert done.returncode == 1
-    assert "No module named 'not_installed_here'" in done.stderr
+    assert done.exit_code == 1
+    assert isinstance(done.exception, ModuleNotFoundError)
+    assert done.exception.name == "not_installed_here"
 
 
 def test_the_command_reaches_its_function(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.cli import _exit_status
-from tests.cli.command_line import COMMAND, PATIENCE_SECONDS, environment, program
+from tests.cli.command_line import COMMAND, PATIENCE_SECONDS, complaints, environment, program
 from tests.docs import pages
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _lines_of(command: str, kubeconfig: Path) -> list[str]:
         env=environment(KUBECONFIG=str(kubeconfig)),
     )
 
-    return [line for line in done.stdout.splitlines() if "has not come yet" not in line]
+    return complaints(done.stdout)
 
 
 def test_changes_look_as_the_page_shows(apiserver: APIServer, kubeconfig: Path) -> None:

@@ -21,7 +21,7 @@ from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, unt
 from pyinformer.informer import SharedInformerFactory
 
 _CLEAN_CLOSES = 3  # the old server went on for ever; three show it
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 100.0
 _LAST_LOOK_SECONDS = 1.0
 
 Uids: TypeAlias = dict[str, str]

@@ -24,7 +24,7 @@ _LOST = 60  # written after the backup; a real server writes some itself when it
 _WRITTEN_SINCE = 10  # fewer: the server is still behind what its clients have seen
 _HEALED_WITHIN_SECONDS = 15.0
 _LOOKED_AT_AFTER_SECONDS = 5.0  # the plain one; and again when the server has passed its position
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 100.0
 _BREATH_SECONDS = 2.0  # in which whoever is told at all is told
 
 Uids: TypeAlias = dict[str, str]

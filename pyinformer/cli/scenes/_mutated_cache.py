@@ -24,7 +24,7 @@ _NAME = "shop"
 _WANTED = "endpointslices.example.com/managed-by"
 _CONTROLLER = "slices"
 _EDITS = 2  # that are tried on a cached object of ours: of its body, and of its record
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 100.0
 
 
 @final

@@ -1,0 +1,238 @@
+"""Prose is in plain words: no docstring, comment, message or page has a phrase that is listed here.
+
+Names of variables, functions and modules are not read, and neither is code. `python
+tests/gates/test_language.py PATH ...` lists what a file or folder has to change.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tokenize
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_READ: Final = ("pyinformer", "tests", "docs", "benchmarks", "README.md", "CHANGELOG.md")
+_READ_TOO: Final = ("CONTRIBUTING.md", "SECURITY.md", "Makefile", ".ci/run")
+_SUFFIXES: Final = {".py", ".pyi", ".md"}
+_NOT_READ: Final = {Path(__file__).resolve()}  # it has to write the phrases down
+_GENERATED: Final = (_ROOT / "docs/reference/api",)
+_PROSE: Final = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1))
+
+
+class Banned(NamedTuple):
+    """A pattern, and what to write instead."""
+
+    pattern: str
+    instead: str
+
+
+BANNED: Final = (
+    Banned(
+        r"who(?:m|se)?ever|(?:some|any|every|no)(?:body)\b",
+        "name the actor: the caller, reader, handler, server, loop",
+    ),
+    Banned(r"(?:takes?|took|taking|taken) note", "record"),
+    Banned(
+        r"(?<!there )(?<!there's )\b(?:is|are|was|were) no\b"
+        r"(?! (?:longer|(?:more|less|later|earlier) than))"
+        r"(?! (?:smaller|larger|older|newer|faster|slower) than)",
+        '"is not a", "must be"',
+    ),
+    Banned(
+        r"what (?:enters?|leaves?|comes in|goes out)\b",
+        "say what the module is for, and the invariant it keeps",
+    ),
+    Banned(r"\blet(?:s|ting)? (?:\w+ )?go\b", "release, stop, drop"),
+    Banned(r"\bhear(?:s|ing)?\b|\bheard\b", "receive, observe, be notified"),
+    Banned(r"\b(?:go|goes|going|went) on\b", "continue, retry"),
+    Banned(r"\b(?:tell|tells|telling|told)\b", "return, report, notify, distinguish"),
+    Banned(r"\bsince (?:\d|%|\{)", '"for 5 s" for a span; "since" only with an instant'),
+    Banned(r"\bafter all\b", '"finished late", or leave it out'),
+    Banned(r"\bas good as\b", "treats it as, is equivalent to"),
+    Banned(r"\bfor ever\b", "forever, without a bound, never ends"),
+    Banned(r"\bit says so\b|\bsays? so\b", "name what is reported, and to whom"),
+    Banned(
+        r"\bnor (?:does|do|is|are|can|has|have|was|were|did|will)\b",
+        "a sentence of its own with not",
+    ),
+    Banned(
+        r"\bof (?:old|others)\b|\bby and by\b|\bin vain\b|\bas it were\b|\bso to speak\b",
+        "a plain word",
+    ),
+    Banned(r"\ban? own\b", "its own, a separate"),
+)
+
+EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {}
+"""The phrases that a file keeps, in lower case; a comment beside each says why."""
+
+NOT_YET_PLAIN: Final = (
+    "CONTRIBUTING.md",
+    "Makefile",
+    "benchmarks",
+    "benchmarks/harness",
+    "benchmarks/peers",
+    "benchmarks/recovery",
+    "benchmarks/report",
+    "benchmarks/runs",
+    "benchmarks/server",
+    "benchmarks/stations",
+    "benchmarks/tenants",
+    "docs/_extensions",
+    "docs/benchmarks",
+    "docs/examples",
+    "docs/explanation",
+    "docs/howto",
+    "docs/reference",
+    "docs/tutorials",
+    "pyinformer",
+    "pyinformer/apimachinery",
+    "pyinformer/audit",
+    "pyinformer/blocking",
+    "pyinformer/cli",
+    "pyinformer/cluster",
+    "pyinformer/controller",
+    "pyinformer/controllerutil",
+    "pyinformer/deltas",
+    "pyinformer/informer",
+    "pyinformer/operator",
+    "pyinformer/reflector",
+    "pyinformer/sources",
+    "pyinformer/store",
+    "pyinformer/testing",
+    "tests",
+    "tests/apimachinery",
+    "tests/audit",
+    "tests/benchmarks",
+    "tests/blocking",
+    "tests/cli",
+    "tests/cluster",
+    "tests/conformance",
+    "tests/controller",
+    "tests/controllerutil",
+    "tests/deltas",
+    "tests/docs",
+    "tests/faults",
+    "tests/foreign",
+    "tests/gates",
+    "tests/informer",
+    "tests/integration",
+    "tests/operator",
+    "tests/packaging",
+    "tests/reflector",
+    "tests/sources",
+    "tests/store",
+    "tests/testing",
+    "tests/typing",
+    "tests/workqueue",
+)
+"""Folders and files that still have such phrases. An entry goes as soon as there are none."""
+
+_COMPILED: Final = tuple(
+    (re.compile(rf"\b(?:{one.pattern})", re.IGNORECASE), one.instead) for one in BANNED
+)
+
+
+def prose(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are prose, with their numbers."""
+    if path.suffix not in {".py", ".pyi"}:
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in _PROSE:
+            yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def offences(path: Path) -> list[str]:
+    """Return a line for each phrase of a file that is banned."""
+    text = path.read_text(encoding="utf-8")
+    if not any(pattern.search(text) for pattern, _ in _COMPILED):
+        return []
+    name = str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else str(path)
+    kept = EXCEPTIONS.get(name, ())
+    return [
+        f"{name}:{number}: {match[0]!r}: {instead}"
+        for number, line in prose(path, text)
+        for pattern, instead in _COMPILED
+        for match in pattern.finditer(line)
+        if match[0].lower() not in kept
+    ]
+
+
+def files(*tops: Path) -> Iterator[Path]:
+    """Yield the files below these folders, or these files, that have prose."""
+    for top in tops:
+        below = sorted(top.rglob("*")) if top.is_dir() else [top]
+        for path in below:
+            is_read = path == top or path.suffix in _SUFFIXES
+            generated = any(path.is_relative_to(folder) for folder in _GENERATED)
+            if is_read and path not in _NOT_READ and not generated:
+                yield path
+
+
+def folder_of(path: Path) -> str:
+    """Return the folder that an entry of NOT_YET_PLAIN names: two levels, or the file itself."""
+    parts = path.relative_to(_ROOT).parts
+    return "/".join(parts[:2] if len(parts) > 2 else parts[:1])
+
+
+@pytest.mark.filterwarnings("default")  # an entry that can go fails nothing
+def test_prose_is_in_plain_words() -> None:
+    found: list[str] = []
+    places: Counter[str] = Counter()
+    for path in files(*(_ROOT / name for name in (*_READ, *_READ_TOO))):
+        here = offences(path)
+        places[folder_of(path)] += len(here)
+        found += here if folder_of(path) not in NOT_YET_PLAIN else []
+    for place in NOT_YET_PLAIN:
+        if not places[place]:
+            warnings.warn(f"{place} is plain: take it from NOT_YET_PLAIN", stacklevel=1)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("# Whoever closes it first.", id="actor"),
+        pytest.param('x = "0 is no number"', id="is-no"),
+        pytest.param('x = f"waiting since {seconds:.0f} s"', id="since"),
+        pytest.param('"""Take note of it."""', id="record"),
+        pytest.param("# It never ends, and goes on.", id="continue"),
+    ],
+)
+def test_a_banned_phrase_is_found(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "it.py"
+    path.write_text(f"{line}\n", encoding="utf-8")
+
+    assert len(offences(path)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("def whoever(nobody): is_no = since", id="names"),
+        pytest.param("# There is no such key, and it is no longer than that.", id="there-is-no"),
+        pytest.param("# The instant since 12:00.".replace("12", "noon, 12"), id="since-an-instant"),
+        pytest.param("# The shearing of a year.", id="inside-of-a-word"),
+    ],
+)
+def test_code_and_other_phrases_are_not_found(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "it.py"
+    path.write_text(f"{line}\n", encoding="utf-8")
+
+    assert offences(path) == []
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:]:
+        for found_in in files(Path(given).resolve()):
+            sys.stdout.writelines(f"{one}\n" for one in offences(found_in))
