@@ -22,7 +22,7 @@ from pyinformer.tasks._user_tasks import (
     wait_shielded,
 )
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
-from pyinformer.tasks._worker_threads import WorkerThreads
+from pyinformer.tasks._worker_threads import WorkerThreads, run_in_daemon
 
 __all__ = [
     "BUDGET_SECONDS",
@@ -50,6 +50,7 @@ __all__ = [
     "on_sigusr1",
     "place_of",
     "repeats_text",
+    "run_in_daemon",
     "sleep_until_cancelled",
     "spread",
     "trace_text",

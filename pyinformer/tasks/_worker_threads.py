@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TypeAlias, TypeVar, cast, final
+from typing import TypeAlias, TypeVar, final
 
 _R = TypeVar("_R")
 _Job: TypeAlias = Callable[[], Callable[[], object]]
@@ -46,15 +46,12 @@ class WorkerThreads:
             cancellation is raised. A second cancellation does not wait for the thread.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[object] = loop.create_future()
+        future: asyncio.Future[_R] = loop.create_future()
         context = contextvars.copy_context()
 
         def job() -> Callable[[], object]:
             """Run in the thread; return the function that hands over the result."""
-            try:
-                settle = partial(_settle, future, context.run(call), None)
-            except BaseException as error:  # noqa: BLE001 - a fence: raised where it is awaited
-                settle = partial(_settle, future, None, error)
+            settle = _result_of(partial(context.run, call), future)
             return partial(loop.call_soon_threadsafe, settle)
 
         self._submit(job)
@@ -64,10 +61,8 @@ class WorkerThreads:
             except asyncio.CancelledError:
                 if not future.done():
                     await asyncio.wait((future,))
-                if future.done() and not future.cancelled():
-                    future.exception()  # marked as retrieved, so that asyncio does not log it
                 raise
-        return cast("_R", future.result())
+        return future.result()
 
     def _submit(self, job: _Job) -> None:
         with self._lock:
@@ -96,6 +91,39 @@ class WorkerThreads:
                 hand_over()
 
 
+def run_in_daemon(name: str, call: Callable[[], _R]) -> asyncio.Future[_R]:
+    """Run a call in a separate daemon thread; return the future of its result.
+
+    The call cannot be interrupted. As a daemon it delays neither other calls nor the program's end;
+    if the future is not awaited any more, the result is dropped.
+
+    Args:
+        name: the name of the thread.
+        call: the function to run.
+
+    Raises:
+        RuntimeError: the process cannot start another thread.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_R] = loop.create_future()
+
+    def run() -> None:
+        settle = _result_of(call, future)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+def _result_of(call: Callable[[], _R], future: asyncio.Future[_R]) -> Callable[[], None]:
+    """Call a function; return the function that hands its result or its error to a future."""
+    try:
+        return partial(_set_result, future, call())
+    except BaseException as error:  # noqa: BLE001 - a fence: raised where it is awaited
+        return partial(_set_error, future, error)
+
+
 def _held_time(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
     """Stop the clock of a loop with virtual time while a thread works."""
     hold: Callable[[], AbstractContextManager[None]]
@@ -103,12 +131,15 @@ def _held_time(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
     return hold()
 
 
-def _settle(future: asyncio.Future[object], result: object, error: BaseException | None) -> None:
+def _set_result(future: asyncio.Future[_R], result: _R) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _set_error(future: asyncio.Future[_R], error: BaseException) -> None:
     if future.done():
         return
-    if error is None:
-        future.set_result(result)
-    elif isinstance(error, StopIteration):  # which a future cannot carry
-        future.set_exception(RuntimeError("the function raised StopIteration"))
-    else:
-        future.set_exception(error)
+    if isinstance(error, StopIteration):  # which a future cannot carry
+        error = RuntimeError("the function raised StopIteration")
+    future.set_exception(error)
+    future.exception()  # marked as retrieved: the caller may have left

@@ -12,14 +12,13 @@ from pyinformer.transport._frames import (
     ERROR,
     MODIFIED,
     MODIFIED_PREFIX,
-    Bookmark,
     read_bookmark,
     read_error,
     read_frame,
     read_frame_head,
     read_frame_slowly,
 )
-from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter, OnLine
+from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._status import status_error, status_error_from_object
 from pyinformer.transport.config import (
@@ -42,7 +41,7 @@ from pyinformer.transport.http import (
     Query,
     read_bounded,
 )
-from pyinformer.transport.list_parser import ListMetadata, ListSplitter, OnInvalidItem, OnItem
+from pyinformer.transport.list_parser import ListMetadata, ListSplitter
 
 __all__ = [
     "ADDED",
@@ -54,7 +53,6 @@ __all__ = [
     "MODIFIED",
     "MODIFIED_PREFIX",
     "Body",
-    "Bookmark",
     "ClusterConfig",
     "Connection",
     "ConnectionOptions",
@@ -67,9 +65,6 @@ __all__ = [
     "ListWatch",
     "NetworkConnection",
     "NoCredentials",
-    "OnInvalidItem",
-    "OnItem",
-    "OnLine",
     "PushBody",
     "Query",
     "StaticCredentials",

@@ -27,8 +27,6 @@ _METADATA_LIST: Final = (
 _METADATA_WATCH: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
-
-
 _IMPOSSIBLE_NAME: Final = "-"
 
 
@@ -124,7 +122,7 @@ class ListWatch:
         if resource_version_match and not resource_version:
             reason = "needs a resource version to match"
             raise InvalidArgumentError("resource_version_match", reason)
-        query = list_query(resource_version, resource_version_match, limit, continue_token)
+        query = _list_query(resource_version, resource_version_match, limit, continue_token)
         what = f"list {self.resource}"
         return self.connection.stream(
             self.path,
@@ -142,15 +140,14 @@ class ListWatch:
             key: `namespace/name`, or `name` if cluster-scoped.
         """
         wanted = ObjectKey(key)
-        fields = [value for name, value in self._selectors if name == "fieldSelector"]
+        selectors = dict(self._selectors)
+        fields = (selectors.get("fieldSelector"), f"metadata.name={wanted.name}")
         one = ListWatch(
             self.connection,
             self.resource,
             namespace=wanted.namespace or self.namespace,
-            label_selector=next(
-                (v for name, v in self._selectors if name == "labelSelector"), None
-            ),
-            field_selector=",".join((*fields, f"metadata.name={wanted.name}")),
+            label_selector=selectors.get("labelSelector"),
+            field_selector=",".join(filter(None, fields)),
             metadata_only=self.metadata_only,
         )
         one.key = key
@@ -194,7 +191,7 @@ class ListWatch:
             reason = f"must be the version of a list, got {resource_version!r}: list first"
             raise InvalidArgumentError("resource_version", reason)
         seconds = max(1, round(timeout_seconds))
-        query = watch_query(resource_version, seconds, send_initial_events=send_initial_events)
+        query = _watch_query(resource_version, seconds, send_initial_events=send_initial_events)
         return self.connection.stream(
             self.path,
             (*self._selectors, *query),
@@ -205,7 +202,7 @@ class ListWatch:
         )
 
 
-def list_query(
+def _list_query(
     resource_version: str, resource_version_match: str, limit: int, continue_token: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the query of a list, without its selectors."""
@@ -218,7 +215,7 @@ def list_query(
         yield "continue", continue_token
 
 
-def watch_query(
+def _watch_query(
     resource_version: str, seconds: int, *, send_initial_events: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the query of a watch, without its selectors."""

@@ -14,13 +14,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 import anyio
 
 from pyinformer.apimachinery import ConfigurationError
+from pyinformer.tasks import run_in_daemon
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
 
 if TYPE_CHECKING:
@@ -68,12 +69,8 @@ async def _printed(
     process: subprocess.Popen[bytes], seconds: float, *, group: bool
 ) -> tuple[bool, bytes]:
     """Wait for a command; return whether the deadline passed first, and what was printed."""
-    ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    # A daemon: a process that the command has left behind may keep its output open forever.
-    reader = threading.Thread(
-        target=_read, args=(process, ended), name="pyinformer reads an exec plug-in", daemon=True
-    )
-    reader.start()
+    # A process that the command has left behind may keep its output open forever.
+    ended = run_in_daemon("pyinformer reads an exec plug-in", partial(_read, process))
     try:
         async with asyncio.timeout(seconds):
             await asyncio.wait((ended,))
@@ -87,7 +84,7 @@ async def _printed(
     return False, ended.result()
 
 
-def _read(process: subprocess.Popen[bytes], ended: asyncio.Future[bytes]) -> None:
+def _read(process: subprocess.Popen[bytes]) -> bytes:
     """Read a command's output and wait for its end, in a thread."""
     printed = b""
     with contextlib.suppress(OSError, ValueError), process:
@@ -95,13 +92,7 @@ def _read(process: subprocess.Popen[bytes], ended: asyncio.Future[bytes]) -> Non
             printed = process.stdout.read(_MAX_PRINTED_BYTES + 1)
         if len(printed) > _MAX_PRINTED_BYTES:
             process.kill()
-    with contextlib.suppress(RuntimeError):  # the loop has been closed
-        ended.get_loop().call_soon_threadsafe(_settle, ended, printed)
-
-
-def _settle(ended: asyncio.Future[bytes], printed: bytes) -> None:
-    if not ended.done():
-        ended.set_result(printed)
+    return printed
 
 
 def _start(

@@ -112,19 +112,6 @@ class AiohttpBody:
             `LEAST_BYTES_PER_SECOND` that arrived; None for no limit.
     """
 
-    __slots__ = (
-        "_content",
-        "_failures",
-        "_has_ended",
-        "_idle_seconds",
-        "_now",
-        "_response",
-        "_total_seconds",
-        "_url",
-        "_waited_seconds",
-        "received_bytes",
-    )
-
     def __init__(
         self,
         response: aiohttp.ClientResponse,

@@ -8,12 +8,13 @@ it at the time, in a separate thread.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, final
+
+from pyinformer.tasks import run_in_daemon
 
 if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
@@ -48,8 +49,11 @@ class Resolver:
         key = host, port
         future = self._pending.get(key)
         if future is None:
-            future = asyncio.get_running_loop().create_future()
-            _start(host, port, future)
+            name = f"pyinformer looks up {host}"
+            try:
+                future = run_in_daemon(name, partial(_look_up, host, port))
+            except RuntimeError as error:
+                raise OSError(errno.EAGAIN, f"cannot look up {host}: {error}") from error
             self._pending[key] = future
             future.add_done_callback(lambda _: self._pending.pop(key, None))
         await asyncio.wait((future,))  # does not cancel it: other callers may wait, too
@@ -92,44 +96,18 @@ def _numeric(host: str, port: int) -> _Addresses:
         return []
 
 
-def _start(host: str, port: int, future: asyncio.Future[_Addresses]) -> None:
-    """Begin to look up a host.
+def _look_up(host: str, port: int) -> _Addresses:
+    """Look up a host, in a thread.
 
     Raises:
-        OSError: the process cannot start another thread.
+        OSError: the name is unknown, or the lookup failed.
     """
-    # A daemon: getaddrinfo() cannot be interrupted, and must not delay the program's end.
-    thread = threading.Thread(
-        target=_look_up,
-        args=(host, port, future),
-        name=f"pyinformer looks up {host}",
-        daemon=True,
-    )
     try:
-        thread.start()
-    except RuntimeError as error:
-        raise OSError(errno.EAGAIN, f"cannot look up {host}: {error}") from error
-
-
-def _look_up(host: str, port: int, future: asyncio.Future[_Addresses]) -> None:
-    """Look up a host, in a thread."""
-    try:
-        found: _Addresses | Exception = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        found = error
-    except Exception as error:  # noqa: BLE001 - else the callers would wait forever
-        found = OSError(f"cannot look up {host}: {type(error).__name__}: {error}")
-    with contextlib.suppress(RuntimeError):  # the loop has been closed
-        future.get_loop().call_soon_threadsafe(_settle, future, found)
-
-
-def _settle(future: asyncio.Future[_Addresses], found: _Addresses | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(found, UnicodeError):  # a label that is empty, or too long
-        found = socket.gaierror(socket.EAI_NONAME, f"not a host name: {found}")
-    if isinstance(found, Exception):
-        future.set_exception(found)
-        future.exception()  # the caller may have left
-    else:
-        future.set_result(found)
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # a label that is empty, or too long
+        raise socket.gaierror(socket.EAI_NONAME, f"not a host name: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:  # as an OSError the error reaches the caller as a TransportError
+        text = f"cannot look up {host}: {type(error).__name__}: {error}"
+        raise OSError(text) from error

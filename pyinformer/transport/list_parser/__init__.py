@@ -1,6 +1,6 @@
 """Split the body of a list into its items while it arrives."""
 
 from pyinformer.transport.list_parser._envelope import ListMetadata
-from pyinformer.transport.list_parser._splitter import ListSplitter, OnInvalidItem, OnItem
+from pyinformer.transport.list_parser._splitter import ListSplitter
 
-__all__ = ["ListMetadata", "ListSplitter", "OnInvalidItem", "OnItem"]
+__all__ = ["ListMetadata", "ListSplitter"]

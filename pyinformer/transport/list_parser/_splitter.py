@@ -90,28 +90,6 @@ class ListSplitter:
             metadata is kept; the next item follows. With None such an item is an error.
     """
 
-    __slots__ = (
-        "_after_wrong_borders",
-        "_border",
-        "_gap",
-        "_head",
-        "_item_count",
-        "_max_item_bytes",
-        "_on_invalid",
-        "_on_item",
-        "_on_oversized",
-        "_pending",
-        "_reader",
-        "_scanner",
-        "_skeleton",
-        "_skipped",
-        "_step",
-        "_tail",
-        "_verify",
-        "_what",
-        "_wrong_borders",
-    )
-
     def __init__(
         self,
         on_item: OnItem,
