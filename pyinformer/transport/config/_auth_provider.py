@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +15,7 @@ from pyinformer.apimachinery import ConfigurationError
 from pyinformer.transport.config._renewing_credentials import Login
 
 if TYPE_CHECKING:
+    from pyinformer.transport.config._credentials import ClientCertificate
     from pyinformer.transport.config._kubeconfig_files import Section
 
 # What the loader raises, beside its own exception, for YAML files that are not kubeconfigs.
@@ -25,64 +26,56 @@ class _Claims(msgspec.Struct):
     exp: float | None = None
 
 
-@final
-class AuthProvider:
-    """Logs in by a user's `auth-provider`: OpenID Connect, gcp, azure.
+async def log_in_by_provider(
+    user: Section, files: list[str], context: str, certificate: ClientCertificate | None
+) -> Login:
+    """Log in by a user's `auth-provider`: OpenID Connect, gcp, azure.
 
     Args:
+        user: the user's entry.
         files: the kubeconfig files; a provider may write new refresh tokens to them.
         context: the context's name.
-        user: the user's entry.
-        name: the provider's name.
+        certificate: the client certificate that the entry holds as data.
+
+    Raises:
+        ConfigurationError: the provider failed, or gave no token.
+
+    Cancellation:
+        Safe; the next call logs in again.
     """
+    import aiohttp
+    import yaml
+    from kubernetes_asyncio.config.config_exception import ConfigException
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-    def __init__(self, files: list[str], context: str, user: Section, name: str) -> None:
-        self._files = files
-        self._context = context
-        self._user = user
-        self._name = name
+    def problem(reason: str) -> ConfigurationError:
+        name = (user.mapping("auth-provider") or {}).get("name") or ""
+        return user.problem(f"auth-provider {name}: {reason}")
 
-    async def log_in(self) -> Login:
-        """Run the loader and return its login.
-
-        Raises:
-            ConfigurationError: the provider failed, or gave no token.
-
-        Cancellation:
-            Safe; the next call logs in again.
-        """
-        found = await self._load()
-        authorization = str(found.api_key.get("BearerToken") or "").strip()
-        if not authorization:
-            raise self._problem("returned no token")
-        return Login({"Authorization": authorization}, expires_at=_expiry(authorization))
-
-    async def _load(self) -> SimpleNamespace:
-        import aiohttp
-        import yaml
-        from kubernetes_asyncio.config.config_exception import ConfigException
-        from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
-
-        found = SimpleNamespace(api_key={}, host="")
-        try:
-            merger = KubeConfigMerger(os.pathsep.join(self._files))
-            loader = KubeConfigLoader(
-                merger.config,
-                active_context=self._context,
-                config_base_path=None,
-                config_persister=merger.save_changes,  # as kubectl: OIDC refresh tokens rotate
-            )
-            await loader.load_and_set(found)
-        except (ConfigException, aiohttp.ClientError, RuntimeError) as error:
-            raise self._problem(f"login failed: {error}") from error
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise self._problem(f"cannot read a file: {type(error).__name__}") from error
-        except _MALFORMED as error:  # their texts are about the loader's code
-            raise self._problem(f"malformed config ({type(error).__name__})") from error
-        return found
-
-    def _problem(self, reason: str) -> ConfigurationError:
-        return self._user.problem(f"auth-provider {self._name}: {reason}")
+    found = SimpleNamespace(api_key={}, host="")
+    try:
+        merger = KubeConfigMerger(os.pathsep.join(files))
+        loader = KubeConfigLoader(
+            merger.config,
+            active_context=context,
+            config_base_path=None,
+            config_persister=merger.save_changes,  # as kubectl: OIDC refresh tokens rotate
+        )
+        await loader.load_and_set(found)
+    except (ConfigException, aiohttp.ClientError, RuntimeError) as error:
+        raise problem(f"login failed: {error}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise problem(f"cannot read a file: {type(error).__name__}") from error
+    except _MALFORMED as error:  # their texts are about the loader's code
+        raise problem(f"malformed config ({type(error).__name__})") from error
+    authorization = str(found.api_key.get("BearerToken") or "").strip()
+    if not authorization:
+        raise problem("returned no token")
+    return Login(
+        {"Authorization": authorization},
+        certificate=certificate,
+        expires_at=_expiry(authorization),
+    )
 
 
 def _expiry(authorization: str) -> float | None:

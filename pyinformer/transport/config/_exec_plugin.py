@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Literal, cast, final, get_args
 
 import msgspec
 
 from pyinformer.apimachinery import REDACTED, ConfigurationError, JSONObject
 from pyinformer.transport.config._credentials import ClientCertificate
+from pyinformer.transport.config._kubeconfig_files import Section
 from pyinformer.transport.config._renewing_credentials import Login
 
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
@@ -46,6 +48,11 @@ class _Answer(msgspec.Struct, rename="camel"):
     kind: str = ""
     api_version: str = ""
     status: _Status | None = None
+
+
+class _Variable(msgspec.Struct):
+    name: str
+    value: str
 
 
 @final
@@ -164,56 +171,49 @@ class ExecPlugin:
         return (expiry if expiry.tzinfo else expiry.replace(tzinfo=UTC)).timestamp()
 
 
-def exec_plugin(
-    spec: Mapping[str, object], *, source: str, where: str, cluster: JSONObject, folder: str
-) -> ExecPlugin:
+def exec_plugin(user: Section, spec: Mapping[str, object], cluster: JSONObject) -> ExecPlugin:
     """Read the `exec` of a kubeconfig's user.
 
     Args:
+        user: the user's entry.
         spec: the mapping below `exec`.
-        source: the kubeconfig file.
-        where: the entry of the user, for errors.
         cluster: the description of the cluster, for plug-ins that ask for it.
-        folder: the file's folder, to which a command with a relative path is relative.
 
     Raises:
         ConfigurationError: the mapping does not describe a plug-in.
     """
-
-    def problem(reason: str) -> ConfigurationError:
-        return ConfigurationError(source, f"{where}: exec {spec.get('command', '')}: {reason}")
-
-    command, version = spec.get("command"), spec.get("apiVersion")
-    if not isinstance(command, str) or not command:
-        raise problem("command is missing")
+    section = Section(user.file, f"{user.where}: exec {spec.get('command', '')}", spec)
+    command, version = section.text("command"), section.text("apiVersion")
+    if not command:
+        raise section.problem("command: is missing")
     if version not in API_VERSIONS:
-        known = " or ".join(API_VERSIONS)
-        raise problem(f"apiVersion must be {known}, got {version!r}")
-    mode = spec.get("interactiveMode") or "IfAvailable"
+        raise section.problem(f"apiVersion: must be {' or '.join(API_VERSIONS)}, got {version!r}")
+    mode = section.text("interactiveMode") or "IfAvailable"
     if mode not in get_args(InteractiveMode):
         known = ", ".join(get_args(InteractiveMode))
-        raise problem(f"interactiveMode must be one of {known}, got {mode!r}")
-    args, env = spec.get("args") or [], spec.get("env") or []
-    if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
-        raise problem("args must be a list of strings (put numbers in quotes)")
-    try:
-        pairs = {_text(one["name"]): _text(one["value"]) for one in cast("list[JSONObject]", env)}
-    except (TypeError, KeyError, ValueError):
-        raise problem(
-            "env must be a list of entries with a name and a value, both strings"
-        ) from None
-    is_path = "/" in command or "\\" in command
+        raise section.problem(f"interactiveMode: must be one of {known}, got {mode!r}")
+    if "/" in command or "\\" in command:
+        command = str(Path(user.file).parent / command)
     return ExecPlugin(
-        where=where,
-        source=source,
-        command=_joined(folder, command) if is_path else command,
+        where=user.where,
+        source=user.file,
+        command=command,
         api_version=version,
-        args=tuple(args),
-        env=pairs,
+        args=section.texts("args"),
+        env=_variables(section),
         interactive_mode=cast("InteractiveMode", mode),
         install_hint=str(spec.get("installHint") or ""),
         cluster=cluster if spec.get("provideClusterInfo") else None,
     )
+
+
+def _variables(section: Section) -> dict[str, str]:
+    try:
+        variables = msgspec.convert(section.content.get("env") or [], list[_Variable])
+    except msgspec.ValidationError:
+        reason = "env: must be a list of entries with a name and a value, both strings"
+        raise section.problem(reason) from None
+    return {variable.name: variable.value for variable in variables}
 
 
 def last_lines(said: bytes, hidden: Iterable[str] = ()) -> str:
@@ -239,15 +239,3 @@ def _unless_path(found: re.Match[str]) -> str:
     run = found[0]
     is_path = "/" in run and all(len(step) < _SECRET_CHARS for step in run.split("/"))
     return run if is_path and run == run.lower() and "=" not in run else REDACTED
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _joined(folder: str, path: str) -> str:
-    from pathlib import Path
-
-    return str(Path(folder, path))

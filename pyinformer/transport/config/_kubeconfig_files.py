@@ -78,7 +78,7 @@ class Section:
         """
         value = self.content.get(key) or []
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.problem(f"{key}: must be a list of strings")
+            raise self.problem(f"{key}: must be a list of strings (put numbers in quotes)")
         return tuple(value)
 
     def mapping(self, key: str) -> _Entry | None:

@@ -8,7 +8,7 @@ are written in the kubeconfig are read again when the server refuses them: tools
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyinformer.apimachinery import ConfigurationError
@@ -85,8 +85,7 @@ async def _credentials(
 ) -> Credentials:
     token_file = user.path("tokenFile")
     if token_file:
-        certificate = _certificate(user) if _has_data(user) else None
-        credentials = TokenFileCredentials(token_file, certificate=certificate)
+        credentials = TokenFileCredentials(token_file, certificate=_certificate(user))
         await credentials.headers()  # a file that cannot be used is reported now
         return credentials
     log_in = _log_in(user, cluster, files, context)
@@ -98,54 +97,31 @@ async def _credentials(
 def _log_in(
     user: Section, cluster: JSONObject, files: list[str], context: str
 ) -> Callable[[], Awaitable[Login]] | None:
+    """Return the function that logs in; None if the entry needs no login."""
     if user.text("token") or user.text("username"):
         return None
     if spec := user.mapping("exec"):
         # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask the user.
         return None if _has_pair(user) else _exec(user, spec, cluster)
-    if provider := user.mapping("auth-provider"):
-        from pyinformer.transport.config._auth_provider import AuthProvider
+    if user.mapping("auth-provider"):
+        from pyinformer.transport.config._auth_provider import log_in_by_provider
 
-        found = AuthProvider(files, context, user, str(provider.get("name") or ""))
-        return _beside_certificate(found.log_in, user)
+        return partial(log_in_by_provider, user, files, context, _certificate(user))
     return None
 
 
-def _beside_certificate(
-    log_in: Callable[[], Awaitable[Login]], user: Section
-) -> Callable[[], Awaitable[Login]]:
-    """Add the certificate that the entry holds as data to each login."""
-    if not _has_data(user):
-        return log_in
-    certificate = _certificate(user)
-
-    async def log_in_with() -> Login:
-        login = await log_in()
-        return Login(login.headers, certificate=certificate, expires_at=login.expires_at)
-
-    return log_in_with
-
-
 def _exec(
-    user: Section,
-    spec: Mapping[str, object],
-    cluster: JSONObject,
+    user: Section, spec: Mapping[str, object], cluster: JSONObject
 ) -> Callable[[], Awaitable[Login]]:
     from pyinformer.transport.config._exec_plugin import exec_plugin
     from pyinformer.transport.config._exec_process import run_exec_plugin
 
-    plugin = exec_plugin(
-        spec,
-        source=user.file,
-        where=user.where,
-        cluster=cluster,
-        folder=str(Path(user.file).parent),
-    )
+    plugin = exec_plugin(user, spec, cluster)
 
     async def log_in() -> Login:
         login = await run_exec_plugin(plugin)
         if login.certificate is not None:
-            check_certificate(login.certificate, plugin.problem)
+            _check_certificate(login.certificate, plugin.problem)
         return login
 
     return log_in
@@ -164,9 +140,9 @@ def _written_in_kubeconfig(user: Section, again: Callable[[], Section]) -> Crede
 
 
 def _login(user: Section) -> Login:
-    certificate = _certificate(user) if _has_data(user) else None
-    headers = {"Authorization": _authorization(user)} if _authorization(user) else {}
-    return Login(headers, certificate=certificate)
+    authorization = _authorization(user)
+    headers = {"Authorization": authorization} if authorization else {}
+    return Login(headers, certificate=_certificate(user))
 
 
 def _authorization(user: Section) -> str:
@@ -189,7 +165,10 @@ def _has_pair(user: Section) -> bool:
     return all(user.text(key) or user.text(f"{key}-data") for key in parts)
 
 
-def _certificate(user: Section) -> ClientCertificate:
+def _certificate(user: Section) -> ClientCertificate | None:
+    """Return the certificate that the entry holds as data; None if it holds none."""
+    if not _has_data(user):
+        return None
     parts: list[str] = []
     for key in ("client-certificate", "client-key"):
         text = user.data(f"{key}-data")
@@ -199,11 +178,11 @@ def _certificate(user: Section) -> ClientCertificate:
             raise user.problem(f"{key}: is missing; a certificate and its key are both needed")
         parts.append(text)
     certificate = ClientCertificate(*parts)
-    check_certificate(certificate, user.problem)
+    _check_certificate(certificate, user.problem)
     return certificate
 
 
-def check_certificate(certificate: ClientCertificate, problem: Callable[[str], Exception]) -> None:
+def _check_certificate(certificate: ClientCertificate, problem: Callable[[str], Exception]) -> None:
     """Raise what `problem` returns if TLS cannot use a certificate with its key."""
     import ssl
 

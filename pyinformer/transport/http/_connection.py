@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, final
 from urllib.parse import urlencode, urlsplit
 
@@ -64,6 +65,24 @@ _UNAUTHORIZED = 401
 _NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer without a server
 _FIRST_NO_SUCCESS = 300
 _FIRST_SUCCESS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What a connection sends; the URL is without its query."""
+
+    method: str
+    url: str
+    query: Query
+    watch: bool = False
+    what: str = ""
+    headers: Mapping[str, str]
+    content: bytes | None = None
+
+    @property
+    def target(self) -> str:
+        """The URL with its query, quoted."""
+        return f"{self.url}?{urlencode(self.query)}" if self.query else self.url
 
 
 @final
@@ -156,7 +175,12 @@ class Connection:
         self.claim_loop()
         url = self._server + path
         async with self._pool_place(url, watch=watch):
-            response = await self._open("GET", url, query, watch=watch, what=what, accept=accept)
+            headers = {"Accept": accept} if accept else {}
+            response = await self._open(
+                _Request(
+                    method="GET", url=url, query=query, watch=watch, what=what, headers=headers
+                )
+            )
             body = self._body(response, url, watch=watch)
             timer = None
             if deadline_seconds is not None:
@@ -214,7 +238,10 @@ class Connection:
             raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
         try:
             async with asyncio.timeout(seconds), self._pool_place(url, watch=False):
-                return await self._exchange(method, url, query, body, content_type)
+                headers = {"Content-Type": content_type} if body is not None else {}
+                return await self._exchange(
+                    _Request(method=method, url=url, query=query, headers=headers, content=body)
+                )
         except TimeoutError as error:
             if isinstance(error, InformerError):
                 raise
@@ -254,16 +281,11 @@ class Connection:
             return False
         return response.status not in _NO_SERVER_BEHIND
 
-    async def _exchange(
-        self, method: str, url: str, query: Query, content: bytes | None, content_type: str
-    ) -> bytes:
+    async def _exchange(self, request: _Request) -> bytes:
         try:
-            response = await self._open(
-                method, url, query, watch=False, content=content, content_type=content_type
-            )
-            return await self._read_body(response, url)
+            return await self._read_body(await self._open(request), request.url)
         except (TransportError, ProtocolError) as error:
-            raise request_error(error, method) from error.__cause__
+            raise request_error(error, request.method) from error.__cause__
 
     async def aclose(self) -> None:
         """Close all connections; open streams fail.
@@ -305,37 +327,23 @@ class Connection:
         finally:
             self._requests.release()
 
-    async def _open(
-        self,
-        method: str,
-        url: str,
-        query: Query,
-        *,
-        watch: bool,
-        what: str = "",
-        content: bytes | None = None,
-        content_type: str = "",
-        accept: str = "",
-    ) -> _Response:
+    async def _open(self, request: _Request) -> _Response:
         """Send a request, again after a 401, and return a successful response."""
-        headers = {"Content-Type": content_type} if content is not None else {}
-        if accept:
-            headers["Accept"] = accept
-        target = f"{url}?{urlencode(query)}" if query else url
-        response, login = await self._send(method, target, url, headers, content, watch=watch)
+        response, login = await self._send(request)
         if response.status == _UNAUTHORIZED:
             response.close()
             self._authenticator.on_unauthorized(login)
-            response, _ = await self._send(method, target, url, headers, content, watch=watch)
-        request = what or f"{method} {url.removeprefix(self._server)}"
+            response, _ = await self._send(request)
+        path = request.url.removeprefix(self._server)
+        what = request.what or f"{request.method} {path}"
         if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
             if response.content_type == "text/html":
                 response.close()
-                raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
+                raise ProtocolError(what, "the answer is a web page: is a proxy in between?")
             return response
-        text = await self._read_error(response, url)
-        needed = needed_rule(method, url.removeprefix(self._server), watch=watch)
-        raise status_error(response.status, response.headers, text, request=request, needed=needed)
+        text = await self._read_error(response, request.url)
+        needed = needed_rule(request.method, path, watch=request.watch)
+        raise status_error(response.status, response.headers, text, request=what, needed=needed)
 
     async def _read_error(self, response: _Response, url: str) -> bytes:
         """Read the body of an error response; return nothing if it does not arrive in time."""
@@ -350,22 +358,14 @@ class Connection:
         finally:
             response.close()
 
-    async def _send(
-        self,
-        method: str,
-        target: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-        *,
-        watch: bool,
-    ) -> tuple[_Response, Mapping[str, str]]:
+    async def _send(self, request: _Request) -> tuple[_Response, Mapping[str, str]]:
         """Send a request; return the response and the headers that authenticated the request."""
         from yarl import URL
 
         if self._is_closed:
             raise LifecycleError(f"the connection to {self._server} is closed")
         self._now = asyncio.get_running_loop().time
+        url = request.url
         try:
             with self._pending.add(url, self._now()) as pending:
                 async with asyncio.timeout(self._options.headers_timeout_seconds):
@@ -373,23 +373,23 @@ class Connection:
                     login = await self._authenticator.headers()
                     pending.step = then
                     context = self._authenticator.ssl_context(self._now())
-                    own = {**headers, **login}
-                    if watch and self._reads_watches_itself and url not in self._compressed:
-                        direct = await self._send_watch(target, pending, own, context)
+                    own = {**request.headers, **login}
+                    if request.watch and self._reads_watches_itself and url not in self._compressed:
+                        direct = await self._send_watch(request.target, pending, own, context)
                         if not direct.is_encoded:
                             return direct, login
                         self._leave_watches_to_aiohttp(direct)
-                    response = await self._session(watch=watch).request(
-                        method,
-                        URL(target, encoded=True),
+                    response = await self._session(watch=request.watch).request(
+                        request.method,
+                        URL(request.target, encoded=True),
                         headers=own,
-                        data=content,
+                        data=request.content,
                         # Part of the pool's key: a connection of another context is not used.
                         ssl=context if context is not None else True,
                         allow_redirects=False,
                         server_hostname=self._config.tls_server_name,
                         proxy=self._config.proxy_url,
-                        middlewares=() if method == "GET" else (send_once,),
+                        middlewares=() if request.method == "GET" else (send_once,),
                     )
                     return response, login
         except network_errors() as error:
