@@ -1,4 +1,4 @@
-"""Looking after the cache: whether it agrees with the server, and whether readers changed it."""
+"""Checks of the cache: whether it agrees with the server, and whether readers changed it."""
 
 from pyinformer.audit._consistency import (
     MAX_NAMED,

@@ -1,9 +1,8 @@
-"""Does a cache hold what its server lists? The comparison, without I/O and without a clock.
+"""The comparison of a cache with what its server lists, without I/O and without a clock.
 
-What enters are a cache as it was at a resource version, and the identities that the server lists
-at exactly that version, one by one; what leaves are the keys that differ. A difference counts only
-if the cache still holds at the end what it held in the beginning: whatever an event has changed
-meanwhile, that event has settled.
+The cache as it was at a resource version is compared with the identities that the server lists at
+exactly that version. A difference counts only if the cache still holds at the end what it held at
+the beginning: what an event has changed meanwhile is no longer compared.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ AuditVerdict: TypeAlias = Literal["consistent", "inconsistent", "inconclusive"]
 AuditRepair: TypeAlias = Literal["none", "demanded", "withheld"]
 
 MAX_NAMED: Final = 100
-"""So many keys of each kind are named; a wrong cache of a large cluster would fill the log."""
+"""How many keys of each kind a report names; all keys of a large cluster would fill the log."""
 
 _SLICE = 256  # differences per step: a step stays below a millisecond
 
@@ -39,7 +38,7 @@ class Mismatches:
     """The differences of one kind."""
 
     count: int = 0
-    """How many there are."""
+    """The number of differences."""
     keys: tuple[str, ...] = ()
     """The first hundred of them: `namespace/name`, or `name`."""
 
@@ -47,26 +46,26 @@ class Mismatches:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What one comparison of a cache with its server has found; holds no object content."""
+    """The outcome of one comparison of a cache with its server; holds no object content."""
 
     informer: str
     """What the informer follows, such as `pods.v1 in default`."""
     cause: str
-    """Why it was made: `asked for`, `due`, or what was suspected."""
+    """Why it was made: `asked for`, `due`, or a suspicion."""
     verdict: AuditVerdict
-    """`inconclusive` says nothing about the cache; `reason` says why."""
+    """`inconclusive` proves nothing about the cache; `reason` says why."""
     position: str
-    """The resource version at which both were compared; empty if it did not come to that."""
+    """The resource version at which both were compared; empty if they were not."""
     checked: int
     """How many objects the server listed."""
     missing: Mismatches = Mismatches()
-    """The server has them, the cache does not."""
+    """Objects that the server has and the cache lacks."""
     phantom: Mismatches = Mismatches()
-    """The cache has them, the server does not."""
+    """Objects that the cache has and the server lacks."""
     stale: Mismatches = Mismatches()
-    """Both have them, as other objects or in other versions."""
+    """Objects that both have, with another uid or version."""
     repair: AuditRepair = "none"
-    """`demanded`: everything is listed again. `withheld`: it was of no use, or too often."""
+    """`demanded`: everything is listed again. `withheld`: a relist did not help, or is too soon."""
     reason: str = ""
     """Why the verdict is inconclusive, or the repair withheld; empty otherwise."""
     seconds: float = 0.0
@@ -74,12 +73,12 @@ class AuditReport:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether it is proven that the cache held what the server had."""
+        """Whether the cache certainly held what the server had."""
         return self.verdict == "consistent"
 
     @property
     def mismatches(self) -> int:
-        """How many differences there are."""
+        """The number of differences of all kinds."""
         return self.missing.count + self.phantom.count + self.stale.count
 
     def __str__(self) -> str:
@@ -96,13 +95,13 @@ class AuditReport:
 
 
 _SHOWN: Final = 10  # keys of each kind in a sentence; the report has the others
-_Identity: TypeAlias = "tuple[str, str] | None"  # uid, resource version; what is not there has none
+_Identity: TypeAlias = "tuple[str, str] | None"  # uid, resource version; None if it does not exist
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One key that differs, with what both sides had: equal ones are the same difference."""
+    """One key that differs, with the identities on both sides; it compares by value."""
 
     key: str
     kind: MismatchKind
@@ -123,9 +122,9 @@ class Comparison:
     """Compares a cache with what is listed.
 
     Args:
-        held: the cache by key, `namespace/name` or `name`, as it was at the position; it belongs
-            to the comparison from now on and is emptied by it.
-        position: the resource version whose changes, and no others, are in `held`.
+        held: the cache by key, `namespace/name` or `name`, as it was at the position; the
+            comparison takes ownership and empties it.
+        position: the resource version whose changes, and no later ones, are in `held`.
     """
 
     def __init__(self, held: dict[str, KubeObject[View | None]], position: str) -> None:
@@ -141,7 +140,7 @@ class Comparison:
         self._is_ordered = resource_version_is_well_formed(position)
 
     def take(self, key: str, uid: str, resource_version: str) -> None:
-        """Take one object that the server lists."""
+        """Compare one object that the server lists."""
         self.checked += 1
         known = self._unseen.pop(key, None)
         if known is None:
@@ -153,14 +152,14 @@ class Comparison:
 
     @property
     def found_any(self) -> bool:
-        """Whether something differs, if everything was listed and nothing settles it."""
+        """Whether something differs so far; meant for the end of the list, before `settle`."""
         return bool(self._candidates or self._unseen)
 
     def settle(self, current: Callable[[str], KubeObject[View | None] | None]) -> Iterator[None]:
-        """Confirm what differs, in short steps, once everything was listed.
+        """Confirm the differences in short steps, when everything was listed.
 
         Args:
-            current: returns what the cache holds of a key now.
+            current: returns the object that the cache holds under a key now.
         """
         number = 0
         listed: _Identity
@@ -194,7 +193,7 @@ class Comparison:
             self.named.append(Difference(key, kind, held, listed))
 
     def _is_ahead(self, version: str) -> bool:
-        """Tell whether a fresh look at this one key has brought it beyond the position."""
+        """Return whether a read of this one key has brought it beyond the position."""
         is_comparable = self._is_ordered and resource_version_is_well_formed(version)
         return is_comparable and older(self._position, version)
 

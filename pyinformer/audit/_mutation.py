@@ -1,8 +1,7 @@
-"""What it means that a shared value was changed in place, and how that is told.
+"""The comparison of two states of a shared value, and the report of a change.
 
-Two states of one value enter, or one state and the digest of another; what leaves are the paths
-that differ, with the types before and after. No value ever leaves: objects may be Secrets. A digest
-is all that is kept of a value, since a second copy would cost as much as the first.
+A report names the paths that differ and the types before and after, never a value, since objects
+may be Secrets. Only a digest is kept of a value, since a copy would double its memory.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pyinformer._printable import printable
 from pyinformer.apimachinery import ABSENT, Change, diff
 
 MutationMode: TypeAlias = Literal["off", "sample", "debug"]
-"""Look at nothing; look at what a small share of the time allows; or look at every step."""
+"""Check nothing; check what a small share of the time allows; or check every step."""
 
 _MAX_PATHS = 20
 _PLAIN = 2  # the last format of marshal that does not depend on how often a value is referred to
@@ -31,9 +30,9 @@ class MutatedPath:
     path: str
     """Such as `metadata.labels.app`."""
     old_type: str
-    """The type of what was there: `str`, `dict`, `absent`."""
+    """The type of the original value: `str`, `dict`, `absent`."""
     new_type: str
-    """The type of what is there now."""
+    """The type of the value now."""
 
     def __str__(self) -> str:
         if self.old_type == self.new_type:
@@ -44,7 +43,7 @@ class MutatedPath:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheMutation:
-    """Somebody changed what others read, too. Holds names and types, never a value."""
+    """The report of a shared value that was changed in place; it never holds a value."""
 
     informer: str
     """What the informer follows, or `watched values`."""
@@ -55,9 +54,9 @@ class CacheMutation:
     what: str
     """What was changed, such as `the shared decoded object`."""
     paths: tuple[MutatedPath, ...] = ()
-    """Where, as far as that can be told; the first twenty."""
+    """The changed paths, if they can be found; the first twenty."""
     handlers: tuple[str, ...] = ()
-    """Who had it; without `debug` everybody who could have asked for it."""
+    """The handlers that read it; without `debug`, all handlers that may have read it."""
     call_sites: tuple[str, ...] = ()
     """Where it was read, as `file:line`; in `debug` only."""
 
@@ -69,20 +68,20 @@ class CacheMutation:
 
 
 def digest_of(value: object) -> int | None:
-    """Return what changes when a value does, or None if it is nothing that can be written down.
+    """Return a digest of a value, or None if it cannot be written as JSON.
 
-    The order of fields counts; whoever finds that the digests of two values differ has to look
-    whether anything else does. Types count, too: text that somebody has decoded or parsed in place
-    may be the same text again as JSON, and is none to the next reader.
+    The order of fields counts, so values with different digests may still be equal. Types count as
+    well: a text that was decoded or parsed in place may be the same as JSON, but not to the next
+    reader.
     """
     if type(value) is dict:
         try:
             return hash(marshal.dumps(value, _PLAIN))
-        except ValueError:  # it holds what JSON does not, or itself
+        except ValueError:  # it holds values that JSON lacks, or itself
             pass
     try:
         return hash(_encode(value))
-    except Exception:  # noqa: BLE001 - whatever was put in there has its own way to be written
+    except Exception:  # noqa: BLE001 - user types encode themselves
         return None
 
 
@@ -91,19 +90,19 @@ def mutated_paths(original: object, current: object) -> tuple[MutatedPath, ...] 
 
     Args:
         original: a dict, or a model.
-        current: a value of the same kind; somebody may be changing it at this moment.
+        current: a value of the same kind; another thread may be changing it now.
 
     Returns:
-        The first places; none if the two say the same; None if it cannot be told.
+        The first places; none if the two are equal; None if they cannot be compared.
     """
     try:
         changes = diff(_plain(original), _plain(current), ignore=())
-    except Exception:  # noqa: BLE001 - whatever was put in there may raise when it is compared
+    except Exception:  # noqa: BLE001 - user types may raise when they are compared
         return None
-    return tuple(map(_told, changes[:_MAX_PATHS]))
+    return tuple(map(_path_of, changes[:_MAX_PATHS]))
 
 
-def _told(change: Change) -> MutatedPath:
+def _path_of(change: Change) -> MutatedPath:
     return MutatedPath(str(change), _type_name(change.old), _type_name(change.new))
 
 
@@ -119,7 +118,7 @@ def _plain(value: object) -> dict[str, Any]:
 
 
 def _model(value: object) -> object:
-    """Return what is in a model that msgspec does not know."""
+    """Return the content of a model that msgspec cannot encode."""
     for convert in ("model_dump", "to_dict"):  # pydantic's, and the Kubernetes clients'
         method = getattr(value, convert, None)
         if callable(method):

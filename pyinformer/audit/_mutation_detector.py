@@ -1,75 +1,194 @@
-"""The mutation detector: who changes in place what others read is found, named and undone.
+"""The mutation detector: it finds shared values that were changed in place, and restores them.
 
-What enters are the sources of shared values, one for each informer that shares; what leaves are
-reports. In `sample` mode a sweep looks at as many values as its share of the time allows; in
-`debug` the informer looks at every step as well. Nothing is looked at while the mode is `off`.
+In `sample` mode a sweep checks as many values as its share of the time allows; in `debug` the
+informer checks after every step of a handler as well. In the mode `off` nothing is checked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 from weakref import WeakSet
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from pyinformer.apimachinery import (
+    InformerError,
     InvalidArgumentError,
     InvalidTypeError,
     KubeObject,
     check_seconds,
 )
+from pyinformer.audit._mutation import digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
-from pyinformer.audit._mutation_watch import WatchedValue, WatchedValues
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import View
     from pyinformer.audit._mutation import CacheMutation, MutationMode
-    from pyinformer.audit._mutation_ledger import ValueSource
+    from pyinformer.audit._mutation_ledger import SharedValue, ValueSource
 
 _MODES = ("off", "sample", "debug")
 _STEP_SECONDS = 0.004  # a sweep shares the loop with watches that must not fall behind
 _DEBUG_PERIOD_SECONDS = 0.25
-_HURRIED_PERIOD_SECONDS = 0.05  # after a relist: a tenth of the time until everything was seen
+_HURRIED_PERIOD_SECONDS = 0.05  # after a relist: a tenth of the time until all are checked
 _RESTS = 30  # times as long as that: however often lists come, it stays below a hundredth
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationStatistics:
-    """What a detector has done."""
+    """The counts of a mutation detector."""
 
     mode: MutationMode
     checked: int
-    """How many times a value was looked at."""
+    """How many checks of a value there were."""
     mutations: int
-    """How many were found changed."""
+    """How many checks found a change."""
     watched: int
-    """How many values of the program's own are watched."""
+    """How many values of the program itself are watched."""
     watched_dropped: int
-    """How many of them had to make room."""
+    """How many of them were dropped because there were too many."""
+
+
+@final
+class WatchedValue:
+    """A value that the program made from a cached object and keeps.
+
+    What is stored is a digest, the object (which the cache has anyway) and a weak reference, where
+    the value's type allows one.
+
+    Args:
+        name: the value's name in reports, and that of its reader.
+        record: the object that it was made from.
+        value: the dict or the model.
+
+    Raises:
+        InvalidTypeError: it cannot be written as JSON, so no digest can be made.
+    """
+
+    __slots__ = ("_get", "_is_derived", "digest", "name", "record")
+
+    def __init__(self, name: str, record: KubeObject[View | None], value: object) -> None:
+        self.name = name
+        self.record = record
+        self.digest = digest_of(value)
+        if self.digest is None:
+            reason = f"a {type(value).__name__} cannot be written as JSON, so no change is noticed"
+            raise InvalidTypeError("value", reason)
+        self._get = _reference(value)
+        original = self._made_anew(type(value))
+        # Changes from before it was watched would appear among the paths of a mutation.
+        self._is_derived = original is None or digest_of(original) != self.digest
+
+    @property
+    def what(self) -> str:
+        """Its name in a report."""
+        return f"the value watched as {self.name}"
+
+    @property
+    def readers(self) -> Collection[tuple[str, str]]:
+        """Its own name: only the program knows who else has it."""
+        return ((self.name, ""),)
+
+    def current(self) -> object:
+        """Return the value; None if the program has dropped it."""
+        return self._get()
+
+    def original(self) -> object:
+        """Make the value again from the object's bytes; None if it was never just that."""
+        return None if self._is_derived else self._made_anew(type(self._get()))
+
+    def _made_anew(self, kind: type[object]) -> object:
+        try:
+            return self.record.to_dict() if kind is dict else self.record.as_type(kind)
+        except InformerError:
+            return None
+
+
+@final
+class WatchedValues:
+    """The watched values of a program, as a source of shared values.
+
+    Args:
+        limit: how many are watched; beyond that the oldest are dropped.
+    """
+
+    name = "watched values"
+
+    def __init__(self, limit: int) -> None:
+        self.dropped: int = 0
+        """How many were dropped because there were too many."""
+        self._limit = limit
+        self._values: OrderedDict[tuple[str, str], WatchedValue] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, value: WatchedValue) -> None:
+        """Watch a value in place of the one of the same name and key."""
+        about = value.name, value.record._key
+        self._values.pop(about, None)
+        self._values[about] = value
+        if len(self._values) > self._limit:
+            self._values.popitem(last=False)
+            self.dropped += 1
+
+    def remove(self, name: str, key: str) -> None:
+        """Stop watching a value, if it is watched."""
+        self._values.pop((name, key), None)
+
+    def values(self) -> Iterable[SharedValue]:
+        """Return the values that the program still has."""
+        for about, value in list(self._values.items()):
+            if value.current() is None:
+                self._values.pop(about, None)
+            else:
+                yield value
+
+    def handlers(self) -> tuple[str, ...]:
+        """Return nothing: each value names its reader."""
+        return ()
+
+    def heal(self, value: SharedValue) -> None:
+        """Do nothing: the value belongs to the program."""
+
+    def misplaced(self) -> Iterable[CacheMutation | None]:
+        """Return nothing: no index holds them."""
+        return ()
+
+    def count(self, mutation: CacheMutation) -> None:
+        """Do nothing: no informer counts them."""
+
+
+def _reference(value: object) -> Callable[[], object]:
+    try:
+        return cast("Callable[[], object]", weakref.ref(value))
+    except TypeError:  # dicts, and structs without weak references
+        return lambda: value
 
 
 @final
 class MutationDetector:
-    """Finds shared values that somebody changed in place.
+    """Finds shared values that were changed in place.
 
     A factory has one for all of its informers. Objects themselves cannot be changed: this is for
-    what `sharing="decoded"` shares, for index functions whose answers change, and for values of
-    the program's own that it is asked to `watch`.
+    what `sharing="decoded"` shares, for index functions whose answers change, and for values that
+    the program passes to `watch`.
 
     Args:
         mode: `off`, `sample` or `debug`; None is `sample`, or `debug` under the pytest plugin. In
             `debug` a mutation is raised as CacheMutatedError in the handler that made it, at its
             next await, or at the next read or await of the informer.
-        period_seconds: how often the sweep looks at a sample.
-        budget_seconds: how long it may look at each time, all informers of this detector together:
-            by default 5 ms in each second.
-        max_watched: how many values of the program's own are watched; the oldest make room.
-        on_mutation: is called with each report, in the thread that found it.
+        period_seconds: how often the sweep checks a sample.
+        budget_seconds: how long each sample may take, all informers of this detector together: by
+            default 5 ms in each second.
+        max_watched: how many values of the program are watched; beyond that the oldest are dropped.
+        on_mutation: called with each report, in the thread that found it.
 
     Raises:
         InvalidArgumentError: an unknown mode, or a number that cannot work.
@@ -93,66 +212,70 @@ class MutationDetector:
         self.mode: MutationMode = default if mode is None else mode
         """`off`, `sample` or `debug`."""
         if self.mode not in _MODES:
-            raise InvalidArgumentError("mode", f"{mode!r} is none of {', '.join(_MODES)}")
+            raise InvalidArgumentError("mode", f"must be one of {', '.join(_MODES)}, got {mode!r}")
         for name, value in (("period_seconds", period_seconds), ("budget_seconds", budget_seconds)):
             check_seconds(name, value)
             if value == 0:
-                raise InvalidArgumentError(name, "0 would be a sweep without end or without effect")
+                raise InvalidArgumentError(name, f"must be greater than 0, got {value}")
         if budget_seconds > period_seconds / 2:
-            reason = f"{budget_seconds:g} of every {period_seconds:g} s; half is the most"
+            most = period_seconds / 2
+            reason = f"must be at most half of period_seconds, {most:g}, got {budget_seconds:g}"
             raise InvalidArgumentError("budget_seconds", reason)
         if isinstance(max_watched, bool) or not isinstance(max_watched, int) or max_watched < 1:
-            raise InvalidArgumentError("max_watched", f"{max_watched!r}; 1 is the least")
+            raise InvalidArgumentError(
+                "max_watched", f"must be an integer >= 1, got {max_watched!r}"
+            )
         if on_mutation is not None and not callable(on_mutation):
-            raise InvalidTypeError("on_mutation", f"{type(on_mutation).__name__} is not callable")
+            reason = f"must be callable, got a {type(on_mutation).__name__}"
+            raise InvalidTypeError("on_mutation", reason)
         self._period_seconds = period_seconds
         self._budget_seconds = budget_seconds
         self._watched = WatchedValues(max_watched)
         self._sources: list[ValueSource] = []
         self.ledger: MutationLedger = MutationLedger(names_readers=self.mode == "debug")
-        """Checks and remembers; for the informer."""
+        """Checks values and keeps the reports; for the informer."""
         if on_mutation is not None:
             self.ledger.listeners.append(on_mutation)
         if session is not None:
             session.join(self)
 
     def watch(self, obj: KubeObject[View | None], value: object, *, name: str) -> None:
-        """Notice when a value that was made of an object is changed.
+        """Report when a value that was made from an object is changed.
 
-        It is looked at by the sweeps of the informers that use this detector, and by `verify`.
+        The sweeps of the informers that use this detector check it, and so does `verify`.
 
         Args:
-            obj: what it was made of; where the value is nothing but that, reports name paths.
+            obj: the object; if the value is just its content, reports name the changed paths.
             value: a dict, or a model: a msgspec Struct, a dataclass, a pydantic model.
-            name: names it, and its owner, in reports; a value with the same name that was made of
-                an object with the same key is watched no more.
+            name: names it, and its owner, in reports; it replaces a value with the same name that
+                was made from an object with the same key.
 
         Raises:
-            InvalidTypeError: it cannot be written as JSON, so that no change could be noticed.
+            InvalidTypeError: it cannot be written as JSON, so no change could be noticed.
         """
         if not isinstance(obj, KubeObject):
-            raise InvalidTypeError("obj", f"is a KubeObject, not {type(obj).__name__}")
+            raise InvalidTypeError("obj", f"must be a KubeObject, got a {type(obj).__name__}")
         if self.mode != "off":
             self._watched.add(WatchedValue(name, obj, value))
 
     def unwatch(self, key: str, *, name: str) -> None:
-        """Watch a value no more; one that is not watched is no error.
+        """Stop watching a value, if it is watched.
 
         Args:
-            key: the key of the object that it was made of.
-            name: what it was watched as.
+            key: the key of the object that it was made from.
+            name: the name under which it is watched.
         """
         self._watched.remove(name, key)
 
     def verify_nowait(self) -> tuple[CacheMutation, ...]:
-        """Look at everything at once; return what was found.
+        """Check everything at once; return what was found.
 
-        That blocks the caller, for some 5 us for each value: for tests and small caches.
+        That blocks the caller for some 5 us per value: for tests and small caches.
         """
         return tuple(found for found in self._round(self._everything()) if found is not None)
 
     async def verify(self) -> tuple[CacheMutation, ...]:
-        """Look at everything, and let others run meanwhile; return what was found.
+        """Check everything while other tasks run; return what was found.
 
         Cancellation:
             Safe; what was found until then is in `recent`.
@@ -173,7 +296,7 @@ class MutationDetector:
         return tuple(self.ledger.recent)
 
     def statistics(self) -> MutationStatistics:
-        """Return what it has done."""
+        """Return the counts."""
         return MutationStatistics(
             mode=self.mode,
             checked=self.ledger.checked,
@@ -187,11 +310,11 @@ class MutationDetector:
 
         Args:
             source: its shared values.
-            relists: returns another thing after each complete list: then all values are looked at
-                soon, whatever a sample would be.
+            relists: returns another value after each complete list: then all values are checked
+                soon, beyond the usual sample.
 
         Cancellation:
-            The way to stop it; in `debug` everything is looked at once more.
+            The way to stop it; in `debug` everything is checked once more.
         """
         self._sources.append(source)
         try:
@@ -211,7 +334,8 @@ class MutationDetector:
         while True:
             await anyio.sleep(pause)
             now = anyio.current_time()
-            # One round after a list ends before the next begins: else the last were never seen.
+            # One round after a list ends before the next begins: else the last values would never
+            # be checked.
             if now >= rests_until and relists() != seen:
                 seen, work = relists(), self._round((source, self._watched))
                 pause, began_at = min(period, _HURRIED_PERIOD_SECONDS), now
@@ -222,7 +346,7 @@ class MutationDetector:
                     rests_until = now + _RESTS * (now - began_at)
 
     def _advance(self, work: Iterator[CacheMutation | None]) -> bool:
-        """Look at what the budget allows; return whether that was all."""
+        """Check what the budget allows; return whether that was all."""
         until = anyio.current_time() + self._budget_seconds / len(self._sources)
         while anyio.current_time() < until:
             if next(work, work) is work:
@@ -233,7 +357,7 @@ class MutationDetector:
         return (*self._sources, self._watched)
 
     def _round(self, sources: tuple[ValueSource, ...]) -> Iterator[CacheMutation | None]:
-        """Look at every value once, one in each step."""
+        """Check every value once, one in each step."""
         if self.mode == "off":
             return
         for source in sources:
@@ -247,9 +371,9 @@ class MutationDetector:
 
 @final
 class DebugSession:
-    """Makes every detector whose mode nobody chose a debugging one, until it is closed.
+    """Puts every new detector without an explicit mode into `debug`, until it is closed.
 
-    For test tools: nothing else decides over informers that it did not make.
+    Only test tools use it: nothing else changes informers that it did not make.
     """
 
     def __init__(self) -> None:
@@ -258,12 +382,12 @@ class DebugSession:
         _sessions.append(self)
 
     def join(self, detector: MutationDetector) -> None:
-        """Hear of what a detector finds."""
+        """Collect what a detector finds."""
         self._detectors.add(detector)
         detector.ledger.listeners.append(self._found.append)
 
     def take(self) -> tuple[CacheMutation, ...]:
-        """Look at everything; return what was found since the last time."""
+        """Check everything; return what was found after the last call."""
         for detector in tuple(self._detectors):
             detector.verify_nowait()
         found = tuple(self._found)
@@ -271,7 +395,7 @@ class DebugSession:
         return found
 
     def close(self) -> None:
-        """Leave detectors that are made from now on alone."""
+        """Stop changing new detectors."""
         _sessions.remove(self)
 
 

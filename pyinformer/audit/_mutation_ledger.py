@@ -1,8 +1,7 @@
-"""Deciding whether shared values are as they arrived, and keeping the books of those that are not.
+"""The check of shared values against their digests, and the reports of those that were changed.
 
-What enters are values with a digest of what they were, and a way to their original; what leaves is
-a report for each that was changed. A changed one is handed back to be healed, reported once for
-each change and logged once for each key. The books are bounded.
+A changed value is passed back to its source to be restored, reported once for each change and
+logged once for each key. What is kept is bounded.
 """
 
 from __future__ import annotations
@@ -21,74 +20,74 @@ if TYPE_CHECKING:
 _log = get_logger("pyinformer.audit")
 
 _MAX_REPORTS = 100
-_MAX_LOGGED = 1_000  # keys; beyond, a key may be logged a second time
+_MAX_LOGGED = 1_000  # keys; beyond that, a key may be logged a second time
 
 
 class SharedValue(Protocol):
     """A value that several readers have."""
 
     digest: int | None
-    """Of what it was when it arrived; None until somebody looks for the first time."""
+    """The digest of the unchanged value; None before the first check."""
 
     @property
     def what(self) -> str:
-        """What a report calls it."""
+        """Its name in a report."""
         ...
 
     @property
     def record(self) -> KubeObject[View | None]:
-        """The object that it was made of."""
+        """The object that it was made from."""
         ...
 
     @property
     def readers(self) -> Collection[tuple[str, str]]:
-        """Handler and call site of those who read it, where that is noted."""
+        """Handler and call site of its readers, where they are recorded."""
         ...
 
     def current(self) -> object:
-        """Return it as it is."""
+        """Return the value as it is now."""
         ...
 
     def original(self) -> object:
-        """Make it anew from what cannot be changed; None if it cannot be made."""
+        """Make the value again from immutable data; None if that is impossible."""
         ...
 
 
 class ValueSource(Protocol):
-    """Where shared values come from."""
+    """The origin of shared values."""
 
     @property
     def name(self) -> str:
-        """Names it in reports."""
+        """Its name in reports."""
         ...
 
     def handlers(self) -> tuple[str, ...]:
-        """Return the names of all who could have read a value."""
+        """Return the names of all handlers that may have read a value."""
         ...
 
     def values(self) -> Iterable[SharedValue]:
-        """Return all values that readers can get at this moment."""
+        """Return all values that readers can get now."""
         ...
 
     def heal(self, value: SharedValue) -> None:
-        """Give the readers to come one that is as it arrived."""
+        """Give later readers an unchanged value."""
         ...
 
     def misplaced(self) -> Iterable[CacheMutation | None]:
-        """Look, step by step, whether objects are found by what they are indexed by."""
+        """Check, step by step, that each object is found under its index values."""
         ...
 
-    def tell(self, mutation: CacheMutation) -> None:
+    def count(self, mutation: CacheMutation) -> None:
         """Count a mutation."""
         ...
 
 
 @final
 class MutationLedger:
-    """Checks values and remembers what was found.
+    """Checks values and keeps the reports.
 
     Args:
-        names_readers: whether it is noted who reads; else the log says how to have it noted.
+        names_readers: whether readers are recorded; if not, the log says how to record them.
     """
 
     def __init__(self, *, names_readers: bool = False) -> None:
@@ -96,37 +95,37 @@ class MutationLedger:
         if not names_readers:
             self._unknown += ': MutationDetector("debug") names them'
         self.checked: int = 0
-        """How many times a value was looked at."""
+        """How many checks of a value there were."""
         self.mutations: int = 0
-        """How many were found changed."""
+        """How many checks found a change."""
         self.recent: deque[CacheMutation] = deque(maxlen=_MAX_REPORTS)
         self.listeners: list[Callable[[CacheMutation], object]] = []
-        """Are told of each one, in the thread that found it; what they raise is logged."""
+        """Called with each report, in the thread that found it; what they raise is logged."""
         self._logged: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def check(self, value: SharedValue, source: ValueSource) -> CacheMutation | None:
-        """Look whether a value is as it arrived; if not, have it healed and report it."""
+        """Check that a value is unchanged; if not, have it healed and report it."""
         self.checked += 1
-        if value.digest is None:  # of what arrived, not of what readers have had since
+        if value.digest is None:  # of the original, since readers may have changed the value
             value.digest = digest_of(value.original())
         now = digest_of(value.current())
         if now is not None and now == value.digest:
             return None
         original = value.original()
         paths = None if original is None else mutated_paths(original, value.current())
-        value.digest = now  # what is told now is not told again
+        value.digest = now  # so that the same change is not reported again
         if paths == () and now is not None:
-            return None  # fields in another order say the same
+            return None  # only the order of fields has changed
         mutation = _report(value, source, paths or ())
         source.heal(value)
         self.take(mutation, source)
         return mutation
 
     def take(self, mutation: CacheMutation, source: ValueSource) -> None:
-        """Keep, count, log and tell what was found."""
+        """Keep, count, log and report a mutation."""
         self.mutations += 1
         self.recent.append(mutation)
-        source.tell(mutation)
+        source.count(mutation)
         self._log(mutation)
         for listener in self.listeners:
             try:

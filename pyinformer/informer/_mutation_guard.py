@@ -118,7 +118,7 @@ class MutationGuard(Generic[V]):
                 else None
             )
 
-    def tell(self, mutation: CacheMutation) -> None:
+    def count(self, mutation: CacheMutation) -> None:
         """Count a mutation; in mode `debug`, keep it for the next reader."""
         if self._is_debugging:
             self._unreported.append(mutation)

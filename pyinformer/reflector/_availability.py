@@ -63,18 +63,28 @@ class Availability:
     Args:
         resource: its name in logs.
         policy: what to do while it is not served.
+        confirm_seconds: the least time between two answers of discovery that empty the cache, and
+            the longest delay between two answers.
 
     Raises:
         InvalidArgumentError: an unknown policy.
     """
 
-    def __init__(self, resource: str, policy: AbsencePolicy = "wait") -> None:
+    def __init__(
+        self,
+        resource: str,
+        policy: AbsencePolicy = "wait",
+        *,
+        confirm_seconds: float = CONFIRM_SECONDS,
+    ) -> None:
         if policy not in get_args(AbsencePolicy):
             reason = f"must be one of {', '.join(get_args(AbsencePolicy))}, got {policy!r}"
             raise InvalidArgumentError("absent", reason)
         self.policy: AbsencePolicy = policy
         self.is_absent: bool = False
         """Whether the last list or watch was answered with 404; the cache may be stale."""
+        self.confirm_seconds: float = confirm_seconds
+        """The least time between two answers of discovery that empty the cache."""
         self._resource = resource
         self._is_empty = False
         self._has_loaded = False
@@ -113,8 +123,8 @@ class Availability:
     def retry_seconds(self) -> float:
         """The delay before discovery is asked again."""
         if self._has_loaded:
-            return CONFIRM_SECONDS
-        return min(CONFIRM_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(self._asked, 10))
+            return self.confirm_seconds
+        return min(self.confirm_seconds, _FIRST_RETRY_SECONDS * 2.0 ** min(self._asked, 10))
 
     @property
     def tries_load(self) -> bool:
@@ -166,7 +176,7 @@ class Availability:
             return False
         if not self._has_loaded:  # nothing is cached, so there is nothing to lose
             return self.policy == "optional"
-        return not first and apart_seconds >= CONFIRM_SECONDS
+        return not first and apart_seconds >= self.confirm_seconds
 
     def _log_near(self) -> None:
         if self._near and not self._is_near_logged:

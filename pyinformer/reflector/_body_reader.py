@@ -1,7 +1,7 @@
 """Reading the body of a watch: each piece goes to the splitter as soon as it arrives.
 
 A body that can push its bytes does so within the loop's own callbacks; the pieces of any other body
-are awaited. After all that arrived at once, the caller is called back and other tasks run.
+are awaited. When all that arrived at once is read, the caller is called back and other tasks run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float
     Args:
         body: what to read.
         splitter: takes the pieces; what its reader raises ends the reading.
-        on_turn: called with the loop's time after all that arrived at once; returns whether to
-            continue.
+        on_turn: called with the loop's time when all that arrived at once is read; returns whether
+            to continue.
 
     Raises:
         InformerError: as `Body.pieces`.

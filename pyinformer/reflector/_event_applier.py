@@ -20,7 +20,7 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.reflector.guard import Decision, Suspicion
-from pyinformer.reflector.machine import Breach
+from pyinformer.reflector.machine.steps import Breach
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,

@@ -27,7 +27,7 @@ from pyinformer.reflector._object_kind import kind_of
 from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector.machine import ListBehindError, ListWithoutVersionError, LoadMode
+from pyinformer.reflector.machine.steps import ListBehindError, ListWithoutVersionError, LoadMode
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.reflector.machine import WakeCause
+from pyinformer.reflector.machine.steps import WakeCause
 from pyinformer.transport import NetworkConnection
 
 if TYPE_CHECKING:

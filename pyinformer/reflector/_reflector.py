@@ -56,31 +56,7 @@ from pyinformer.reflector.history import (
     history_samples,
     is_built_in,
 )
-from pyinformer.reflector.machine import (
-    Command,
-    Discover,
-    Discovered,
-    Halt,
-    Input,
-    Load,
-    Loaded,
-    LoadFailed,
-    LoadMode,
-    ProofFailed,
-    Prove,
-    Proved,
-    ReflectorMachine,
-    ReflectorState,
-    Sleep,
-    Verified,
-    Verify,
-    WakeCause,
-    Watch,
-    WatchEnded,
-    WatchFailed,
-    WatchListMemory,
-    Woke,
-)
+from pyinformer.reflector.machine import ReflectorMachine, ReflectorState, WatchListMemory, steps
 from pyinformer.tasks import error_text, trace_text
 
 if TYPE_CHECKING:
@@ -95,7 +71,9 @@ _log = get_logger("pyinformer.reflector")
 
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
-_INTERRUPTED = WatchEnded(events=1, seconds=float("inf"))  # by the reflector, not by a failure
+_INTERRUPTED = steps.WatchEnded(
+    events=1, seconds=float("inf")
+)  # by the reflector, not by a failure
 
 
 @final
@@ -390,36 +368,38 @@ class Reflector(Generic[V]):
         if self._interruptible is not None:
             self._interruptible.cancel()
 
-    async def _perform(self, command: Command) -> Input:
+    async def _perform(self, command: steps.Command) -> steps.Input:
         match command:
-            case Load(LoadMode.WATCH_LIST):
+            case steps.Load(steps.LoadMode.WATCH_LIST):
                 return await self._watch_list()
-            case Load(mode):
+            case steps.Load(mode):
                 return await self._list(mode)
-            case Watch():
+            case steps.Watch():
                 return await self._watch()
-            case Sleep(seconds, wake_on):
+            case steps.Sleep(seconds, wake_on):
                 return await self._sleep(seconds, wake_on)
-            case Prove():
+            case steps.Prove():
                 return await self._prove()
-            case Verify(key):
+            case steps.Verify(key):
                 return await self._verify(key)
-            case Discover():
+            case steps.Discover():
                 return await self._discover()
-            case Halt(error):
+            case steps.Halt(error):
                 facts = self._facts(error)
                 text = "the reflector of %(resource)s gave up for ten minutes: %(error)s"
                 _log.error(text, facts, extra=facts)
                 return await self._sleep(_GIVEN_UP_SECONDS)
         raise InternalError(f"a reflector cannot perform {command!r}")
 
-    async def _sleep(self, seconds: float, wake_on: WakeCause = WakeCause.TIME) -> Input:
-        by, outage = WakeCause.TIME, self._request_budget.outage
+    async def _sleep(
+        self, seconds: float, wake_on: steps.WakeCause = steps.WakeCause.TIME
+    ) -> steps.Input:
+        by, outage = steps.WakeCause.TIME, self._request_budget.outage
         with anyio.CancelScope() as self._interruptible:
             by = await outage.wait(self.list_watch.connection, seconds, wake_on=wake_on)
-        return Woke(by)
+        return steps.Woke(by)
 
-    async def _list(self, mode: LoadMode) -> Input:
+    async def _list(self, mode: steps.LoadMode) -> steps.Input:
         self._is_in_line = True
         try:
             async with self._request_budget.listing(self.list_watch.resource.group) as slot:
@@ -429,11 +409,11 @@ class Reflector(Generic[V]):
                 await self._loader.learn_kind()
                 await self._loader.load_list(mode)
         except Exception as error:  # noqa: BLE001 - the loop continues, whatever a load ran into
-            return LoadFailed(mode, self._as_informer_error(error), self._loader.pages)
+            return steps.LoadFailed(mode, self._as_informer_error(error), self._loader.pages)
         self._loaded(mode)
-        return Loaded(mode)
+        return steps.Loaded(mode)
 
-    async def _watch_list(self) -> Input:
+    async def _watch_list(self) -> steps.Input:
         opened = loaded = False
         self._is_in_line = True
         try:
@@ -450,11 +430,11 @@ class Reflector(Generic[V]):
                 slot.release()
                 loaded = True
                 if found is None:  # a list was loaded instead, and is ahead of this stream
-                    self._loaded(LoadMode.PAGED)
-                    return Loaded(LoadMode.PAGED)
+                    self._loaded(steps.LoadMode.PAGED)
+                    return steps.Loaded(steps.LoadMode.PAGED)
                 splitter, rest = found
-                self._loaded(LoadMode.WATCH_LIST)
-                self._machine.step(Loaded(LoadMode.WATCH_LIST), self._now())
+                self._loaded(steps.LoadMode.WATCH_LIST)
+                self._machine.step(steps.Loaded(steps.LoadMode.WATCH_LIST), self._now())
                 self._reporter.changed()
                 if self._machine.relist_requested:
                     return _INTERRUPTED
@@ -463,21 +443,21 @@ class Reflector(Generic[V]):
                 return _INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the loop continues
             if loaded:
-                return WatchFailed(self._as_informer_error(error), established=True)
+                return steps.WatchFailed(self._as_informer_error(error), established=True)
             failure = self._as_informer_error(error)
-            return LoadFailed(LoadMode.WATCH_LIST, failure, established=opened)
+            return steps.LoadFailed(steps.LoadMode.WATCH_LIST, failure, established=opened)
 
-    async def _watch(self) -> Input:
+    async def _watch(self) -> steps.Input:
         if not self._guard.can_resume:
             return await self._poll()
         try:
             with anyio.CancelScope() as self._interruptible:
                 return await self._watch_loop.watch()
         except Exception as error:  # noqa: BLE001 - the loop continues
-            return WatchFailed(self._as_informer_error(error), established=False)
+            return steps.WatchFailed(self._as_informer_error(error), established=False)
         return _INTERRUPTED
 
-    async def _poll(self) -> Input:
+    async def _poll(self) -> steps.Input:
         """Wait and list again: there is no position from which a watch could start."""
         self._machine.connected()
         self._reporter.changed()
@@ -493,7 +473,7 @@ class Reflector(Generic[V]):
         self._loader.distrust = self._machine.distrust
         self._relists.begin(self._machine.reason)
 
-    def _loaded(self, mode: LoadMode) -> None:
+    def _loaded(self, mode: steps.LoadMode) -> None:
         self._availability.loaded()
         self._watch_loop.liveness.last_proof_at = self._now()
         self._quarantine.sweep()
@@ -503,16 +483,16 @@ class Reflector(Generic[V]):
         if broke and not self._lineage.has_notified(self, self._generation):
             self._lineage.report_break(f"{self.list_watch.resource}: {broke}", by=self)
 
-    async def _prove(self) -> Input:
+    async def _prove(self) -> steps.Input:
         machine = self._machine
         lost_at = self._now() if machine.lost_at is None else machine.lost_at
         try:
             proof = await self._lineage.prove(lost_at, self, alone=machine.is_silent)
         except (TransportError, APIStatusError) as error:
-            return ProofFailed(error)
+            return steps.ProofFailed(error)
         except Exception as error:  # noqa: BLE001 - the loop continues
             self._as_informer_error(error)
-            return Proved(HistoryVerdict.UNDECIDED)
+            return steps.Proved(HistoryVerdict.UNDECIDED)
         self._guard.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
         if proof.verdict is HistoryVerdict.INTACT:
             self._end_outage()
@@ -520,7 +500,7 @@ class Reflector(Generic[V]):
             machine.distrust_reason = f"the server's history is another: {proof.reason}"
         else:
             self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
-        return Proved(proof.verdict)
+        return steps.Proved(proof.verdict)
 
     def _end_outage(self) -> None:
         """Record that the history is intact; list everything if the contact was lost for long."""
@@ -530,14 +510,14 @@ class Reflector(Generic[V]):
             self._machine.request_relist(f"there was no contact for {away_seconds:.0f} s")
         self._watch_loop.liveness.last_proof_at = now
 
-    async def _verify(self, key: str) -> Input:
+    async def _verify(self, key: str) -> steps.Input:
         try:
             await self._watch_loop.verify(key)
         except Exception as error:  # noqa: BLE001 - the loop continues
-            return Verified(self._as_informer_error(error))
-        return Verified()
+            return steps.Verified(self._as_informer_error(error))
+        return steps.Verified()
 
-    async def _discover(self) -> Input:
+    async def _discover(self) -> steps.Input:
         availability, asked_at = self._availability, self._now()
         availability.not_found()
         self._reporter.changed()
@@ -554,7 +534,9 @@ class Reflector(Generic[V]):
             self.journal.note(f"discovery failed: {self._as_informer_error(error)}")
             is_served, tries_load = False, True
         spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition
-        return Discovered(is_served, availability.retry_seconds * spread, tries_load=tries_load)
+        return steps.Discovered(
+            is_served, availability.retry_seconds * spread, tries_load=tries_load
+        )
 
     def _as_informer_error(self, error: Exception) -> InformerError:
         """Return an error of this library as it is, and any other one as the bug that it is."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import GroupVersionResource, InvalidObjectError, Journal
     from pyinformer.reflector._availability import Availability
     from pyinformer.reflector.guard import Guard
-    from pyinformer.reflector.machine import LoadMode, ReflectorMachine
+    from pyinformer.reflector.machine import ReflectorMachine
+    from pyinformer.reflector.machine.steps import LoadMode
 
 _log = get_logger("pyinformer.reflector")
 
@@ -37,7 +38,7 @@ class RelistRecord(Struct, frozen=True):
     """A complete list or watch-list, kept to explain later how an object came into the cache."""
 
     at: float
-    """When: seconds since 1970."""
+    """When, as a Unix timestamp in seconds."""
     mode: str
     reason: str
     """Why everything was loaded; empty for the first load."""

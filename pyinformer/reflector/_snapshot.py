@@ -20,7 +20,7 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.reflector.machine import ListUnorderedError
+from pyinformer.reflector.machine.steps import ListUnorderedError
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,

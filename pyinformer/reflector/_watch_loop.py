@@ -27,7 +27,7 @@ from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._silence import IdleTimer, SilenceFinding, StreamProgress, until_doubtful
 from pyinformer.reflector.history import check_is_asked_for
-from pyinformer.reflector.machine import (
+from pyinformer.reflector.machine.steps import (
     Input,
     WatchBroken,
     WatchEnded,

@@ -13,8 +13,8 @@ from typing import Any
 _ATOMS = (str, bytes, int, float, bool, type(None), type)
 _MARK = "spoiled"
 
-# From Python 3.13 on, whoever goes past a class to `object` reaches any frozen struct. That is
-# nobody's accident, so nothing is promised against it.
+# From Python 3.13 on, `object.__setattr__` changes any frozen struct. No code does that by
+# accident, so nothing is promised against it.
 _STRUCTS_REFUSE = sys.version_info < (3, 13)
 
 

@@ -1,8 +1,8 @@
-"""Copy-on-read: whatever a reader does to what it has read, nobody else ever sees it.
+"""Copy-on-read: whatever a reader does to what it has read, no other reader ever sees it.
 
 Every public way to read an object hands its result to a reader that changes all it can reach. After
 that the bytes of every cached object, what the next reader gets, the lister's answers and the
-indexes are as they were. Where readers have agreed to share, the mutation detector's tests go on.
+indexes are as they were. The mutation detector covers readers that have agreed to share.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ async def test_a_handler_that_spoils_its_events_harms_no_other(apiserver: APISer
 
 
 def test_threads_read_while_another_edits_its_copies() -> None:
-    """The edits of one reader raise in no other: nobody walks over a dict that changes."""
+    """The edits of one reader raise in no other: no reader iterates over a dict that changes."""
     _, lister = cache()
     raw, errors = digests(lister), []
     rounds = 40

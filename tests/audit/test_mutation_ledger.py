@@ -39,7 +39,7 @@ class Unwritable:
 
 
 def secret(name: str = "s", version: int = 1) -> KubeObject[None]:
-    """Return an object whose values must never be told."""
+    """Return an object whose values must never be reported."""
     text = msgspec.json.encode(
         {
             "kind": "Secret",
@@ -70,7 +70,7 @@ class Source:
         self.told: list[CacheMutation] = []
 
     def handlers(self) -> tuple[str, ...]:
-        """Name everybody."""
+        """Return all handlers."""
         return ("one", "two")
 
     def values(self) -> Iterable[SharedValue]:
@@ -85,7 +85,7 @@ class Source:
         """Note it."""
         self.healed.append(value)
 
-    def tell(self, mutation: CacheMutation) -> None:
+    def count(self, mutation: CacheMutation) -> None:
         """Note it."""
         self.told.append(mutation)
 

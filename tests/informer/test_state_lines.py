@@ -18,7 +18,7 @@ from pyinformer.health import Health
 from pyinformer.informer._state_changes import StateReporter
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
-from pyinformer.reflector.machine import Proved, WatchEnded
+from pyinformer.reflector.machine.steps import Proved, WatchEnded
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.reflector.machine_bench import Bench

@@ -69,7 +69,7 @@ _TESTS = (
     "tests/operator/test_models.py",
     "tests/operator/test_operator.py",
     "tests/operator/test_schema.py",
-    "tests/reflector/test_follower.py",
+    "tests/reflector/test_event_applier.py",
     "tests/reflector/test_loader.py",
     "tests/store/test_lister.py",
     "tests/store/test_store_threads.py",

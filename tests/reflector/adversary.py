@@ -22,7 +22,7 @@ from pyinformer.apimachinery import (
 from pyinformer.reflector import Guard
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector.machine import Breach
+from pyinformer.reflector.machine.steps import Breach
 from tests.reflector.restorable import LINE, NAMES, Server
 from tests.reflector.samples import bookmark, codec
 
@@ -33,12 +33,12 @@ Identity = tuple[str, int]
 
 
 class CheckingSink:
-    """A store that fails where a handler would hear of an impossible life, or of the past."""
+    """A store that fails where a handler would see an impossible life, or the past."""
 
     def __init__(self) -> None:
         self.objects: dict[str, KubeObject[None]] = {}
         self.newest: dict[str, int] = {}
-        """The newest version that was told of each key, in this history."""
+        """The newest version that was applied to each key, in this history."""
         self.may_go_back = False
         self.told = 0
         self.get = self.objects.get
@@ -55,27 +55,27 @@ class CheckingSink:
         match event:
             case Added(new):
                 assert known is None, f"{new!r} is added while {known!r} is there"
-                self._tell(key, new)
+                self._apply(key, new)
             case Updated(old, new):
                 assert known is old, f"{new!r} replaces {old!r}, which is not there"
                 assert old.metadata.uid == new.metadata.uid
-                self._tell(key, new)
+                self._apply(key, new)
             case Deleted(last):
                 assert known is not None, f"{last!r} is deleted and was not there"
                 assert known.metadata.uid == last.metadata.uid
                 del self.objects[key]
 
-    def _tell(self, key: str, new: KubeObject[None]) -> None:
+    def _apply(self, key: str, new: KubeObject[None]) -> None:
         version = int(new.metadata.resource_version)
         before = self.newest.get(key, 0)
-        assert version > before, f"{new!r} was told after version {before}"
+        assert version > before, f"{new!r} was applied after version {before}"
         self.newest[key] = version
         self.objects[key] = new
 
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[None]], resource_version: str
     ) -> Iterator[None]:
-        """Take a complete list, and tell the differences."""
+        """Replace the content by a complete list, and apply the differences."""
         assert resource_version
         if self.may_go_back:
             self.newest.clear()
@@ -95,7 +95,7 @@ class CheckingSink:
             self.apply_nowait(Added(new))
 
     def bookmark_nowait(self, resource_version: str) -> None:
-        """Take note of nothing."""
+        """Ignore it."""
 
     def identities(self) -> dict[str, Identity]:
         """Return uid and version of each object."""
@@ -164,7 +164,7 @@ class World:
     def restore(self, number: int) -> None:
         """Restore a backup, write more or less of a new history, and restart the server.
 
-        One out of five times so that the connection seems to end properly: nobody asks for proof.
+        One out of five times the connection seems to end properly, so no proof is requested.
         """
         server = self.server
         self.is_quiet = number % 5 == 0
@@ -194,16 +194,16 @@ class World:
             self._feed(self.server.log[at].line(old_version=number % 2 == 0))
 
     def haunt(self, number: int) -> None:
-        """Let any earlier event arrive once more: of an object whose end a list has told, say."""
+        """Repeat any earlier event, such as one of an object whose deletion a list has shown."""
         if self.cursor:
             self._feed(self.server.log[number % self.cursor].line())
 
     def replay(self, number: int) -> None:
-        """Go on from any earlier place, on the same connection."""
+        """Continue from any earlier place, on the same connection."""
         self.cursor = number % (self.cursor + 1)
 
     def replay_lately(self, number: int) -> None:
-        """Go on from a little earlier, on the same connection."""
+        """Continue from a little earlier, on the same connection."""
         self.cursor = max(0, self.cursor - number % 8)
 
     def bookmark(self, number: int) -> None:
@@ -259,7 +259,7 @@ class World:
                 return
 
     def _feed(self, data: bytes) -> bool:
-        """Let a line arrive; return whether the connection goes on."""
+        """Let a line arrive; return whether the connection continues."""
         self.lines += 1
         try:
             self.follower.on_line(data, 0, len(data))
@@ -334,7 +334,7 @@ class World:
         return not (state.is_selected and state.uid == buried[1])
 
     def _audit(self) -> None:
-        """Compare all at the position; nothing else finds a history that nobody can tell apart."""
+        """Compare all at the position; nothing else finds a history that looks the same."""
         self.requests += 1
         complete = int(self.guard.resume_position)
         epoch = self.guard.epoch
@@ -348,7 +348,7 @@ class World:
         """List everything, as the reflector does; what contradicts itself is listed again."""
         self.requests += 1
         self._suspect = 0
-        self._lag = -1 if broken else self._lag  # nobody proves a break by a peer that lags
+        self._lag = -1 if broken else self._lag  # a lagging peer proves no break
         read_at = self._answering()
         snapshot = Snapshot(self.codec, self.sink, self.guard, distrust=broken)
         for name, state in self.server.selected(read_at).items():
@@ -386,12 +386,12 @@ class World:
         guard = self.guard
         position = int(guard.position)
         if guard.epoch != self._epoch:
-            assert self.restores, "a new epoch, and nobody restored anything"
+            assert self.restores, "a new epoch without a restore"
             self._epoch, self._highest = guard.epoch, 0
         assert position >= self._highest, "the position went back within an epoch"
         assert int(guard.resume_position) <= position
         assert int(guard.resume_position) <= position
-        assert self.restores or position <= self.server.revision, "the position was never told"
+        assert self.restores or position <= self.server.revision, "the position was never sent"
         self._highest = position
 
 

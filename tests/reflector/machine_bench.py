@@ -19,7 +19,8 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.reflector.history import HistoryVerdict
-from pyinformer.reflector.machine import (
+from pyinformer.reflector.machine import ReflectorMachine
+from pyinformer.reflector.machine.steps import (
     Command,
     Discover,
     Discovered,
@@ -29,7 +30,6 @@ from pyinformer.reflector.machine import (
     LoadMode,
     Prove,
     Proved,
-    ReflectorMachine,
     Sleep,
     Watch,
     Woke,
@@ -93,7 +93,7 @@ class Bench:
     def after_delay(
         self, happened: Input, *, at_least: float = 0.2, below: float = 60.0
     ) -> Command:
-        """Take what happened, be told to wait, wait, and return what is to be done then."""
+        """Pass on what happened, wait as commanded, and return the command after that."""
         command = self.step(happened)
         if command == Discover():
             command = self.step(Discovered(is_served=True))

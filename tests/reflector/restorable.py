@@ -26,7 +26,7 @@ class State:
     uid: str = ""
     is_selected: bool = False
     written: int = 0
-    """Tells one content from another, in all histories."""
+    """Distinguishes one content from another, in all histories."""
 
     def body(self, name: str, version: int = 0) -> bytes:
         """Return it as a server sends it."""
@@ -96,9 +96,9 @@ class Server:
             kind = "MODIFIED" if before.is_selected else "ADDED"
             self.log.append(Change(self.revision, kind, name, state, 0))
         elif before.is_selected:
-            # A deleted object is told with its last state; one that leaves, with its new one.
-            told = state if state.uid else before
-            self.log.append(Change(self.revision, "DELETED", name, told, before.revision))
+            # A deleted object is sent with its last state; one that leaves, with its new one.
+            sent = state if state.uid else before
+            self.log.append(Change(self.revision, "DELETED", name, sent, before.revision))
 
     def now(self, name: str) -> State:
         """Return the present state of a name."""
@@ -120,7 +120,7 @@ class Server:
         return bisect_right(self.log, revision, key=lambda change: change.revision)
 
     def restore(self, revision: int, *, bump: bool) -> None:
-        """Go back to a backup; with a bump, revisions go on far beyond all that ever were."""
+        """Restore a backup; with a bump, revisions continue far beyond all earlier ones."""
         for name in NAMES:
             keep = bisect_right(self._revisions[name], revision)
             del self.states[name][keep:], self._revisions[name][keep:]

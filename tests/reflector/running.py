@@ -127,7 +127,7 @@ def listed(server: APIServer, api_version: str = "v1", plural: str = "pods") -> 
 
 
 def is_load(request: RequestRecord) -> bool:
-    """Tell a list of everything from one that proves or looks at a single object."""
+    """Return whether a request lists everything, and is not a proof or a read of one object."""
     named = "metadata.name=" in request.query.get("fieldSelector", "")
     return request.verb == "list" and request.query.get("limit") != "1" and not named
 
@@ -154,7 +154,7 @@ def watches(server: APIServer) -> list[str]:
 
 
 def is_watch_list(request: RequestRecord) -> bool:
-    """Tell whether a request asks for initial events."""
+    """Return whether a request asks for initial events."""
     return request.query.get("sendInitialEvents") == "true"
 
 

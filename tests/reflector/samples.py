@@ -1,8 +1,7 @@
 """Objects, lines and a sink for the tests of the reflector that need no server.
 
 A pod is its name, its version and its uid; a line is what a watch would send of it. The sink is a
-dict that writes down what happened to each key, and fails where a handler would hear of an
-impossible life.
+dict that records what happened to each key, and fails where a handler would see an impossible life.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class DictSink:
         return {key: obj.metadata.resource_version for key, obj in self.objects.items()}
 
     def apply_nowait(self, event: Event[None]) -> None:
-        """Take one change, and fail if it is none that can follow."""
+        """Apply one change, and fail if it cannot follow."""
         key = event.key
         known = self.objects.get(key)
         match event:
@@ -130,7 +129,7 @@ class DictSink:
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[None]], resource_version: str
     ) -> Iterator[None]:
-        """Take a complete list, and tell the differences."""
+        """Replace the content by a complete list, and apply the differences."""
         for key, old in list(self.objects.items()):
             if key not in objects:
                 self.apply_nowait(Deleted(old, final_state_unknown=True))
@@ -147,5 +146,5 @@ class DictSink:
         self.synced_at.append(resource_version)
 
     def bookmark_nowait(self, resource_version: str) -> None:
-        """Take note of a bookmark."""
+        """Record a bookmark."""
         self.bookmarks.append(resource_version)

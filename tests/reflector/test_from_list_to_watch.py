@@ -1,7 +1,6 @@
-"""Between a list and the watch after it nothing is lost, and without a version one lists again.
+"""Between a list and its watch nothing is lost, and a list without a version is repeated.
 
-What enters are changes that happen in the gap, and lists whose version is none; what leaves is what
-handlers hear.
+Changes happen in the gap between the two, and lists come without a version that a watch can use.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ async def test_what_changes_between_a_list_and_its_watch_is_told(server: APIServ
 
 
 def items_without_order(metadata: dict[str, str], **versions: str) -> bytes:
-    """Return a list of pods at versions that are no numbers."""
+    """Return a list of pods at versions that are not numbers."""
     items = [
         {"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": v}}
         for name, v in versions.items()

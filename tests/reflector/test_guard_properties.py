@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyinformer.reflector import Guard
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector.machine import Breach
+from pyinformer.reflector.machine.steps import Breach
 from tests.reflector.samples import DictSink, bookmark, codec, line, pod_bytes
 from tests.soak import examples
 
@@ -27,7 +27,7 @@ NAMES = st.sampled_from("abc")
 
 @dataclass(frozen=True)
 class Change:
-    """One entry of the log, as a watch with a selector tells it."""
+    """One entry of the log, as a watch with a selector sends it."""
 
     version: int
     kind: str
@@ -114,7 +114,7 @@ class Wire(RuleBasedStateMachine):
     # What the adversary lets through.
 
     def _feed(self, data: bytes) -> bool:
-        """Let a line arrive; return whether the connection goes on."""
+        """Let a line arrive; return whether the connection continues."""
         try:
             self.follower.on_line(data, 0, len(data))
         except StreamBroken as broken:
@@ -146,7 +146,7 @@ class Wire(RuleBasedStateMachine):
     @precondition(lambda self: self.log)
     @rule(data=st.data())
     def replay(self, data: st.DataObject) -> None:
-        """Go on from an earlier place, on the same connection."""
+        """Continue from an earlier place, on the same connection."""
         self.cursor = data.draw(st.integers(0, self.cursor))
 
     @precondition(lambda self: self.cursor == len(self.log))

@@ -1,6 +1,6 @@
 """What a list of one key may do, and what it makes of the events that come after it.
 
-The list is read beyond the position (`read_at`): until the stream gets there it tells what is known
+The list is read beyond the position (`read_at`): until the stream gets there it sends what is known
 already. Each test is named after what it shows of the key.
 """
 
@@ -63,7 +63,7 @@ def test_another_object_is_a_replacement_and_buries_the_one_before() -> None:
 
 @pytest.mark.parametrize("uid", ["u1", "u2"])
 def test_what_happened_before_a_verify_changes_nothing(uid: str) -> None:
-    """Whoever was there in between is neither added nor removed."""
+    """An object that existed in between is neither added nor removed."""
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
     assert change(guard, "160", "180", uid=uid) is Decision.SKIP

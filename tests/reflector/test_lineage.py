@@ -1,4 +1,4 @@
-"""One proof for all informers of a connection; a break is said once and heals everybody."""
+"""One proof for all informers of a connection; a break is logged once and all of them recover."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Member:
         return self.seen
 
     def on_history_broken(self, reason: str) -> None:
-        """Take note."""
+        """Record it."""
         self.broken.append(reason)
 
 
@@ -247,7 +247,7 @@ async def test_whoever_proved_the_break_by_its_list_need_not_load_again(server: 
 
 
 async def test_who_is_furthest_in_numbers_of_its_own_hides_no_restore(server: APIServer) -> None:
-    """Events in an etcd of their own, or an aggregated API: they go on as if nothing were."""
+    """Events in their own etcd, or an aggregated API: these continue undisturbed."""
     connection, lineage = connect(server), Lineage()
     pods = member(connection, "900")
     events = member(connection, "7000000", "events")

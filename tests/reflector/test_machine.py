@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
-from pyinformer.reflector.machine import (
+from pyinformer.reflector.machine.steps import (
     Breach,
     Command,
     Discover,
@@ -598,7 +598,7 @@ def answers(data: st.DataObject, command: Command) -> Input:
     )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_no_answers_of_a_server_make_a_hot_loop(data: st.DataObject) -> None:
     """Commands that follow each other without a delay are few, whatever fails at once."""

@@ -1,4 +1,4 @@
-"""Pages that bring nothing: asked for ever more slowly, and not for ever."""
+"""Pages that bring nothing: requested ever more slowly, and only so many."""
 
 from __future__ import annotations
 

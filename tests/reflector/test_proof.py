@@ -1,7 +1,7 @@
-"""The proof's own questions: what is asked of whom when a server seems to be behind.
+"""The requests of a proof, when a server seems to be behind.
 
-What enters are answers of an embedded server, some of them replaced; what leaves is a verdict. A
-server that is late is never taken for one that was restored.
+Some answers of the embedded server are replaced. A server that lags is never taken for one that was
+restored.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ async def test_a_witness_that_is_nested_deeply_decides(
 async def test_a_server_that_ignores_the_limit_is_asked_for_its_first_item_only(
     server: APIServer,
 ) -> None:
-    """Whatever stands behind it, and however deep and long it is, the event loop goes on."""
+    """Whatever stands behind it, and however deep and long it is, the event loop continues."""
     deep = b"[" * 600_000 + b"]" * 600_000
     first = b'{"spec":%s,"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}' % deep
     head = b'{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":['

@@ -131,7 +131,7 @@ def test_memory_is_bounded_and_keeps_the_latest() -> None:
 
 @pytest.mark.parametrize("others", ["never good", "good again", "gone"])
 def test_who_has_no_good_state_to_keep_makes_room_first(others: str) -> None:
-    """Else a crowd of objects that nobody could ever read would take the one state that counts."""
+    """Otherwise many objects that were never readable would displace the one state that counts."""
     cache = Cache(*([] if others == "never good" else [pod(f"p{n}", "5") for n in range(300)]))
     cache.objects["a"] = pod("a", "5")
     cache.arrives(bad("a", "6"))

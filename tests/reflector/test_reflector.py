@@ -711,7 +711,7 @@ async def test_a_cancelled_run_leaves_no_watch(server: APIServer) -> None:
 async def test_a_lost_server_is_told_once_and_its_return_too(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever looks at the log of a controller that does nothing finds the reason there."""
+    """The log of a controller that does nothing names the reason."""
     caplog.set_level(logging.INFO, logger="pyinformer.reflector")
 
     def told() -> list[str]:
@@ -727,6 +727,6 @@ async def test_a_lost_server_is_told_once_and_its_return_too(
         assert len(told()) == 1
         assert "pods.v1 cannot be followed, 3 attempts failed" in told()[0]
         server.accept_again()
-        put(server, "b")  # a watch that is accepted proves little: one that tells something does
+        put(server, "b")  # an accepted watch proves little; one that delivers something does
         await until(lambda: told()[1:])
         assert told()[1:] == ["pods.v1 is followed again"]

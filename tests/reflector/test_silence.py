@@ -1,7 +1,7 @@
 """A stream that goes silent: a second one takes its place, and nothing is listed.
 
 The server keeps the connection and delivers nothing more, as a stalled proxy does; only the time
-that bookmarks promise tells.
+without a bookmark shows it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STALLED = Fault(verb="watch", stall_after_bytes=0)
 
 @pytest.fixture
 def server() -> Iterator[APIServer]:
-    """Return a server that sends bookmarks too seldom to be heard."""
+    """Return a server that sends bookmarks too rarely to count."""
     with APIServer(bookmark_interval_seconds=3600.0, final_bookmark_lead_seconds=0.0) as made:
         put(made, "a")
         yield made
@@ -70,7 +70,7 @@ async def test_the_second_stream_is_made_before_the_first_is_broken(server: APIS
         await running.until_watching()
         server.faults.add(Fault(verb="watch", hang=True))
         await until_held(server)
-        assert server.open_watches == 1, "the first goes on while the second is made"
+        assert server.open_watches == 1, "the first continues while the second is opened"
         server.faults.release()
         await until(lambda: running.reflector.status().takeovers)
         put(server, "b")
@@ -352,7 +352,7 @@ async def test_a_stream_that_is_never_doubted_is_never_checked(server: APIServer
         assert request_budget.silence.checks == 0
 
 
-class Heard:
+class FakeStream:
     """A stream, as far as it is compared with others."""
 
     def __init__(self, progressed_at: float) -> None:
@@ -361,10 +361,10 @@ class Heard:
 
 def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_is_heard() -> None:
     silence = SilenceMonitor(30.0)
-    quiet, live = cast("IdleTimer", Heard(100.0)), cast("IdleTimer", Heard(120.0))
+    quiet, live = cast("IdleTimer", FakeStream(100.0)), cast("IdleTimer", FakeStream(120.0))
     silence.join(quiet)
     leave = silence.join(live)
-    assert silence.seconds_until_check(130.0, was_busy=False) == 20.0, "another one was heard"
+    assert silence.seconds_until_check(130.0, was_busy=False) == 20.0, "another one was active"
     assert silence.seconds_until_check(130.0, was_busy=True) == 0.0
     silence.begin_check(130.0)
     assert silence.seconds_until_check(131.0, was_busy=True) == 29.0

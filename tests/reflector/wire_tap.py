@@ -1,7 +1,7 @@
 """A relay between a client and a server that notes which connection asked for what.
 
-What enters are bytes of plain HTTP, passed on as they are; what leaves, besides, is for each
-connection the list of the paths it asked for. No record of a server tells connections apart.
+The proxy passes plain HTTP on as it is, and records for each connection the paths that it
+requested. The records of a server do not distinguish connections.
 """
 
 from __future__ import annotations

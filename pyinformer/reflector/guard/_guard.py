@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, final
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import Updated, older, resource_version_is_well_formed
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector.guard._memory import GuardMemory, PointRead
+from pyinformer.reflector.guard._memory import KeyMemory, PointRead
 from pyinformer.reflector.guard._metrics import GuardMetrics, GuardStatistics
 from pyinformer.reflector.guard._rules import RULES, Decision, Order, SkipReason, identity
 
@@ -98,7 +98,7 @@ class Guard:
         self._previous = ""
         self._regressions = 0
         self._unordered = 0
-        self._memory = GuardMemory()
+        self._memory = KeyMemory()
         self._resource = resource
         self._order: Order = order
         self._rules = RULES[order]
@@ -140,7 +140,7 @@ class Guard:
 
     @property
     def can_resume(self) -> bool:
-        """Whether a watch can start at the position; if not, only lists tell what changed."""
+        """Whether a watch can start at the position; if not, only lists show what changed."""
         return self.position not in _NOT_RESUMABLE
 
     @property

@@ -173,7 +173,7 @@ class PointReads:
 
 
 @final
-class GuardMemory:
+class KeyMemory:
     """The tombstones and point reads of one guard."""
 
     __slots__ = ("point_reads", "tombstones")

@@ -2,8 +2,8 @@
 
 The rules of an order compare an event, an item of a list or the list of one key with what is cached
 and remembered of the key, and return why it is skipped, or None if it is applied. In a global order
-the position tells a replay from a new event; `per_object` compares only versions of one object;
-`opaque` drops what is cached already and applies the rest. The rules are pure and keep no state.
+the position distinguishes a replay from a new event; `per_object` compares only versions of one
+object; `opaque` drops what is cached already and applies the rest. The rules keep no state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyinformer.apimachinery import ObjectMeta
-    from pyinformer.reflector.guard._memory import GuardMemory
+    from pyinformer.reflector.guard._memory import KeyMemory
 
 Order: TypeAlias = Literal["global", "per_object", "opaque"]
 """What resource versions prove. `global`: any two of a resource compare, as built-in resources and
@@ -59,12 +59,7 @@ class GlobalOrder:
     """Any two versions compare, as built-in resources and custom resources promise."""
 
     def change(
-        self,
-        key: str,
-        new: ObjectMeta,
-        cached: ObjectMeta | None,
-        position: str,
-        memory: GuardMemory,
+        self, key: str, new: ObjectMeta, cached: ObjectMeta | None, position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Judge an ADDED or MODIFIED event by the position, the cached version and tombstones."""
         version = new.resource_version
@@ -75,7 +70,7 @@ class GlobalOrder:
         return SkipReason.DUPLICATE if is_past else None
 
     def deletion(
-        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: GuardMemory
+        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Judge a DELETED event of a cached key; a point read may have shown a later state."""
         version = gone.resource_version
@@ -92,7 +87,7 @@ class GlobalOrder:
         return SkipReason.DUPLICATE if is_news else SkipReason.STALE
 
     def contradicts(
-        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: GuardMemory
+        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: KeyMemory
     ) -> bool:
         """Return whether a list of one key shows an earlier state than the one that is known."""
         if found is not None and memory.tombstones.covers(key, found.uid, found.resource_version):
@@ -104,7 +99,7 @@ class GlobalOrder:
         return not newer(found.resource_version, cached.resource_version)
 
     def proves_rewind(
-        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: GuardMemory
+        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: KeyMemory
     ) -> bool:
         """Return whether an item can only come from a history that went back in time.
 
@@ -123,12 +118,7 @@ class PerObjectOrder:
     """Only two versions of one object compare."""
 
     def change(
-        self,
-        key: str,
-        new: ObjectMeta,
-        cached: ObjectMeta | None,
-        position: str,
-        memory: GuardMemory,
+        self, key: str, new: ObjectMeta, cached: ObjectMeta | None, position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Judge an ADDED or MODIFIED event by the cached version of the same object."""
         del position
@@ -140,7 +130,7 @@ class PerObjectOrder:
         return SkipReason.STALE if older(version, cached.resource_version) else None
 
     def deletion(
-        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: GuardMemory
+        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Judge a DELETED event by the cached version of the same object."""
         del position
@@ -153,13 +143,13 @@ class PerObjectOrder:
         return SkipReason.STALE if is_known else SkipReason.UNPROVEN
 
     def contradicts(
-        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: GuardMemory
+        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: KeyMemory
     ) -> bool:
         """Return whether a list of one key shows an earlier state of a known object."""
         return found is not None and self.proves_rewind(key, found, cached, memory)
 
     def proves_rewind(
-        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: GuardMemory
+        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: KeyMemory
     ) -> bool:
         """Return whether an item is older than what is known of the same object."""
         version = listed.resource_version
@@ -173,12 +163,7 @@ class OpaqueOrder:
     """Versions can only be equal or different."""
 
     def change(
-        self,
-        key: str,
-        new: ObjectMeta,
-        cached: ObjectMeta | None,
-        position: str,
-        memory: GuardMemory,
+        self, key: str, new: ObjectMeta, cached: ObjectMeta | None, position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Skip an ADDED or MODIFIED event whose state is cached already."""
         del key, position, memory
@@ -187,21 +172,21 @@ class OpaqueOrder:
         return SkipReason.DUPLICATE if is_same else None
 
     def deletion(
-        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: GuardMemory
+        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Apply a DELETED event to the object that it names, or to any if it has no uid."""
         del key, position, memory
         return None if gone.uid in {cached.uid, ""} else SkipReason.STALE
 
     def contradicts(
-        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: GuardMemory
+        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: KeyMemory
     ) -> bool:
         """Return False: without an order nothing contradicts anything."""
         del key, found, cached, memory
         return False
 
     def proves_rewind(
-        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: GuardMemory
+        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: KeyMemory
     ) -> bool:
         """Return False: without an order nothing proves a rewind."""
         del key, listed, cached, memory

@@ -14,11 +14,11 @@ from pyinformer.apimachinery import (
     RequestTimeoutError,
     ServerError,
 )
-from pyinformer.reflector.machine._state import Load, LoadMode
+from pyinformer.reflector.machine.steps import Load, LoadMode
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import InformerError
-    from pyinformer.reflector.machine._state import LoadFailed
+    from pyinformer.reflector.machine.steps import LoadFailed
 
 _REFUSAL_SECONDS = 600.0  # an upgraded server is noticed within ten minutes
 _REFUSALS = frozenset({400, 403, 405, 415, 422})  # each has been seen from some server

@@ -23,6 +23,7 @@ from pyinformer.apimachinery import (
     TransportError,
 )
 from pyinformer.reflector.history import HistoryVerdict
+from pyinformer.reflector.machine import steps
 from pyinformer.reflector.machine._anomalies import (
     MalformedVersions,
     Reaction,
@@ -31,36 +32,7 @@ from pyinformer.reflector.machine._anomalies import (
 )
 from pyinformer.reflector.machine._load_modes import LoadModes
 from pyinformer.reflector.machine._retry_delay import RetryDelay
-from pyinformer.reflector.machine._state import (
-    Breach,
-    Command,
-    Discover,
-    Discovered,
-    Follow,
-    Halt,
-    Input,
-    ListBehindError,
-    ListUnorderedError,
-    ListWithoutVersionError,
-    Load,
-    Loaded,
-    LoadFailed,
-    LoadMode,
-    ProofFailed,
-    Prove,
-    Proved,
-    ReflectorState,
-    Sleep,
-    Verified,
-    Verify,
-    WakeCause,
-    Watch,
-    WatchBroken,
-    WatchEnded,
-    WatchFailed,
-    WatchSilent,
-    Woke,
-)
+from pyinformer.reflector.machine.steps import ReflectorState
 
 if TYPE_CHECKING:
     import random
@@ -130,7 +102,7 @@ class ReflectorMachine:
         self._failed_proofs = 0
         self._proof_error: InformerError | None = None
         self._loaded_after_break = False
-        self._next: Command = Watch()
+        self._next: steps.Command = steps.Watch()
         self._expired_after_load = 0
         self._watches_since_load = 0
         self._empty_watches = 0
@@ -172,31 +144,31 @@ class ReflectorMachine:
         if distrust:
             self.distrust_reason = reason
 
-    def start(self, now: float) -> Command:
+    def start(self, now: float) -> steps.Command:
         """Return the first command."""
         return self._perform(self._load(now))
 
-    def step(self, happened: Input, now: float) -> Command:
+    def step(self, happened: steps.Input, now: float) -> steps.Command:
         """Return the next command after the last one ended like this."""
         match happened:
-            case Woke(by):
-                if by is not WakeCause.TIME:
-                    self._delay.answered(was_away=by is WakeCause.RECOVERY)
+            case steps.Woke(by):
+                if by is not steps.WakeCause.TIME:
+                    self._delay.answered(was_away=by is steps.WakeCause.RECOVERY)
                 self._doubt_if_out_of_touch(now)
                 return self._perform(self._next)
-            case Loaded():
+            case steps.Loaded():
                 return self._on_loaded(happened, now)
-            case LoadFailed():
+            case steps.LoadFailed():
                 return self._on_load_failed(happened, now)
-            case WatchEnded():
+            case steps.WatchEnded():
                 return self._on_watch_ended(happened, now)
-            case WatchFailed():
+            case steps.WatchFailed():
                 return self._on_watch_failed(happened, now)
-            case WatchBroken():
+            case steps.WatchBroken():
                 return self._on_watch_broken(happened, now)
-            case WatchSilent() | Proved() | ProofFailed() | Verified():
+            case steps.WatchSilent() | steps.Proved() | steps.ProofFailed() | steps.Verified():
                 return self._on_doubt(happened, now)
-            case Discovered():
+            case steps.Discovered():
                 return self._on_discovered(happened, now)
         raise InternalError(f"the reflector's machine has no rule for {happened!r}")
 
@@ -229,7 +201,7 @@ class ReflectorMachine:
         self._requested = ""
         self._distrusts_next = self.delays_relist = False
 
-    def _on_loaded(self, happened: Loaded, now: float) -> Command:
+    def _on_loaded(self, happened: steps.Loaded, now: float) -> steps.Command:
         self.loads += 1
         self.attempts = 0
         self.last_error = None
@@ -247,36 +219,36 @@ class ReflectorMachine:
             self.lost_at = None
         self._touch(now)
         self.state = ReflectorState.WATCHING  # nothing is as new as a load
-        if happened.mode is LoadMode.WATCH_LIST:
-            return Follow()
-        return self._perform(Watch())
+        if happened.mode is steps.LoadMode.WATCH_LIST:
+            return steps.Follow()
+        return self._perform(steps.Watch())
 
-    def _on_load_failed(self, happened: LoadFailed, now: float) -> Command:
+    def _on_load_failed(self, happened: steps.LoadFailed, now: float) -> steps.Command:
         error = happened.error
         if isinstance(error, InvalidResourceVersionError):
-            if happened.mode is LoadMode.WATCH_LIST:
+            if happened.mode is steps.LoadMode.WATCH_LIST:
                 self._modes.distrust_watch_list(now)  # only its end bookmark may be wrong
             return self._on_malformed(error, now)
-        if isinstance(error, ListWithoutVersionError):
+        if isinstance(error, steps.ListWithoutVersionError):
             if self._malformed.is_hopeless(now):
                 self._relax("opaque")
             return self._retry_load(error, now)
-        if isinstance(error, ListBehindError):
+        if isinstance(error, steps.ListBehindError):
             return self._on_behind(error, now)
-        if isinstance(error, ListUnorderedError):
+        if isinstance(error, steps.ListUnorderedError):
             self._unordered_lists += 1
             if self._unordered_lists > 1 and not self._relax("per_object"):
                 self.breaks_order = True
-        is_watch_list = happened.mode is LoadMode.WATCH_LIST
+        is_watch_list = happened.mode is steps.LoadMode.WATCH_LIST
         if is_watch_list and self._modes.watch_list_failed(happened, now):
             return self._perform(self._modes.list())
-        is_paged = happened.mode is LoadMode.PAGED and happened.pages
+        is_paged = happened.mode is steps.LoadMode.PAGED and happened.pages
         if is_paged and isinstance(error, ResourceExpiredError):
             # The continue token expired: the pages read so far are useless, one body is not.
-            return self._perform(Load(LoadMode.WHOLE))
+            return self._perform(steps.Load(steps.LoadMode.WHOLE))
         return self._retry_load(error, now)
 
-    def _on_behind(self, error: InformerError, now: float) -> Command:
+    def _on_behind(self, error: InformerError, now: float) -> steps.Command:
         self._behind += 1
         self.lost_at = now
         if self._behind >= _BEHIND and not self.distrust:
@@ -287,25 +259,27 @@ class ReflectorMachine:
         return self._wait(error, now, self._load(now))
 
     def _on_doubt(
-        self, happened: WatchSilent | Proved | ProofFailed | Verified, now: float
-    ) -> Command:
+        self,
+        happened: steps.WatchSilent | steps.Proved | steps.ProofFailed | steps.Verified,
+        now: float,
+    ) -> steps.Command:
         match happened:
-            case Proved(verdict):
+            case steps.Proved(verdict):
                 return self._on_proved(verdict, now)
-            case ProofFailed(error):
+            case steps.ProofFailed(error):
                 if self._repeats_proof(error):
                     self._proof_error = error
                     command = self._wait(error, now, self._next)
                     self.reason = self.error_text
                     return command
                 return self._on_proved(HistoryVerdict.UNDECIDED, now)
-            case Verified(error):
+            case steps.Verified(error):
                 return self._on_verified(error, now)
         self.lost_at, self.is_silent = now, True
-        return self._perform(Watch())
+        return self._perform(steps.Watch())
 
-    def _on_proved(self, verdict: HistoryVerdict, now: float) -> Command:
-        planned, self._next = self._next, Watch()
+    def _on_proved(self, verdict: HistoryVerdict, now: float) -> steps.Command:
+        planned, self._next = self._next, steps.Watch()
         match verdict:
             case HistoryVerdict.BROKEN:
                 self.distrust = True
@@ -338,30 +312,30 @@ class ReflectorMachine:
         if self.lost_at is None and now - self._in_touch_at > _PROVEN_SECONDS:
             self.lost_at = now
 
-    def _on_verified(self, error: InformerError | None, now: float) -> Command:
+    def _on_verified(self, error: InformerError | None, now: float) -> steps.Command:
         if error is None:
-            return self._perform(Watch())
+            return self._perform(steps.Watch())
         self._on_suspicion(f"a doubtful object could not be read: {error}")
-        return self._wait(error, now, Watch())
+        return self._wait(error, now, steps.Watch())
 
-    def _retry_load(self, error: InformerError, now: float) -> Command:
+    def _retry_load(self, error: InformerError, now: float) -> steps.Command:
         if isinstance(error, NotFoundError):
             self.last_error, self.reason = error, str(error)
             self.state = ReflectorState.ABSENT
-            return Discover()
+            return steps.Discover()
         return self._wait(error, now, self._load(now))
 
-    def _on_discovered(self, happened: Discovered, now: float) -> Command:
+    def _on_discovered(self, happened: steps.Discovered, now: float) -> steps.Command:
         if happened.is_served:  # the 404 came from a lagging replica, or the resource is back
             command = self._pause(now, self._load(now), self.reason)
         else:
             self.attempts += 1
-            self._next = self._load(now) if happened.tries_load else Discover()
-            command = Sleep(happened.retry_seconds)
+            self._next = self._load(now) if happened.tries_load else steps.Discover()
+            command = steps.Sleep(happened.retry_seconds)
         self.state = ReflectorState.ABSENT
         return command
 
-    def _on_watch_ended(self, happened: WatchEnded, now: float) -> Command:
+    def _on_watch_ended(self, happened: steps.WatchEnded, now: float) -> steps.Command:
         self._watches_since_load += 1
         self._touch(now)
         if happened.events or happened.seconds >= _EMPTY_WATCH_SECONDS:
@@ -376,10 +350,10 @@ class ReflectorMachine:
             self.lost_at = now
         if happened.seconds < _SHORT_WATCH_SECONDS:
             reason = "the last watch was very short"
-            return self._pause(now, Watch(), reason, was_useful=happened.events > 0)
-        return self._perform(Watch())
+            return self._pause(now, steps.Watch(), reason, was_useful=happened.events > 0)
+        return self._perform(steps.Watch())
 
-    def _on_watch_failed(self, happened: WatchFailed, now: float) -> Command:
+    def _on_watch_failed(self, happened: steps.WatchFailed, now: float) -> steps.Command:
         error = happened.error
         was_good = happened.established or happened.seconds >= _EMPTY_WATCH_SECONDS
         if was_good:
@@ -401,9 +375,9 @@ class ReflectorMachine:
                 return self._retry_load(error, now)
         # A network that breaks one stream after the other must not make the cache ever older.
         was_useful = was_good and isinstance(error, TransportError)
-        return self._wait(error, now, Watch(), was_useful=was_useful)
+        return self._wait(error, now, steps.Watch(), was_useful=was_useful)
 
-    def _on_expired(self, error: InformerError, now: float, *, first: bool) -> Command:
+    def _on_expired(self, error: InformerError, now: float, *, first: bool) -> steps.Command:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
         again = self._expired_after_load >= _EXPIRED_AFTER_LOAD
         self._modes.prefers_whole = self._modes.prefers_whole or again
@@ -413,18 +387,18 @@ class ReflectorMachine:
             self.reason += " load is a watch-list or one unpaged list"
         return command
 
-    def _on_watch_broken(self, happened: WatchBroken, now: float) -> Command:
+    def _on_watch_broken(self, happened: steps.WatchBroken, now: float) -> steps.Command:
         self._watches_since_load += 1
         self._touch(now)
         error = happened.error
         match happened.breach:
-            case Breach.MALFORMED:
+            case steps.Breach.MALFORMED:
                 return self._on_malformed(error, now)
-            case Breach.UNREADABLE:
+            case steps.Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
         return self._on_suspect(happened, now)
 
-    def _on_suspect(self, happened: WatchBroken, now: float) -> Command:
+    def _on_suspect(self, happened: steps.WatchBroken, now: float) -> steps.Command:
         reaction = self._suspect.count(now)
         error = happened.error
         if reaction is Reaction.RELIST:
@@ -433,47 +407,49 @@ class ReflectorMachine:
         self._on_suspicion(str(error))
         if reaction is Reaction.VIOLATION and not self._relax("per_object"):
             self.breaks_order = True
-        then = Verify(happened.verify) if happened.verify else Watch()
+        then = steps.Verify(happened.verify) if happened.verify else steps.Watch()
         return self._wait(error, now, then)
 
-    def _on_malformed(self, error: InformerError, now: float) -> Command:
+    def _on_malformed(self, error: InformerError, now: float) -> steps.Command:
         if not self._malformed.is_hopeless(now) or self._relax("opaque"):
             return self._retry_load(error, now)
         self.state = ReflectorState.FAILED
         self.last_error = error
         self.reason = "resource versions cannot be compared; the cache is kept as it is"
         self._next = self._load(now)
-        return Halt(error)
+        return steps.Halt(error)
 
-    def _on_unreadable(self, happened: WatchBroken, now: float) -> Command:
+    def _on_unreadable(self, happened: steps.WatchBroken, now: float) -> steps.Command:
         if self._unreadable.needs_relist(happened.digest, now):
             return self._retry_load(happened.error, now)
-        return self._wait(happened.error, now, Watch())
+        return self._wait(happened.error, now, steps.Watch())
 
-    def _load(self, now: float) -> Load:
+    def _load(self, now: float) -> steps.Load:
         return self._modes.list() if self.distrust else self._modes.any(now)
 
-    def _perform(self, command: Command) -> Command:
+    def _perform(self, command: steps.Command) -> steps.Command:
         """Begin a command, or the one that has to come before it."""
         command = self._due(command)
         # A load proves the history itself, unless a list that was behind raised the question.
-        needs_proof = isinstance(command, Watch) or (isinstance(command, Load) and self._behind > 0)
+        needs_proof = isinstance(command, steps.Watch) or (
+            isinstance(command, steps.Load) and self._behind > 0
+        )
         if needs_proof and self.lost_at is not None and not self.distrust:
             self._next = command
             self.state = ReflectorState.PROVING
-            return Prove()
+            return steps.Prove()
         return self._begin(command)
 
-    def _due(self, command: Command) -> Command:
+    def _due(self, command: steps.Command) -> steps.Command:
         """Return the requested load instead of a watch."""
-        if not isinstance(command, Watch) or not self._requested:
+        if not isinstance(command, steps.Watch) or not self._requested:
             return command
         self.reason = self._requested
         return self._modes.list()  # a watch-list may be answered by a lagging cache
 
-    def _begin(self, command: Command) -> Command:
+    def _begin(self, command: steps.Command) -> steps.Command:
         """Begin a command; the state of a watch begins when it is accepted, see `connected`."""
-        if isinstance(command, Load):
+        if isinstance(command, steps.Load):
             self.begin_load()
             if self.state not in _PERSISTENT:
                 self.state = ReflectorState.LOADING
@@ -481,8 +457,8 @@ class ReflectorMachine:
         return command
 
     def _wait(
-        self, error: InformerError, now: float, then: Command, *, was_useful: bool = False
-    ) -> Command:
+        self, error: InformerError, now: float, then: steps.Command, *, was_useful: bool = False
+    ) -> steps.Command:
         """Back off after an error, for at least as long as the server asks."""
         self.last_error = error
         command = self._pause(now, then, str(error), error, was_useful=was_useful)
@@ -493,19 +469,19 @@ class ReflectorMachine:
     def _pause(
         self,
         now: float,
-        then: Command,
+        then: steps.Command,
         reason: str,
         error: InformerError | None = None,
         *,
         was_useful: bool = False,
-    ) -> Command:
+    ) -> steps.Command:
         self.attempts += 1
         self.state = ReflectorState.WAITING
         self.reason = reason
         self._next = then
-        loads = isinstance(then, Load)
+        loads = isinstance(then, steps.Load)
         seconds = self._delay.seconds(error, now, loads=loads, was_useful=was_useful)
-        return Sleep(seconds, self._delay.wake_on(error))
+        return steps.Sleep(seconds, self._delay.wake_on(error))
 
 
 _PERSISTENT = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})

@@ -11,7 +11,7 @@ from pyinformer.apimachinery import (
     ForbiddenError,
     TransportError,
 )
-from pyinformer.reflector.machine._state import WakeCause
+from pyinformer.reflector.machine.steps import WakeCause
 
 if TYPE_CHECKING:
     import random

@@ -17,7 +17,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.reflector import Guard
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
-from pyinformer.reflector.machine import Breach
+from pyinformer.reflector.machine.steps import Breach
 from pyinformer.transport import LineSplitter
 from tests.reflector.samples import (
     DictSink,
@@ -232,7 +232,7 @@ UNIDENTIFIED = [
 
 @pytest.mark.parametrize("frame", UNIDENTIFIED)
 def test_an_object_that_cannot_be_identified_costs_itself_only(frame: bytes) -> None:
-    """It is reported and counted, and the stream goes on behind it."""
+    """It is reported and counted, and the stream continues behind it."""
     bench = Bench()
     bench.feed(frame)
     assert bench.untouched()

@@ -1,4 +1,4 @@
-"""The budgets of a cluster connection: few lists at a time, in order, and none held for ever."""
+"""The budgets of a cluster connection: few lists at a time, in order, and none held forever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Lists:
-    """Lists that run until they are told to end."""
+    """Lists that run until the test ends them."""
 
     def __init__(self, request_budget: RequestBudget) -> None:
         self.request_budget = request_budget
@@ -175,7 +175,7 @@ async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_groups() -> None
             await elapse(1.0)
             lists.slots["large"].progress(10 << 20)
 
-        assert now() == pytest.approx(30.0, abs=1.1)  # but not for ever
+        assert now() == pytest.approx(30.0, abs=1.1)  # but not forever
         assert lists.request_budget.statistics().overdue == 0
 
 
@@ -275,7 +275,7 @@ async def test_a_storm_of_cancellations_lets_no_more_connect_than_the_budget_say
     release: list[tuple[float, int]] = []
 
     async def attempt(number: int) -> None:
-        """Note when it is let go."""
+        """Record when it may begin."""
         await request_budget.attempt()
         release.append((now(), number))
 

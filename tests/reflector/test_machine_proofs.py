@@ -1,4 +1,4 @@
-"""What a reflector does in doubt: prove the history, look again, load, or say it aloud."""
+"""What a reflector does in doubt: prove the history, read one key, relist, or log it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pyinformer.apimachinery import TransportError
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
-from pyinformer.reflector.machine import (
+from pyinformer.reflector.machine.steps import (
     Breach,
     Discover,
     Discovered,
@@ -406,7 +406,7 @@ def test_a_server_that_breaks_every_proof_off_is_watched_all_the_same() -> None:
             bench.now += command.seconds
             command = bench.step(Woke())
     assert command == Watch()
-    assert 5 < failures < 10, "not at once: most likely nobody is there"
+    assert 5 < failures < 10, "not at once: most likely the server is away"
     bench.machine.connected()
     assert len(bench.suspicions) == 1
     assert bench.step(WatchEnded(3, 200.0)) == Prove()

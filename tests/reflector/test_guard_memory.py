@@ -1,4 +1,4 @@
-"""What a guard remembers of the dead is bounded, in number and in bytes."""
+"""The memory of a guard is bounded, in number and in bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_tombstones_are_bounded_in_number() -> None:
 
 
 def test_tombstones_are_bounded_in_bytes() -> None:
-    """A Role's name has no limit, and anybody who may delete one leaves it here."""
+    """A Role's name has no limit, and every deletion leaves the name here."""
     dead = Tombstones()
     for number in range(100):
         key = f"{number}" + "x" * (1 << 19)

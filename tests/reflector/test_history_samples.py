@@ -1,4 +1,4 @@
-"""What a reflector bears witness of: only what is certain at the position it is asked for."""
+"""Samples of a history: only what is certain at the position of the sample."""
 
 from __future__ import annotations
 

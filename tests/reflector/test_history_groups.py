@@ -1,4 +1,4 @@
-"""Who follows one history: told by the numbers, since nothing else tells."""
+"""Which reflectors share a history: only their positions show it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Member:
     is_ordered: bool = True
 
     async def history_samples(self) -> Sequence[HistorySample]:
-        """Return nothing: nobody is asked."""
+        """Return nothing."""
         return ()
 
     def on_history_broken(self, reason: str) -> None:
