@@ -332,6 +332,11 @@ class ObjectCodec(Generic[V]):
         if "." in self.resource.group and not self._metadata_only:
             self._is_settled = False
 
+    def keep_kind(self) -> None:
+        """Refuse every other kind again, if an object has named one."""
+        if self._decode_tail is not self._decode_any:
+            self._is_settled = True
+
     def learn_no_kind(self) -> None:
         """Take note that nobody says what the objects are whose metadata is sent."""
         if self.gvk is None:

@@ -398,6 +398,8 @@ class Loader(Generic[V]):
     async def _apply(self, snapshot: Snapshot[V]) -> None:
         resource_version = snapshot.resource_version or ""  # a complete one has a version
         rewound, broken = snapshot.rewound, self.distrust
+        if snapshot.objects:
+            self._codec.keep_kind()
         # Before the sink has it, so that the updates of a new epoch are marked as such.
         self._guard.begin_load(resource_version, rewound=rewound, broken=broken)
         await self._replace(snapshot.objects, resource_version)

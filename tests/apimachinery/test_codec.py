@@ -492,7 +492,11 @@ def test_only_a_custom_resource_may_come_back_as_another_kind() -> None:
 
     codec.forget_kind()
     pods.forget_kind()
+    codec.keep_kind()
 
+    with pytest.raises(InvalidObjectError, match=r"Bar where e.com/v1/Foo was expected"):
+        decode(codec, bar)
+    codec.forget_kind()
     assert decode(codec, '{"metadata":{"name":"b"}}').gvk.kind == "Foo"
     codec.forget_kind()
     assert decode(codec, bar).gvk.kind == decode(codec, bar).gvk.kind == "Bar"
