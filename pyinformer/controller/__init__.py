@@ -1,10 +1,11 @@
-"""From a request to a reconcile that cannot be lost: controllers."""
+"""Controllers: reconcile functions, called for each request, with retries and deadlines."""
 
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._group import ControllerGroup
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.controller._result import Reconcile, Result
+from pyinformer.controller._signals import on_stop_signal
 from pyinformer.controller._status import (
     ControllerGroupStatus,
     ControllerStatus,
@@ -25,4 +26,5 @@ __all__ = [
     "Reconcile",
     "Result",
     "WorkerStatus",
+    "on_stop_signal",
 ]

@@ -1,8 +1,6 @@
-"""A controller: one reconcile function, what wakes it, and how its life goes.
+"""Controllers: one reconcile function, and the sources of its requests.
 
-What enters are informers, a function and wishes; what leaves are calls of that function: once at a
-time per key, retried with backoff, in a fair order, until it is closed. This is the face; the
-engine behind it does the work.
+This is the public class; its Engine does the work, and its Lifecycle starts and ends it.
 """
 
 from __future__ import annotations
@@ -31,18 +29,22 @@ from pyinformer.controller._primaries import (
     Clusters,
     listed,
     request_among,
-    tell_owner,
+    resolve_owner,
     the_only_cluster,
     watched_owners,
 )
 from pyinformer.informer import SharedInformer
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.sources._informer_source import SourceOptions
-from pyinformer.sources._mapped import PrimarySource, WatchedSource
-from pyinformer.sources._owned import OwnedSource
-from pyinformer.sources._reasons import reason_of_event
-from pyinformer.sources._request import Reason, Request
-from pyinformer.sources._timer import TimerSource
+from pyinformer.sources import (
+    OwnedSource,
+    PrimarySource,
+    Reason,
+    Request,
+    SourceOptions,
+    TimerSource,
+    WatchedSource,
+    reason_of_event,
+)
 from pyinformer.tasks import Startable
 
 if TYPE_CHECKING:
@@ -51,37 +53,34 @@ if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome
     from pyinformer.controller._result import Reconcile
     from pyinformer.controller._status import ControllerStatus
-    from pyinformer.sources._mapping import Keys, MappingFunction
-    from pyinformer.sources._predicates import PredicateFunction
-    from pyinformer.sources._source import Source
-    from pyinformer.sources._timer import KeysFunction
+    from pyinformer.sources import Keys, KeysFunction, MappingFunction, PredicateFunction, Source
 
 W = TypeVar("W", bound=View | None)
 
 
 @final
 class Controller(Startable, Generic[V]):
-    """Calls a reconcile function for every object that something happened to.
+    """Calls a reconcile function for every object that changed.
 
     Use it as `async with Controller(...)`, as `await controller.run()` in a program of its own, or
-    in a ControllerGroup. Informers that nobody has started are started, and closed at the end;
-    those of a factory that runs are left to it.
+    in a ControllerGroup. Informers that do not run yet are started, and closed at the end; those of
+    a running factory are left to it.
 
     Args:
-        name: names it in logs, metrics and status.
+        name: its name in logs, metrics and status.
         reconcile: `reconcile(request, obj)`; obj is the cached state, None if it is gone or has
             left a selector. It may be asynchronous, or plain, and then runs in a thread.
-        primary: whose objects are reconciled; several informers if they are in several clusters
-            or namespaces. Each cluster of a controller needs a name of its own. None for a
-            controller that is woken by other sources only.
-        workers: how many objects are reconciled at a time; one object never is twice.
+        primary: the informer of the reconciled objects; several informers if they are in several
+            clusters or namespaces. Each cluster of a controller needs a unique name. None for a
+            controller that has only other sources.
+        workers: how many objects are reconciled at once; two workers never reconcile one object.
         predicate: drops changes of the primary that do not matter.
         options: how it behaves.
-        metrics: where its figures go, under controller-runtime's names.
+        metrics: where its metrics go, under controller-runtime's names.
 
     Raises:
-        InvalidArgumentError: an argument that cannot work.
-        InvalidTypeError: a function that could not be called.
+        InvalidArgumentError: an argument is invalid.
+        InvalidTypeError: a function cannot be called.
 
     Source:
         controller-runtime pkg/internal/controller/controller.go.
@@ -99,9 +98,9 @@ class Controller(Startable, Generic[V]):
         metrics: Metrics = NO_METRICS,
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise InvalidArgumentError("name", f"{name!r} names no controller")
+            raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
         if not isinstance(workers, int) or workers < 1:
-            raise InvalidArgumentError("workers", f"{workers!r}; 1 is the least")
+            raise InvalidArgumentError("workers", f"must be an integer >= 1, got {workers!r}")
         self._primaries = listed(primary)
         self._clusters = Clusters()
         for informer in self._primaries:
@@ -115,15 +114,15 @@ class Controller(Startable, Generic[V]):
             options=self._options,
             metrics=metrics,
         )
-        """What it is made of; for ControllerGroup."""
-        self._life = Lifecycle(f"controller {name}", (self.engine,))
+        """Its inside; for ControllerGroup."""
+        self._lifecycle = Lifecycle(f"controller {name}", (self.engine,))
         self._primary_sources: list[PrimarySource[V]] = []
         for informer in self._primaries:
             self._add_primary(informer, predicate)
 
     @property
     def name(self) -> str:
-        """Names it in logs, metrics and status."""
+        """Its name in logs, metrics and status."""
         return self.engine.name
 
     @property
@@ -133,7 +132,7 @@ class Controller(Startable, Generic[V]):
 
     @property
     def is_running(self) -> bool:
-        """Whether its workers work, and nobody closes it."""
+        """Whether its workers run."""
         return self.engine.is_running
 
     def owns(
@@ -145,12 +144,12 @@ class Controller(Startable, Generic[V]):
     ) -> OwnedSource[W]:
         """Reconcile a primary object whenever one that it owns changes.
 
-        The kind of the owner is asked of the server at the start; if it does not tell, an object of
-        the cache does. Owners that no primary watches, because of its namespace or a selector, are
-        not requested: they would look as if they were gone.
+        The kind of the owners is read from the server at the start; if the server does not return
+        it, from a cached object. Owners that no primary watches, because of their namespace or a
+        selector, are not requested: they would look as if they were gone.
 
         Args:
-            informer: of the owned resource, in the same cluster as its primary.
+            informer: the informer of the owned resource, in the cluster of a primary.
             controller_only: only the owner that controls an object (`controller: true`) counts.
             predicate: drops changes that do not matter.
 
@@ -159,27 +158,23 @@ class Controller(Startable, Generic[V]):
 
         Raises:
             InvalidArgumentError: no primary is in the informer's cluster, or another cluster has
-                its name.
+                the same name.
             LifecycleError: the controller was started.
         """
         self._clusters.add(informer, "informer")
-        cluster = informer.cluster.name
         owners = [one for one in self._primaries if one.cluster is informer.cluster]
         if not owners:
-            reason = f"{informer!r} is in a cluster without a primary that could own anything"
+            reason = f"{informer!r} is in a cluster without a primary"
             raise InvalidArgumentError("informer", reason)
         source = OwnedSource(
             informer,
             controller_only=controller_only,
-            cluster=cluster,
             predicate=predicate,
-            options=self._source_options(0.0),
+            options=self._source_options(informer.cluster.name),
             concerns=watched_owners(owners),
-            metrics=self._metrics,
-            rng=self._options.rng,
         )
         self.add_source(source, informer)
-        self.engine.before_attach.append(partial(tell_owner, source, owners[0]))
+        self.engine.before_attach.append(partial(resolve_owner, source, owners[0]))
         return source
 
     def watches(
@@ -189,32 +184,29 @@ class Controller(Startable, Generic[V]):
         *,
         predicate: PredicateFunction[W] | None = None,
     ) -> WatchedSource[W]:
-        """Reconcile what a function says, of the old and of the new state of whatever changes.
+        """Reconcile what a function returns for the old and the new state of a changed object.
 
         Args:
-            informer: of the watched resource.
+            informer: the informer of the watched resource.
             mapping: returns keys, requests, or None; it must be quick and must not wait.
             predicate: drops changes that do not matter, before they are mapped.
 
         Raises:
-            InvalidArgumentError: another cluster has the name of the informer's.
-            InvalidTypeError: a function that could not be called.
+            InvalidArgumentError: another cluster has the name of the informer's cluster.
+            InvalidTypeError: a function cannot be called.
             LifecycleError: the controller was started.
         """
         source = WatchedSource(
             informer,
             mapping,
-            cluster=informer.cluster.name,
             predicate=predicate,
-            options=self._source_options(0.0),
-            metrics=self._metrics,
-            rng=self._options.rng,
+            options=self._source_options(informer.cluster.name),
         )
         self.add_source(source, informer)
         return source
 
     def every(self, period_seconds: float, keys: Keys | KeysFunction = None) -> TimerSource:
-        """Reconcile from time to time.
+        """Reconcile periodically.
 
         Args:
             period_seconds: from beat to beat; the first is one period after the start.
@@ -222,30 +214,27 @@ class Controller(Startable, Generic[V]):
                 every primary object, spread over the period at low priority.
 
         Raises:
-            InvalidArgumentError: the period or the keys cannot work.
+            InvalidArgumentError: the period or a key is invalid.
             LifecycleError: the controller was started.
         """
         source = TimerSource(
             period_seconds,
             keys,
             primaries=self._primary_sources,
-            cluster=the_only_cluster(self._primaries) or "",
-            metrics=self._metrics,
-            controller=self.name,
-            log_exceptions=self._options.log_exceptions,
+            options=self._source_options(the_only_cluster(self._primaries) or ""),
         )
         self.add_source(source)
         return source
 
     def add_source(self, source: Source, informer: SharedInformer[Any] | None = None) -> None:
-        """Be woken by a source of your own.
+        """Add a source of your own.
 
         Args:
             source: makes requests.
-            informer: whose cache is to be synced before the first reconcile.
+            informer: its cache is synced before the first reconcile.
 
         Raises:
-            InvalidArgumentError: another cluster has the name of the informer's.
+            InvalidArgumentError: another cluster has the name of the informer's cluster.
             LifecycleError: the controller was started.
         """
         if informer is not None:
@@ -260,55 +249,55 @@ class Controller(Startable, Generic[V]):
         after_seconds: float = 0.0,
         reason: str = "",
     ) -> None:
-        """Have an object reconciled; from any thread, also before the start.
+        """Enqueue an object for reconciling; from any thread, also before the start.
 
-        Requests that come after the end are counted and dropped.
+        Requests after the end are counted and dropped.
 
         Args:
-            request: the request, or its key: `namespace/name` or `name`, if there is one cluster.
+            request: the request, or its key, `namespace/name` or `name`, if there is one cluster.
             priority: higher comes first.
-            after_seconds: not before so much later.
-            reason: who asks; for logs and tests.
+            after_seconds: the delay.
+            reason: why, for logs and tests.
 
         Raises:
-            InvalidTypeError: it is neither text nor a request, or the priority is no number.
-            InvalidArgumentError: a text that is no key, or in one cluster of several; or the time.
+            InvalidTypeError: it is neither text nor a request, or the priority is not an integer.
+            InvalidArgumentError: the key or the delay is invalid, or there are several clusters.
         """
         check_seconds("after_seconds", after_seconds)
         if not isinstance(priority, int):
             raise InvalidTypeError("priority", f"must be an int, not {type(priority).__name__}")
         wanted = request_among(self._primaries, request)
         because = Reason(source=reason or "enqueue", event="enqueued", key=str(wanted))
-        self.engine.intake.put(wanted, because, priority=priority, after_seconds=after_seconds)
+        self.engine.requests.put(wanted, because, priority=priority, after_seconds=after_seconds)
 
     async def reconcile_once(self, request: Request | str) -> Outcome:
-        """Reconcile one object here and now, without the queue: for tests.
+        """Reconcile one object at once, without the queue: for tests.
 
-        The same rules decide what follows, and nothing does.
+        The outcome is decided as usual, but nothing follows from it.
 
         Raises:
             LifecycleError: the controller was started; enqueue the request instead.
 
         Cancellation:
-            Reaches the reconcile, which is awaited up to the grace.
+            Reaches the reconcile, which is awaited up to the grace period.
         """
-        return await self.engine.once(request_among(self._primaries, request))
+        return await self.engine.reconcile_once(request_among(self._primaries, request))
 
     def requests_for(
         self, informer: SharedInformer[Any], event: Event[View | None]
     ) -> list[Request]:
-        """Return what an event of an informer would enqueue, and why: for tests.
+        """Return the requests that an event would make, with their reasons: for tests.
 
         Args:
-            informer: whose event.
+            informer: the informer of the event.
             event: what happened.
 
         Raises:
-            InvalidArgumentError: no source of this controller is fed by that informer.
+            InvalidArgumentError: no source of this controller reads that informer.
         """
         sources = [one for one in self.engine.sources if one.informer is informer]
         if not sources:
-            reason = f"{informer!r} feeds no source of controller {self.name}"
+            reason = f"no source of controller {self.name} reads {informer!r}"
             raise InvalidArgumentError("informer", reason)
         found: dict[Request, list[Reason]] = {}
         for source in sources:
@@ -318,16 +307,16 @@ class Controller(Startable, Generic[V]):
         return [request.with_reasons(reasons) for request, reasons in found.items()]
 
     async def start(self) -> None:
-        """Start the informers, wait until they have synced, and let the workers begin.
+        """Start the informers, wait until they have synced, and start the workers.
 
         Raises:
             CacheSyncTimeoutError: a cache or a source took too long; everything was stopped.
             LifecycleError: it was started or closed before; a controller runs once.
 
         Cancellation:
-            Stops what was started, waits for that, then goes on.
+            Stops what was started, waits for that, then continues.
         """
-        await self._life.start()
+        await self._lifecycle.start()
 
     async def wait_ended(self) -> None:
         """Wait until it is closed or has crashed.
@@ -335,43 +324,43 @@ class Controller(Startable, Generic[V]):
         Cancellation:
             Safe.
         """
-        await (self.engine.life or self._life).wait_ended()
+        await (self.engine.lifecycle or self._lifecycle).wait_ended()
 
     async def aclose(self) -> None:
-        """Stop in order: sources, what is in flight, caches that it has started.
+        """Stop in order: sources, running reconciles, caches that it has started.
 
-        Reconciles in flight may finish for `drain_timeout_seconds`, are then cancelled once and
-        awaited for `grace_seconds`. What waits in the queue is dropped and counted. A second call
-        only waits.
+        Running reconciles have `drain_timeout_seconds` to finish; then they are cancelled once and
+        awaited for `grace_seconds`. Waiting requests are dropped and counted. A second call only
+        waits.
 
         Raises:
             InternalError: something inside had crashed.
-            LifecycleError: it is in a group that runs: that is to be closed.
+            LifecycleError: it is in a running group: close the group instead.
 
         Cancellation:
             Takes effect when everything has ended, which the deadlines bound.
         """
-        if self.engine.life not in {None, self._life}:
+        if self.engine.lifecycle not in {None, self._lifecycle}:
             reason = "was started in a ControllerGroup: close the group"
             raise LifecycleError(f"controller {self.name} {reason}")
-        await self._life.aclose()
+        await self._lifecycle.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, and stay until SIGTERM or SIGINT asks for the end; a second signal forces it.
+        """Start, and run until SIGTERM or SIGINT asks for the end; a second signal forces it.
 
-        SIGUSR1 has it log how everything is. Outside of the main thread no signals are heard.
+        At SIGUSR1 it logs its status. Outside the main thread it does not handle signals.
 
         Raises:
             CacheSyncTimeoutError: a cache or a source took too long; everything was stopped.
             InternalError: something inside crashed.
 
         Cancellation:
-            Closes as aclose() does, then goes on.
+            Closes as aclose() does, then continues.
         """
-        await self._life.run(task_status=task_status)
+        await self._lifecycle.run(task_status=task_status)
 
     def status(self) -> ControllerStatus:
-        """Return how it is doing: a frozen record without object content; from any thread."""
+        """Return its state: a frozen record without object content; from any thread."""
         return self.engine.status()
 
     def _add_primary(
@@ -379,28 +368,31 @@ class Controller(Startable, Generic[V]):
     ) -> None:
         source = PrimarySource(
             informer,
-            cluster=informer.cluster.name,
             own_finalizers=lambda: state_of(informer.cluster).finalizers,
             predicate=predicate,
-            options=self._source_options(self._options.resync_period_seconds),
-            metrics=self._metrics,
-            rng=self._options.rng,
+            options=self._source_options(
+                informer.cluster.name, self._options.resync_period_seconds
+            ),
         )
         self._primary_sources.append(source)
         self.add_source(source, informer)
 
     def _keep(self, request: Request) -> None:
+        """Keep a request whose namespace no primary watches."""
         for source in self._primary_sources:
             if source.cluster == request.cluster:
                 source.keep(request)
 
-    def _source_options(self, resync_period_seconds: float) -> SourceOptions:
+    def _source_options(self, cluster: str, resync_period_seconds: float = 0.0) -> SourceOptions:
         return SourceOptions(
+            cluster=cluster,
             initial_priority=self._options.initial_priority,
             resync_priority=self._options.resync_priority,
             resync_period_seconds=resync_period_seconds,
             controller=self.name,
             log_exceptions=self._options.log_exceptions,
+            metrics=self._metrics,
+            rng=self._options.rng,
         )
 
     def __repr__(self) -> str:

@@ -1,18 +1,16 @@
-"""One controller from inside: sources feed the queue, workers empty it, outcomes feed it again.
+"""The inside of a controller: sources fill the queue, workers empty it, outcomes fill it again.
 
-What enters are events, by way of the sources; what leaves are calls of the user's reconcile. This
-is where the pure decisions meet the queue and the tasks, and where every end of a reconcile is
-counted and logged, with its reasons and without the content of any object.
+Every end of a reconcile is counted and logged, with the reasons of its request and without the
+content of any object.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 import anyio
 
@@ -27,47 +25,40 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.cluster import CURRENT_WRITER
-from pyinformer.controller._invoke import Invoker
-from pyinformer.controller._key_limit import KeyLimit
-from pyinformer.controller._log_text import is_meant, level_of, outlook_of, words_of
+from pyinformer.controller._log_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
-from pyinformer.controller._metrics import measure
 from pyinformer.controller._outcomes import Outcome, Outcomes
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
+from pyinformer.controller._start_limits import KeyLimit
 from pyinformer.controller._status import ControllerStatus
 from pyinformer.controller._workers import WorkerPool
-from pyinformer.informer import SharedInformer, wait_for_cache_sync
+from pyinformer.informer import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.sources._owned import OwnedSource
-from pyinformer.sources._request import Reason, Request
+from pyinformer.sources import OwnedSource, Reason
 from pyinformer.tasks import UserTasks, place_of, trace_text
-from pyinformer.workqueue import PriorityQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from anyio.abc import TaskGroup
 
+    from pyinformer.controller._invoke import Invoker
+    from pyinformer.controller._lifecycle import Lifecycle
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.controller._worker import Ended
-    from pyinformer.sources._source import Source
+    from pyinformer.controller._workers import Ended
+    from pyinformer.informer import SharedInformer
+    from pyinformer.sources import Request, RequestId, Source
 
 _log = get_logger("pyinformer.controller")
 
-
-class Lifetime(Protocol):
-    """What runs an engine: the life of a controller by itself, or of a group."""
-
-    def break_nowait(self, error: BaseException) -> None:
-        """Take note of a bug of ours, and end."""
-        ...
-
-    async def wait_ended(self) -> None:
-        """Wait for the end.
-
-        Cancellation:
-            Safe.
-        """
-        ...
+_LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of failing keys
+_LINES_PER_SECOND: Final = 10.0
+_COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
+_RETRY: Final = Reason(source="reconcile", event="retry")
+_REQUEUE: Final = Reason(source="reconcile", event="requeue")
+_RESULTS: Final = {"success": "success", "requeue": "requeue_after"}
+"""controller-runtime's label for each kind of outcome; `error` for all others."""
 
 
 @final
@@ -75,35 +66,36 @@ class Engine(Generic[V]):
     """What a Controller is made of. Constructing it starts nothing.
 
     Args:
-        name: names it in logs, metrics and status.
-        attempt: calls the user's function.
-        workers: how many workers.
+        name: the controller's name in logs, metrics and status.
+        invoker: calls the user's function.
+        workers: the number of workers.
         options: how it behaves.
-        metrics: where its figures go.
+        metrics: where its metrics go.
     """
 
     def __init__(
         self,
         name: str,
-        attempt: Invoker[V],
+        invoker: Invoker[V],
         *,
         workers: int,
         options: ControllerOptions,
         metrics: Metrics,
     ) -> None:
         self.name: str = name
+        self.invoker: Invoker[V] = invoker
         self.options: ControllerOptions = options
         self.sources: list[Source] = []
         self.informers: list[SharedInformer[Any]] = []
         """The caches that have to be filled before the first reconcile."""
         self.before_attach: list[Callable[[], Awaitable[None]]] = []
-        """To be called while the caches are being filled, and again if that was in vain."""
-        self.life: Lifetime | None = None
-        """Who has started it; None before."""
+        """Called while the caches are being filled, and again if that failed."""
+        self.lifecycle: Lifecycle | None = None
+        """What has started it; None before."""
         self.has_synced: bool = False
         self.is_running: bool = False
-        self.queue: PriorityQueue[Request] = PriorityQueue(name, metrics=metrics)
-        self.intake: RequestQueue = RequestQueue(self.queue)
+        self.requests: RequestQueue = RequestQueue(name, metrics)
+        self._queue = self.requests.queue
         self._workers = workers
         self._metrics = metrics
         self._outcomes = Outcomes(
@@ -112,42 +104,35 @@ class Engine(Generic[V]):
             jitter=options.backoff_jitter_ratio,
             rng=options.rng,
         )
-        self._alarms = LoopDetector(name, options, metrics)
-        self._hot = self._alarms.hot_loops
-        self._held = self._alarms.held
-        self._has_breaker = options.noop_breaker
+        self._detector = LoopDetector(name, options, metrics)
+        self._hot = self._detector.hot_loops
+        self._held = self._detector.held
+        self._noops = self._detector.noop_counts
+        self._breaker = self._detector.breaker
         self._limit = KeyLimit(
             limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
         )
         self._tasks = UserTasks(on_crash=self._crashed)
-        self._pool = WorkerPool(
-            name,
-            self.queue,
-            tasks=self._tasks,
-            prepare=self._prepare,
-            attempt=attempt,
-            conclude=self._conclude,
-            options=options,
-        )
+        self._pool = WorkerPool(self, self._tasks)
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._postponed = self._dropped_held = 0
-        self._last_error: str | None = None
         self._failure_lines = TokenBucket(per_second=_LINES_PER_SECOND, burst=_LINES_AT_ONCE)
         self._unlogged_failures = 0
+        self._last_error: str | None = None
         self._now: Callable[[], float] = float
 
     @property
     def abandoned(self) -> tuple[str, ...]:
-        """The reconciles that were left to themselves and still run."""
+        """The reconciles that closing did not wait for, and that still run."""
         return self._tasks.abandoned
 
     def add_source(self, source: Source, informer: SharedInformer[Any] | None) -> None:
-        """Be fed by a source, too; its informer's cache is waited for.
+        """Add a source, and the informer whose cache it needs.
 
         Raises:
             LifecycleError: the controller was started.
         """
-        if self.life is not None:
+        if self.lifecycle is not None:
             raise LifecycleError(f"controller {self.name} was started: add its sources before")
         self.sources.append(source)
         if informer is not None and informer not in self.informers:
@@ -159,15 +144,11 @@ class Engine(Generic[V]):
         Raises:
             LifecycleError: it was started before.
         """
-        if self.life is not None:
+        if self.lifecycle is not None:
             raise LifecycleError(f"controller {self.name} was started before; make a new one")
 
-    def begin_nowait(self, life: Lifetime) -> None:
-        """Take note of the start, and of who ends it."""
-        self.life = life
-
     async def open(self, group: TaskGroup) -> None:
-        """Wait for the caches, have the sources enqueue what exists, and start the workers.
+        """Wait for the caches, have the sources enqueue existing objects, and start the workers.
 
         Args:
             group: where the sources run.
@@ -182,14 +163,14 @@ class Engine(Generic[V]):
         timeout_seconds = self.options.sync_timeout_seconds
         self._now = asyncio.get_running_loop().time
         for prepare in self.before_attach:
-            group.start_soon(_early, prepare)
+            group.start_soon(_prepare_early, prepare)
         await wait_for_cache_sync(*self.informers, timeout_seconds=timeout_seconds)
         deadline = began_at + timeout_seconds
         with anyio.CancelScope(deadline=deadline) as scope:  # move_on_at is of anyio 4.15
             for prepare in self.before_attach:
                 await prepare()
             for source in self.sources:
-                source.attach(self.intake.put_nowait)
+                source.attach(self.requests.put_nowait)
                 group.start_soon(source.run, name=f"{source.name} of controller {self.name}")
             for source in self.sources:
                 await source.wait_synced()
@@ -204,58 +185,58 @@ class Engine(Generic[V]):
         _log.info("controller %s has started; workers: %d", self.name, self._workers)
 
     def detach_nowait(self) -> None:
-        """Be fed nothing any more."""
+        """Detach the sources, so that no event makes a request any more."""
         self.is_running = False
         for source in self.sources:
             source.detach()
 
     async def stop(self) -> None:
-        """Drop what waits, let what is in flight finish, then cancel it.
+        """Drop waiting requests, let running reconciles finish, then cancel them.
 
         Cancellation:
             Not to be cancelled: its owner shields it, and its two times bound it.
         """
         await self._pool.stop()
-        self._dropped_held = self._alarms.aside
-        dropped = self.queue.statistics().dropped + self._dropped_held
+        self._dropped_held = self._detector.held_outside_queue
+        dropped = self._queue.statistics().dropped + self._dropped_held
         if dropped:
             _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
 
     def force_nowait(self) -> None:
-        """Wait for nobody any more."""
+        """Stop waiting for reconciles."""
         self._pool.force_nowait()
 
     def close_abandoned(self) -> None:
         """End the reconciles that ignored everything else: the program is ending."""
         self._tasks.close_abandoned()
 
-    def excuse_current(self) -> None:
-        """Let the reconcile that this is called from end in its own time."""
-        self._pool.excuse_current()
+    def detach_current(self) -> None:
+        """Detach the reconcile that this is called from, which closes the controller."""
+        self._pool.detach_current()
 
-    async def once(self, request: Request) -> Outcome:
+    async def reconcile_once(self, request: Request) -> Outcome:
         """Reconcile a request without the queue.
 
         Raises:
             LifecycleError: the controller was started: its workers might have the same key.
 
         Cancellation:
-            Reaches the reconcile, which is awaited up to the grace.
+            Reaches the reconcile, which is awaited up to the grace period.
         """
-        if self.life is not None:
+        if self.lifecycle is not None:
             raise LifecycleError(f"controller {self.name} was started: enqueue the request instead")
-        token = CURRENT_WRITER.set(ReconcileWrites(self._alarms, request, is_storm=False))
+        token = CURRENT_WRITER.set(ReconcileWrites(self._detector, request._id, may_wait=False))
         try:
-            return await self._pool.once(request, self._judge)
+            return await self._pool.reconcile_once(request)
         finally:
             CURRENT_WRITER.reset(token)
 
     def status(self) -> ControllerStatus:
-        """Return how it is doing; from any thread."""
+        """Return the controller's state; from any thread."""
         now = self._now()
-        statistics = self.queue.statistics()
+        statistics = self._queue.statistics()
         workers = self._pool.status(now)
-        hot_loops = self._alarms.hot(now)
+        hot_loops = self._detector.hot(now)
         return ControllerStatus(
             name=self.name,
             is_running=self.is_running,
@@ -267,94 +248,96 @@ class Engine(Generic[V]):
             failing=len(self._outcomes),
             hot=tuple(found.request for found in hot_loops),
             hot_loops=hot_loops,
-            noop_writes=self._alarms.noop_writes(now),
+            noop_writes=self._detector.noop_writes(now),
             postponed=self._postponed,
             late_results=self._pool.late_results,
-            dropped=statistics.dropped + self.intake.refused + self._dropped_held,
+            dropped=statistics.dropped + self.requests.refused + self._dropped_held,
             last_error=self._last_error,
             sources=tuple(source.status() for source in self.sources),
         )
 
-    def _prepare(self, request: Request, now: float) -> Request | None:
-        queue, alarms = self.queue, self._alarms
-        priority = queue.priority_of(request)
-        is_storm = priority < 0 or (
-            self._has_breaker
-            and alarms.writes_in_vain(request)
-            and not self.intake.is_news(request)
+    def prepare(self, request_id: RequestId, now: float) -> tuple[Reason, ...] | None:
+        """Return the reasons of a request that was taken from the queue and starts now.
+
+        None if it has to wait: it was put back, or the breaker holds it.
+        """
+        queue, detector = self._queue, self._detector
+        priority = queue.taken.get(request_id, 0)
+        may_wait = priority < 0 or (
+            self.options.noop_breaker
+            and detector.only_noops(request_id)
+            and not self.requests.has_changes(request_id)
         )
         wait_seconds = max(
-            self._hot.wait_seconds(request, now), self._limit.wait_seconds(request, now)
+            self._hot.wait_seconds(request_id, now), self._limit.wait_seconds(request_id, now)
         )
         if wait_seconds > 0:
             self._postponed += 1
-            queue.add_after_nowait(request, wait_seconds, priority=priority)
+            queue.add_after_nowait(request_id, wait_seconds, priority=priority)
             if self._held:
-                alarms.postponed(request)
-                self._move_held(now)
+                detector.postponed(request_id)
+                self._release_held(now)
             return None
-        if is_storm and alarms.holds(request, priority, now):
-            self._move_held(now)
+        if may_wait and detector.holds(request_id, priority, now):
+            self._release_held(now)
             return None
-        self._limit.started(request, now)
-        prepared = self.intake.with_reasons(request)
-        # The context of the worker task: what the function writes is attributed to this reconcile.
-        CURRENT_WRITER.set(alarms.started(prepared, now, is_storm=is_storm))
+        self._limit.started(request_id, now)
+        reasons = self.requests.take_reasons(request_id)
+        # The context of the worker's task: what the function writes is attributed to this
+        # reconcile.
+        CURRENT_WRITER.set(detector.started(request_id, now, reasons, may_wait=may_wait))
         if self._held:
-            self._move_held(now)
-        return prepared
+            self._release_held(now)
+        return reasons
 
-    def _move_held(self, now: float) -> None:
-        """Put back what the breaker lets go, and what may try next."""
-        queue = self.queue
-        for request, priority in self._alarms.release():
-            queue.add_nowait(request, priority=priority)
-        probe = self._alarms.next_probe(now)
-        if probe is not None:
-            queue.add_after_nowait(probe.request, probe.after_seconds, priority=probe.priority)
-
-    def _conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
-        outcome = self._judge(request, ended, now, seconds)
+    def conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
+        """Record how a reconcile ended, and enqueue its request again if it has to come again."""
+        outcome = self.decide(request, ended, now, seconds)
+        is_failure = outcome.error is not None
         if outcome.after_seconds is not None:
-            is_failure = outcome.is_failure
-            self.intake.put_after_nowait(
+            wanted = outcome.priority
+            self.requests.put_again_nowait(
                 request,
                 _RETRY if is_failure else _REQUEUE,
-                priority=self._priority_of(outcome),
+                priority=self._queue.taken.get(request._id, 0) if wanted is None else wanted,
                 after_seconds=outcome.after_seconds,
             )
-        writes = CURRENT_WRITER.get()  # stays until the next start: nothing else writes here
-        if isinstance(writes, ReconcileWrites):
-            self._alarms.ended(writes, now, is_failure=outcome.is_failure)
+        if self._noops.is_storm or self._breaker.is_open:
+            writes = CURRENT_WRITER.get()  # stays until the next start: nothing else writes here
+            if isinstance(writes, ReconcileWrites):
+                self._detector.ended(writes, now, is_failure=is_failure)
         if self._held:
-            self._move_held(now)
+            self._release_held(now)
         return outcome
 
-    def _priority_of(self, outcome: Outcome) -> int:
-        wanted = outcome.priority
-        return self.queue.priority_of(outcome.request) if wanted is None else wanted
-
-    def _judge(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
+    def decide(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
+        """Decide what follows from the end of a reconcile; count and log it."""
         if ended is None or isinstance(ended, Result):
             outcome = self._outcomes.succeeded(request, ended)
             if _log.isEnabledFor(logging.DEBUG):
-                self._log_success(outcome)
+                _log.debug(
+                    "controller %s: reconciled %s: %s; reasons: %s",
+                    self.name,
+                    request,
+                    outcome.kind,
+                    _reasons(request),
+                )
         else:
             outcome = self._outcomes.failed(request, ended, now)
             self._log_failure(outcome, ended, now)
         self._counts[outcome.kind] += 1
         if self._metrics is not NO_METRICS:
-            measure(self._metrics, self.name, outcome, seconds)
+            self._measure(outcome, seconds)
         return outcome
 
-    def _log_success(self, outcome: Outcome) -> None:
-        _log.debug(
-            "controller %s: reconciled %s: %s; reasons: %s",
-            self.name,
-            outcome.request,
-            outcome.kind,
-            _reasons(outcome.request),
-        )
+    def _release_held(self, now: float) -> None:
+        """Enqueue the requests that the breaker releases, and the next probe."""
+        queue = self._queue
+        for request_id, priority in self._detector.release():
+            queue.add_nowait(request_id, priority=priority)
+        probe = self._detector.next_probe(now)
+        if probe is not None:
+            queue.add_after_nowait(probe.request_id, probe.after_seconds, priority=probe.priority)
 
     def _log_failure(self, outcome: Outcome, error: BaseException, now: float) -> None:
         if isinstance(error, ReconcileTimeoutError):
@@ -373,23 +356,29 @@ class Engine(Generic[V]):
             "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s%s",
             self.name,
             outcome.request,
-            words_of(error, shown),
+            text_of(error, shown),
             outlook_of(outcome),
             _reasons(outcome.request),
             f"; {unlogged} failures since the last such line are not logged" if unlogged else "",
-            Lines(f"\n{trace_text(error)}" if shown == "full" and not is_meant(error) else ""),
+            Lines(f"\n{trace_text(error)}" if shown == "full" and not is_expected(error) else ""),
         )
 
+    def _measure(self, outcome: Outcome, seconds: float) -> None:
+        """Count an outcome under controller-runtime's names."""
+        metrics, labels = self._metrics, {"controller": self.name}
+        result = _RESULTS.get(outcome.kind, "error")
+        metrics.observe("controller_runtime_reconcile_time_seconds", seconds, labels)
+        metrics.increment("controller_runtime_reconcile_total", {**labels, "result": result})
+        if result == "error":
+            metrics.increment("controller_runtime_reconcile_errors_total", labels)
+        if outcome.kind == "terminal":
+            metrics.increment("controller_runtime_terminal_reconcile_errors_total", labels)
+        if isinstance(outcome.error, ReconcileTimeoutError):
+            metrics.increment("controller_runtime_reconcile_timeouts_total", labels)
+
     def _crashed(self, error: BaseException) -> None:
-        if self.life is not None:
-            self.life.break_nowait(error)
-
-
-_LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of keys that fail
-_LINES_PER_SECOND: Final = 10.0
-_COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
-_RETRY: Final = Reason(source="reconcile", event="retry")
-_REQUEUE: Final = Reason(source="reconcile", event="requeue")
+        if self.lifecycle is not None:
+            self.lifecycle.crash_nowait(error)
 
 
 def _lack(source: Source) -> str:
@@ -397,8 +386,8 @@ def _lack(source: Source) -> str:
     return "initial keys are not enqueued yet" if is_ready else "its kind of owner is not known yet"
 
 
-async def _early(prepare: Callable[[], Awaitable[None]]) -> None:
-    with suppress(InformerError):  # it is met again when the caches are filled
+async def _prepare_early(prepare: Callable[[], Awaitable[None]]) -> None:
+    with suppress(InformerError):  # raised again once the caches are filled
         await prepare()
 
 

@@ -1,8 +1,4 @@
-"""Several controllers of one program, started and stopped together.
-
-What enters are controllers and the factories of their informers; what leaves is one lifetime: all
-caches, then each controller's sync and workers; and at the end all sources, all drains, all caches.
-"""
+"""Several controllers of one program, started and stopped together."""
 
 from __future__ import annotations
 
@@ -27,18 +23,17 @@ if TYPE_CHECKING:
 class ControllerGroup(Startable):
     """Runs controllers together: `async with ControllerGroup(a, b)`, or `await group.run()`.
 
-    Each controller works as soon as all of its own caches have synced, whatever becomes of the
-    others'; one that does not sync within its `sync_timeout_seconds` ends the group, since half a
-    program is not what was asked for. So what is in a cluster that may be down when this program
-    starts belongs into a controller and a group of its own. A cluster that goes down later
-    delays nobody: its caches stay as they are and catch up.
+    Each controller begins as soon as its caches have synced, independently of the others. If one
+    does not sync within its `sync_timeout_seconds`, the whole group ends. So put the informers of a
+    cluster that may be down when the program starts into a separate controller and group. A cluster
+    that goes down later delays no controller: its caches keep their objects and catch up.
 
     Args:
-        controllers: each with a name of its own; none of them started.
-        factories: are started before the controllers, and closed after them.
+        controllers: each with a unique name; none of them started.
+        factories: started before the controllers, and closed after them.
 
     Raises:
-        InvalidArgumentError: two controllers have one name.
+        InvalidArgumentError: two controllers have the same name.
     """
 
     def __init__(
@@ -47,17 +42,16 @@ class ControllerGroup(Startable):
         names = [controller.name for controller in controllers]
         for name in names:
             if names.count(name) > 1:
-                reason = f"two are called {name!r}; metrics and logs could not tell them apart"
+                reason = f"two are named {name!r}; metrics and logs need unique names"
                 raise InvalidArgumentError("controllers", reason)
         self._controllers = controllers
         self._engines = tuple(controller.engine for controller in controllers)
-        self.life: Lifecycle = Lifecycle(
-            f"controllers {', '.join(names)}", self._engines, factories
-        )
-        """What it does, for an Operator."""
+        name = f"controllers {', '.join(names)}"
+        self.lifecycle: Lifecycle = Lifecycle(name, self._engines, factories)
+        """Its start and end, for an Operator."""
 
     async def start(self) -> None:
-        """Start the caches, wait until they have synced, and let the workers begin.
+        """Start the caches, wait until they have synced, and start the workers.
 
         Each controller begins when its own caches have synced.
 
@@ -66,9 +60,9 @@ class ControllerGroup(Startable):
             LifecycleError: it, or one of the controllers, was started or closed before.
 
         Cancellation:
-            Stops what was started, waits for that, then goes on.
+            Stops what was started, waits for that, then continues.
         """
-        await self.life.start()
+        await self.lifecycle.start()
 
     async def wait_ended(self) -> None:
         """Wait until it is closed or has crashed.
@@ -76,10 +70,10 @@ class ControllerGroup(Startable):
         Cancellation:
             Safe.
         """
-        await self.life.wait_ended()
+        await self.lifecycle.wait_ended()
 
     async def aclose(self) -> None:
-        """Stop in order: all sources, what is in flight, then the caches. A second call only waits.
+        """Stop in order: sources, running reconciles, caches. A second call only waits.
 
         Raises:
             InternalError: something inside had crashed.
@@ -87,27 +81,27 @@ class ControllerGroup(Startable):
         Cancellation:
             Takes effect when everything has ended, which the deadlines bound.
         """
-        await self.life.aclose()
+        await self.lifecycle.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, and stay until SIGTERM or SIGINT asks for the end; a second signal forces it.
+        """Start, and run until SIGTERM or SIGINT asks for the end; a second signal forces it.
 
-        SIGUSR1 has it log how everything is. Outside of the main thread no signals are heard.
+        At SIGUSR1 it logs its status. Outside the main thread it does not handle signals.
 
         Raises:
             CacheSyncTimeoutError: a cache or a source took too long; everything was stopped.
             InternalError: something inside crashed.
 
         Cancellation:
-            Closes as aclose() does, then goes on.
+            Closes as aclose() does, then continues.
         """
-        await self.life.run(task_status=task_status)
+        await self.lifecycle.run(task_status=task_status)
 
     def status(self) -> ControllerGroupStatus:
-        """Return how everything is doing: a frozen record without object content."""
+        """Return the group's state: a frozen record without object content."""
         return ControllerGroupStatus(
             controllers=tuple(controller.status() for controller in self._controllers),
-            watchdog=self.life.watchdog.statistics(),
+            watchdog=self.lifecycle.watchdog.statistics(),
             abandoned=tuple(name for engine in self._engines for name in engine.abandoned),
         )
 

@@ -1,8 +1,7 @@
-"""One call of a user's reconcile: what it is given, where it runs, and what may come back.
+"""The call of a user's reconcile function.
 
-What enters is a request; what leaves is a Result or None, or whatever the function raised. The
-object is read from the cache when the call begins, so it is never older than the request. A plain
-function runs in a thread. What returns anything else fails, by name: silence would lose a wish.
+The object is read from the cache when the call begins, so it is never older than the request. A
+plain function runs in a thread. A function that returns anything but None or a Result fails.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
-    from pyinformer.sources._request import Request
+    from pyinformer.sources import Request
 
 _SHAPE = "reconcile(request, obj)"
 
@@ -35,9 +34,9 @@ class Invoker(Generic[V]):
 
     Args:
         function: the user's.
-        primaries: whose objects it is given; several are of one resource, in several clusters or
+        primaries: the informers of the objects; several are of one resource, in several clusters or
             namespaces.
-        on_unwatched: is called with a request in a namespace that no primary watches.
+        on_unwatched: called with a request in a namespace that no primary watches.
 
     Raises:
         InvalidTypeError: it cannot be called with a request and an object.
@@ -57,15 +56,18 @@ class Invoker(Generic[V]):
         self._primaries: dict[str, list[SharedInformer[V]]] = {}
         for primary in primaries:
             self._primaries.setdefault(primary.cluster.name, []).append(primary)
+        # An informer of all namespaces cannot be changed to some: no namespace has to be compared.
+        is_only = len(primaries) == 1 and primaries[0].scope.is_everywhere
+        self._only: SharedInformer[V] | None = primaries[0] if is_only else None
         self._threads = None if _is_asynchronous(function) else WorkerThreads(self.name)
 
     async def __call__(self, request: Request) -> Result | None:
         """Read the object and call the function once.
 
         Raises:
-            BaseException: whatever the function raised.
+            BaseException: what the function raised.
             InvalidTypeError: it returned neither None nor a Result.
-            TerminalError: no primary is of the request's cluster, or watches its namespace.
+            TerminalError: no primary watches the request's cluster, or its namespace.
 
         Cancellation:
             Reaches the function; one that runs in a thread is waited for.
@@ -79,41 +81,44 @@ class Invoker(Generic[V]):
             returned = await returned
         if returned is None or isinstance(returned, Result):
             return returned
-        raise InvalidTypeError("result", _nonsense(self.name, returned))
+        raise InvalidTypeError("result", _why_invalid(self.name, returned))
 
     def read(self, request: Request) -> KubeObject[V] | None:
-        """Return the object as the cache has it now; None if it is gone.
+        """Return the object from the cache; None if it is gone.
 
         Raises:
             CacheNotSyncedError: an informer's first sync is not done.
-            TerminalError: no primary is of the request's cluster, or watches its namespace.
+            TerminalError: no primary watches the request's cluster, or its namespace.
         """
+        key, cluster = request._id
+        if self._only is not None and self._only.cluster.name == cluster:
+            return self._only.lister.get(key)
         if not self._primaries:
             return None
-        informers = self._primaries.get(request.cluster)
+        informers = self._primaries.get(cluster)
         if informers is None:
-            raise TerminalError(f"no primary informer is of cluster {request.cluster!r}")
-        namespace = request.namespace
+            raise TerminalError(f"no primary informer watches cluster {cluster!r}")
+        namespace = key.rpartition("/")[0]
         is_watched = False
         for informer in informers:
             if informer.scope.covers(namespace):
-                found = informer.lister.get(request.key)
+                found = informer.lister.get(key)
                 if found is not None:
                     return found
                 is_watched = True
         if not is_watched and not any(core_of(one).caches.is_gone(namespace) for one in informers):
-            self._on_unwatched(request)  # None would say that the object is gone
+            self._on_unwatched(request)  # None would mean that the object is gone
             raise TerminalError(f"no primary informer watches the namespace of {request}")
         return None
 
 
 def _is_asynchronous(function: Callable[..., object]) -> bool:
-    """Tell whether a call returns at once; a thread would only cost time then."""
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - of an object that is called
+    """Return whether a call returns a coroutine, so that it needs no thread."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - of a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-def _nonsense(name: str, returned: object) -> str:
+def _why_invalid(name: str, returned: object) -> str:
     if isinstance(returned, BaseException):
         return f"{name} returned {type(returned).__name__}; an error must be raised"
     return f"{name} returned {type(returned).__name__}; it must be None or a Result"

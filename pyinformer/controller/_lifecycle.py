@@ -1,8 +1,7 @@
-"""The life of one controller or of several: caches, sync, workers; and all of it backwards.
+"""The start and the end of one controller, or of several together.
 
-What enters are the calls of the owner, signals and crashes; what leaves is one end, in order:
-sources first, then a drain with a deadline, then cancellation, and caches last. Only the caches
-that were started here are closed here.
+They start in order: caches, sources, workers. They end in order, too: sources first, then a drain
+with a deadline, then cancellation, and caches last. Only caches that were started here are closed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer.apimachinery import InformerError, LifecycleError
-from pyinformer.controller._signals import StopSignals
+from pyinformer.controller._signals import on_stop_signal
 from pyinformer.informer import core_of
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 
@@ -37,9 +36,9 @@ class Lifecycle:
     """Starts and ends controllers together.
 
     Args:
-        name: names it in errors and logs.
+        name: the name in errors and logs.
         engines: the controllers.
-        factories: are started before and closed after them.
+        factories: started before and closed after the controllers.
     """
 
     def __init__(
@@ -52,13 +51,13 @@ class Lifecycle:
         self._engines = tuple(engines)
         self._factories = tuple(factories)
         self._own_informers: list[SharedInformer[Any]] = []
-        self._deafen: list[Callable[[], None]] = []  # so that informers of others forget this life
+        self._stop_observing: list[Callable[[], None]] = []  # crashes of informers
         self._opening: anyio.CancelScope | None = None
         self._ended = anyio.Event()
-        self._broken = anyio.Event()
-        self._breakage: BaseException | None = None
+        self._crashed = anyio.Event()
+        self._crash: BaseException | None = None
         self._loop = LoopOwner(name)
-        self._is_asked = False
+        self._is_stopping = False
         self._is_closed = False
         options = [engine.options for engine in engines]
         self._host = Host(
@@ -70,7 +69,7 @@ class Lifecycle:
             on_crash=lambda _: self._ended.set(),
         )
         self.watchdog: Watchdog = Watchdog()
-        """Names the reconcile that blocks the loop."""
+        """Finds the reconcile that blocks the event loop."""
 
     async def start(self) -> None:
         """Start everything and wait until the workers work.
@@ -80,7 +79,7 @@ class Lifecycle:
             LifecycleError: it was started before, or was asked to stop meanwhile.
 
         Cancellation:
-            Stops what was started, waits for that, then goes on.
+            Stops what was started, waits for that, then continues.
         """
         if self._is_closed:
             raise LifecycleError(f"{self._name} is closed; make a new one")
@@ -88,14 +87,14 @@ class Lifecycle:
         for engine in self._engines:
             engine.refuse_if_begun()
         for engine in self._engines:
-            engine.begin_nowait(self)
+            engine.lifecycle = self
         self.watchdog.start_nowait()
         try:
             await self._host.start()
         except BaseException:
             self._end()
             raise
-        if not self._host.is_running and not self._is_asked:
+        if not self._host.is_running and not self._is_stopping:
             raise LifecycleError(f"{self._name} was closed while it started")
 
     async def aclose(self) -> None:
@@ -110,14 +109,14 @@ class Lifecycle:
         self._loop.check(may_be_closed=True)
         self._is_closed = True
         for engine in self._engines:
-            engine.excuse_current()
+            engine.detach_current()
         try:
             await self._host.aclose()
         finally:
             self._end()
 
     async def wait_ended(self) -> None:
-        """Wait until it is closed, was asked to stop by a signal, or has crashed.
+        """Wait until it is closed, a signal asks for the end, or it has crashed.
 
         Cancellation:
             Safe.
@@ -125,12 +124,12 @@ class Lifecycle:
         self._loop.check()
         await self._ended.wait()
 
-    async def run(self, *, task_status: TaskStatus[None], tells_status: bool = True) -> None:
-        """Start, stay until a signal or a crash, and stop; a second signal forces.
+    async def run(self, *, task_status: TaskStatus[None], logs_status: bool = True) -> None:
+        """Start, run until a signal or a crash, and stop; a second signal forces the end.
 
         Args:
-            task_status: is told when the workers work.
-            tells_status: whether SIGUSR1 has it log how everything is.
+            task_status: notified when the workers run.
+            logs_status: whether it logs the status of everything at SIGUSR1.
 
         Raises:
             InternalError: something inside crashed.
@@ -138,61 +137,65 @@ class Lifecycle:
         Cancellation:
             The way to stop it from inside the program: closes as aclose() does.
         """
-        telling = on_sigusr1(self._tell) if tells_status else nullcontext()
-        with telling, StopSignals(self._signalled):
+        status = on_sigusr1(self._log_status) if logs_status else nullcontext()
+        with status, on_stop_signal(self._signalled):
             was_closed = self._is_closed
             try:
                 await self.start()
             except LifecycleError:
                 if was_closed or not self._is_closed:
                     raise
-                return  # closed while it started, which is an end like any other
+                return  # closed while it started: an orderly end
             try:
-                if not self._is_asked:
+                if not self._is_stopping:
                     task_status.started()
                 await self._ended.wait()
             finally:
                 await self.aclose()
-                # Else the loop would wait for them when the program ends, without a bound.
+                # Otherwise the loop would wait for them when the program ends, without a bound.
                 for engine in self._engines:
                     engine.close_abandoned()
 
-    def ask_nowait(self) -> None:
-        """Ask for the end: run() stops in order, also in the middle of the start."""
-        self._is_asked = True
+    def request_stop(self) -> None:
+        """Make run() stop in order, also in the middle of the start."""
+        self._is_stopping = True
         self._ended.set()
         if self._opening is not None:
             self._opening.cancel()
 
     def force_nowait(self) -> None:
-        """Wait for no reconcile any more."""
+        """Stop waiting for reconciles."""
         for engine in self._engines:
             engine.force_nowait()
 
-    def _tell(self) -> None:
-        # Whoever asks wants to see it, also where nobody has set up logging.
+    def _log_status(self) -> None:
+        # The signal asks for it, so it is shown also if the program has not set up logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
         informers = dict.fromkeys(one for engine in self._engines for one in engine.informers)
         for factory in self._factories:
-            for told in factory.informers:
-                informers.pop(told, None)
+            for shown in factory.informers:
+                informers.pop(shown, None)
         lines = [str(factory.status()) for factory in self._factories]
         lines += [informer.status().line() for informer in informers]
         lines += [engine.status().line() for engine in self._engines]
         _log.log(level, "status of %s\n%s", self._name, Lines("\n".join(lines)))
 
     def _signalled(self, signal_name: str) -> None:
-        if self._is_asked:
-            _log.warning("%s: %s again: nobody is waited for any more", self._name, signal_name)
+        if self._is_stopping:
+            _log.warning(
+                "%s: %s again: ending without waiting for reconciles", self._name, signal_name
+            )
             self.force_nowait()
         else:
-            _log.info("%s: %s: stops in order; once more forces", self._name, signal_name)
-            self.ask_nowait()
+            _log.info(
+                "%s: %s: stopping in order; a second signal forces the end", self._name, signal_name
+            )
+            self.request_stop()
 
-    def break_nowait(self, error: BaseException) -> None:
-        """Take note of a bug of ours, and end."""
-        self._breakage = self._breakage or error
-        self._broken.set()
+    def crash_nowait(self, error: BaseException) -> None:
+        """Record a bug of pyinformer, and end."""
+        self._crash = self._crash or error
+        self._crashed.set()
 
     def _end(self) -> None:
         self.watchdog.stop_nowait()
@@ -202,12 +205,12 @@ class Lifecycle:
         try:
             with anyio.CancelScope() as self._opening:
                 await self._open(group)
-            if self._is_asked:
+            if self._is_stopping:
                 return
             ready()
-            await self._broken.wait()
-            if self._breakage is not None:
-                raise self._breakage
+            await self._crashed.wait()
+            if self._crash is not None:
+                raise self._crash
         finally:
             group.cancel_scope.cancel()  # the sources
             with anyio.CancelScope(shield=True):
@@ -218,7 +221,7 @@ class Lifecycle:
             await factory.start()
         for engine in self._engines:
             for informer in engine.informers:
-                self._hear_of_crash(informer)
+                self._observe_crash(informer)
                 if not informer.is_running:
                     await informer.start()
                     self._own_informers.append(informer)
@@ -226,8 +229,8 @@ class Lifecycle:
             for engine in self._engines:
                 opening.start_soon(engine.open, group)
 
-    def _hear_of_crash(self, informer: SharedInformer[Any]) -> None:
-        """End with a cache that has crashed: what it shows is frozen, and looks alive."""
+    def _observe_crash(self, informer: SharedInformer[Any]) -> None:
+        """End if a cache crashes: its objects are frozen, but look current."""
         core = core_of(informer)
         before = core.on_crash
 
@@ -235,14 +238,14 @@ class Lifecycle:
             if before is not None:
                 before()
             if informer.crash is not None:
-                self.break_nowait(informer.crash)
+                self.crash_nowait(informer.crash)
 
-        def deaf() -> None:
-            if core.on_crash is crashed:  # else somebody came later, and calls this one
+        def stop_observing() -> None:
+            if core.on_crash is crashed:  # otherwise a later observer calls this one
                 core.on_crash = before
 
         core.on_crash = crashed
-        self._deafen.append(deaf)
+        self._stop_observing.append(stop_observing)
 
     async def _close(self) -> None:
         for engine in self._engines:
@@ -250,12 +253,12 @@ class Lifecycle:
         await _together(engine.stop for engine in self._engines)
         await _together(informer.aclose for informer in self._own_informers)
         await _together(factory.aclose for factory in self._factories)
-        while self._deafen:
-            self._deafen.pop()()
+        while self._stop_observing:
+            self._stop_observing.pop()()
 
 
 async def _together(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:
-    """Close all of them; the first crash is raised when every one has ended."""
+    """Close all of them, and then raise the first crash."""
     crashes: list[InformerError] = []
 
     async def close(one: Callable[[], Awaitable[None]]) -> None:

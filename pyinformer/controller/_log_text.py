@@ -1,6 +1,6 @@
-"""What a controller's log says of a reconcile that failed.
+"""The text of a controller's log line for a reconcile that failed.
 
-The log never shows the content of an object, unless the program asks for the texts of all errors.
+It never shows the content of an object, unless the program asks for the texts of all errors.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome
 
 
-def words_of(error: BaseException, shown: LogExceptions = "classes") -> str:
-    """Return what failed and why; never fails itself.
+def text_of(error: BaseException, shown: LogExceptions = "classes") -> str:
+    """Return what failed and why. Never raises.
 
     Args:
         error: what the reconcile raised.
@@ -33,39 +33,39 @@ def words_of(error: BaseException, shown: LogExceptions = "classes") -> str:
     """
     error = only_cause(error)
     try:
-        said = _said(error)
-    except Exception:  # noqa: BLE001 - a fence: a subclass of the user's that cannot say it
-        said = None
-    if said and isinstance(error, ModelMismatchError):
-        return printable(said)  # its cause is the same, in other words
-    return printable(f"{said}{causes_text(error, shown)}") if said else error_text(error, shown)
+        text = _own_text(error)
+    except Exception:  # noqa: BLE001 - the guard of a user's error class
+        text = None
+    if text and isinstance(error, ModelMismatchError):
+        return printable(text)  # its cause has the same text
+    return printable(f"{text}{causes_text(error, shown)}") if text else error_text(error, shown)
 
 
 def outlook_of(outcome: Outcome) -> str:
-    """Return what happens next; a RetryAfter is no failure and has no number."""
+    """Return what happens next; a RetryAfter is not counted as a failure."""
     if outcome.after_seconds is None:
-        return "not tried again until something changes"
-    again = f"again in {outcome.after_seconds:.3f} s"
+        return "not retried until something changes"
+    again = f"retry in {outcome.after_seconds:.3f} s"
     return f"failure {outcome.failures}, {again}" if outcome.failures else again
 
 
 def level_of(error: BaseException) -> int:
-    """Conflicts are how optimistic locking works, and RetryAfter is what somebody meant."""
-    return logging.INFO if is_meant(error) else logging.WARNING
+    """Return the log level: conflicts and RetryAfter are a part of normal work."""
+    return logging.INFO if is_expected(error) else logging.WARNING
 
 
-def is_meant(error: BaseException) -> bool:
-    """Tell whether an error is part of how a reconcile works: no call of it is worth a line."""
+def is_expected(error: BaseException) -> bool:
+    """Return whether an error is a part of normal work, so that its calls are not logged."""
     return isinstance(only_cause(error), ConflictError | RetryAfter)
 
 
-def _said(error: BaseException) -> str | None:
-    """Return an error's own words, if they are for logs and name their cause by themselves."""
+def _own_text(error: BaseException) -> str | None:
+    """Return an error's text if it is safe in logs and names its cause."""
     if isinstance(error, ModelMismatchError):
         return f"{error.what}: {error.reason}"
     if isinstance(error, TerminalError):
         return error.reason
-    if isinstance(error, RetryAfter):  # when is said by the outlook
+    if isinstance(error, RetryAfter):  # its time is in the outlook
         return error.reason or "RetryAfter"
     if isinstance(error, ReconcileTimeoutError) or _is_about_result(error):
         return str(error)
@@ -73,5 +73,5 @@ def _said(error: BaseException) -> str | None:
 
 
 def _is_about_result(error: BaseException) -> bool:
-    """Tell whether a reconcile returned nonsense, which is said in the names of types."""
+    """Return whether a reconcile returned an invalid value; the text names only types."""
     return isinstance(error, InvalidTypeError) and error.argument == "result"

@@ -1,8 +1,7 @@
-"""What a controller notices of itself: keys in a loop, writes in vain; and what it does about it.
+"""Detects reconciles that wake themselves, and storms of writes that change nothing.
 
-What enters are starts and ends of reconciles, and the answers of their writes; what leaves are
-which request has to wait, one log line for each thing found, and figures. The decisions are made in
-pure modules; here they meet the log, the metrics and the loop's time.
+The decisions are made in modules without an event loop; this one adds the log lines, the metrics
+and the loop's time.
 """
 
 from __future__ import annotations
@@ -12,48 +11,49 @@ import logging
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._logging import get_logger
-from pyinformer.controller._hot_loop import HotKey, HotLoops
 from pyinformer.controller._noop_writes import NoopWrites, Storm
+from pyinformer.controller._start_limits import HotKey, HotLoops
 from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus
 from pyinformer.controller._storm_breaker import StormBreaker
+from pyinformer.sources import request_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._storm_breaker import Probe
     from pyinformer.metrics import Metrics
-    from pyinformer.sources._request import Request
+    from pyinformer.sources import Reason, RequestId
 
 _log = get_logger("pyinformer.controller")
 
-_TOP: Final = 10  # keys that are named: who looks for a bug needs one
-_RELEASED: Final = 64  # at each step: what was held comes back without holding up the loop
+_TOP: Final = 10  # keys in the status: one is enough to find a bug
+_RELEASED: Final = 64  # held requests that come back in one step of the loop
 
 
 @final
 class ReconcileWrites:
-    """The writes of one reconcile; the cluster tells it of each.
+    """Counts the writes of one reconcile; the cluster reports each of them.
 
     Args:
-        alarms: of the controller.
-        request: what is reconciled.
-        is_storm: nothing that happened asks for it, so that it may wait.
+        detector: of the controller.
+        request_id: what is reconciled.
+        may_wait: no change asks for the reconcile, so the storm breaker may hold it.
     """
 
-    __slots__ = ("_alarms", "changes", "is_storm", "noops", "request")
+    __slots__ = ("_detector", "_request_id", "changes", "may_wait", "noops")
 
-    def __init__(self, alarms: LoopDetector, request: Request, *, is_storm: bool) -> None:
-        self._alarms = alarms
-        self.request: Request = request
-        self.is_storm: bool = is_storm
+    def __init__(self, detector: LoopDetector, request_id: RequestId, *, may_wait: bool) -> None:
+        self._detector = detector
+        self._request_id = request_id
+        self.may_wait: bool = may_wait
         self.changes: int = 0
         self.noops: int = 0
 
     @property
     def name(self) -> str:
         """The controller's name."""
-        return self._alarms.name
+        return self._detector.name
 
     def wrote(self, *, changed: bool) -> None:
         """Count a write, on the event loop."""
@@ -61,15 +61,16 @@ class ReconcileWrites:
             self.changes += 1
         else:
             self.noops += 1
-        self._alarms.wrote(self.request, asyncio.get_running_loop().time(), changed=changed)
+        now = asyncio.get_running_loop().time()
+        self._detector.wrote(self._request_id, now, changed=changed)
 
 
 @final
 class LoopDetector:
-    """The alarms of one controller.
+    """Detects the loops of one controller.
 
     Args:
-        name: names it in logs and metrics.
+        name: the controller's name in logs and metrics.
         options: limits.
         metrics: where occurrences are counted.
     """
@@ -84,79 +85,83 @@ class LoopDetector:
             window_seconds=options.hot_loop_window_seconds,
             delay_seconds=options.hot_loop_delay_seconds,
         )
-        self._noops = NoopWrites(
+        self.noop_counts = NoopWrites(
             ratio=options.noop_write_ratio, per_second=options.noop_writes_per_second
         )
-        self._breaker = StormBreaker(
+        self.breaker = StormBreaker(
             is_enabled=options.noop_breaker, probe_seconds=options.noop_breaker_probe_seconds
         )
-        self._is_breaker_told = False
-        self.held: Mapping[Request, int] = self._breaker.held
-        """What the breaker holds; always the same mapping, so that a look at it costs nothing."""
+        self._is_breaker_logged = False
+        self.held: Mapping[RequestId, int] = self.breaker.held
+        """What the breaker holds; always the same mapping, which costs nothing to test."""
 
     @property
-    def aside(self) -> int:
-        """How many of these are not in the queue."""
-        return self._breaker.aside
+    def held_outside_queue(self) -> int:
+        """The number of held requests that are not in the queue."""
+        return self.breaker.aside
 
-    def writes_in_vain(self, request: Request) -> bool:
-        """Return whether a key that nothing has happened to had better wait."""
-        return self._noops.only_noops(request)
+    def only_noops(self, request_id: RequestId) -> bool:
+        """Return whether the last writes of a key changed nothing."""
+        return self.noop_counts.only_noops(request_id)
 
-    def holds(self, request: Request, priority: int, now: float) -> bool:
-        """Return whether a request that may wait has to; it is kept until it is given back."""
-        holds = self._breaker.holds(request, priority, now)
+    def holds(self, request_id: RequestId, priority: int, now: float) -> bool:
+        """Return whether the breaker holds a request that may wait; it is released later."""
+        holds = self.breaker.holds(request_id, priority, now)
         if holds:
             self._metrics.increment("controller_noop_breaker_held_total", self._labels)
         return holds
 
-    def started(self, request: Request, now: float, *, is_storm: bool) -> ReconcileWrites:
-        """Take note of a start; the request has its reasons."""
-        if is_storm or self.held:
-            self._breaker.started(request, now, is_storm=is_storm)
-        found = self.hot_loops.started(request, now, request.reasons)
+    def started(
+        self, request_id: RequestId, now: float, reasons: Sequence[Reason], *, may_wait: bool
+    ) -> ReconcileWrites:
+        """Record the start of a reconcile, and return what counts its writes."""
+        if may_wait or self.held:
+            self.breaker.started(request_id, now, may_wait=may_wait)
+        writes = ReconcileWrites(self, request_id, may_wait=may_wait)
+        found = self.hot_loops.started(request_id, now, reasons)
         if found is not None:
             self._found_hot(found)
-        return ReconcileWrites(self, request, is_storm=is_storm)
+        return writes
 
-    def wrote(self, request: Request, now: float, *, changed: bool) -> None:
+    def wrote(self, request_id: RequestId, now: float, *, changed: bool) -> None:
         """Count a write."""
-        if self._noops.wrote(request, now, changed=changed):
+        if self.noop_counts.wrote(request_id, now, changed=changed):
             self._storm_began()
         if not changed:
             self._metrics.increment("informer_noop_writes_total", self._labels)
 
     def ended(self, writes: ReconcileWrites, now: float, *, is_failure: bool) -> None:
-        """Take note of the end of a reconcile."""
-        if not (self._noops.is_storm or self._breaker.is_open):
-            return
-        is_vain = writes.noops > 0 and not writes.changes
-        if writes.is_storm:
-            self._storm_lane_ended(is_vain=is_vain, is_failure=is_failure)
-        storm = self._noops.ended(now)
-        if self._breaker.is_open and (self._noops.is_quiet(now) or (storm and not self.held)):
-            self._breaker.close()
+        """Record the end of a reconcile, during a storm or while the breaker is open."""
+        is_noop = writes.noops > 0 and not writes.changes
+        if writes.may_wait:
+            if self.breaker.ended(is_noop=is_noop or is_failure):
+                self._breaker_closed()
+            if is_noop and self.noop_counts.is_storm and self.breaker.open():
+                self._breaker_opened()
+        storm = self.noop_counts.ended(now)
+        if self.breaker.is_open and (self.noop_counts.is_quiet(now) or (storm and not self.held)):
+            self.breaker.close()
             self._breaker_closed()
         if storm is not None:
             self._storm_ended(storm)
 
-    def postponed(self, request: Request) -> None:
-        """Take note that a request waits in the queue for a reason of its own."""
-        self._breaker.postponed(request)
+    def postponed(self, request_id: RequestId) -> None:
+        """Record that a request waits in the queue for another reason."""
+        self.breaker.postponed(request_id)
 
     def next_probe(self, now: float) -> Probe | None:
-        """Return a held request that has to be put into the queue, if there is one."""
-        return self._breaker.next_probe(now) if self.held else None
+        """Return a held request that is to be enqueued as a probe; None if there is none."""
+        return self.breaker.next_probe(now) if self.held else None
 
-    def release(self) -> list[tuple[Request, int]]:
-        """Return some of the requests that need not wait any more."""
-        return self._breaker.release(_RELEASED) if self.held else []
+    def release(self) -> list[tuple[RequestId, int]]:
+        """Return some of the requests that need not wait any more, with their priorities."""
+        return self.breaker.release(_RELEASED) if self.held else []
 
     def hot(self, now: float) -> tuple[HotLoopStatus, ...]:
         """Return the keys that are slowed; from any thread."""
         return tuple(
             HotLoopStatus(
-                request=str(found.request),
+                request=request_text(found.request_id),
                 reconciles=found.starts,
                 inputs=found.inputs,
                 reasons=_causes(found),
@@ -165,55 +170,50 @@ class LoopDetector:
         )
 
     def noop_writes(self, now: float) -> NoopWriteStatus:
-        """Return what came of the writes; from any thread."""
-        noops = self._noops
+        """Return the state of no-op writes and of the breaker; from any thread."""
+        noops = self.noop_counts
         return NoopWriteStatus(
             writes=noops.writes,
             noops=noops.noops,
             noop_ratio=noops.ratio(),
             is_storm=noops.is_storm and not noops.is_quiet(now),
-            top=tuple((str(request), count) for request, count in noops.top(_TOP)),
-            breaker=self._breaker.state,
+            top=tuple((request_text(key), count) for key, count in noops.top(_TOP)),
+            breaker=self.breaker.state,
             held=len(self.held),
-            held_total=self._breaker.held_total,
+            held_total=self.breaker.held_total,
         )
 
-    def _storm_lane_ended(self, *, is_vain: bool, is_failure: bool) -> None:
-        if self._breaker.ended(is_noop=is_vain or is_failure):
-            self._breaker_closed()
-        if is_vain and self._noops.is_storm and self._breaker.open():
-            self._breaker_opened()
-
     def _storm_began(self) -> None:
-        worst = ", ".join(str(request) for request, _ in self._noops.top(3))
+        worst = ", ".join(request_text(key) for key, _ in self.noop_counts.top(3))
         _log.error(
             "controller %s: %.0f %% of its newest writes changed nothing, %d so far: the server"
             " answers with the old resource version, and does all the work of an update. Most"
-            " likely it compares what it wants with something that never becomes equal; see"
-            " apply_if_changed. Keys, for example: %s",
+            " likely the reconcile compares its desired state with one that never becomes equal;"
+            " see apply_if_changed. Keys, for example: %s",
             self.name,
-            self._noops.ratio() * 100,
-            self._noops.noops,
+            self.noop_counts.ratio() * 100,
+            self.noop_counts.noops,
             worst,
         )
         self._metrics.increment("controller_noop_storms_total", self._labels)
 
     def _storm_ended(self, storm: Storm) -> None:
         _log.info(
-            "controller %s: its storm of writes that change nothing is over after %.0f s; there"
-            " were %d",
+            "controller %s: its storm of writes that change nothing ended after %.0f s and %d"
+            " writes",
             self.name,
             storm.seconds,
             storm.noops,
         )
-        self._is_breaker_told = False
+        self._is_breaker_logged = False
 
     def _breaker_opened(self) -> None:
         self._metrics.set("controller_noop_breaker_open", 1.0, self._labels)
         _log.log(
-            logging.DEBUG if self._is_breaker_told else logging.WARNING,
-            "controller %s: holds its requests of low priority, and keys that write in vain without"
-            " a new event; one per %g s tries whether that is over. Events pass",
+            logging.DEBUG if self._is_breaker_logged else logging.WARNING,
+            "controller %s: its requests of low priority are held, and so are keys that were not"
+            " changed and only make no-op writes; one per %g s probes whether the storm is over."
+            " Events pass",
             self.name,
             self._options.noop_breaker_probe_seconds,
         )
@@ -221,19 +221,19 @@ class LoopDetector:
     def _breaker_closed(self) -> None:
         self._metrics.set("controller_noop_breaker_open", 0.0, self._labels)
         _log.log(
-            logging.DEBUG if self._is_breaker_told else logging.WARNING,
-            "controller %s: lets go of the %d requests that it held",
+            logging.DEBUG if self._is_breaker_logged else logging.WARNING,
+            "controller %s: the %d held requests are released",
             self.name,
             len(self.held),
         )
-        self._is_breaker_told = True  # until the storm is over: else a mixture would flood the log
+        self._is_breaker_logged = True  # until the storm is over: it may open and close often
 
     def _found_hot(self, found: HotKey) -> None:
         _log.warning(
             "controller %s: %s was reconciled %d times in %g s, while its inputs changed %d times;"
             " it may wake itself, and is slowed to once in %g s; reasons: %s",
             self.name,
-            found.request,
+            request_text(found.request_id),
             found.starts,
             self._options.hot_loop_window_seconds,
             found.inputs,

@@ -1,9 +1,8 @@
-"""Notices a controller whose writes change nothing: no loop, no clock.
+"""Detects storms of no-op writes: a controller whose writes change nothing.
 
-What enters is each write that was answered, with its key and whether it changed anything; what
-leaves are the beginning and the end of a storm, and the keys that only write such. A storm is a
-share of the newest writes, or so many in a second; it ends when both have halved, or after a quiet
-time, so it does not flicker. Memory is bounded: two rings of writes, and the top keys.
+A storm begins when no-ops exceed a share of the newest writes, or a rate. It ends when both have
+halved, or after a quiet time, so it does not flap. It needs no clock and no event loop, and its
+memory is bounded: two rings of writes, and the keys with most no-ops.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 if TYPE_CHECKING:
-    from pyinformer.sources._request import Request
+    from pyinformer.sources import RequestId
 
-LEAST_WRITES: Final = 20  # fewer say nothing of a share: every controller begins somehow
-_RECENT: Final = 100  # what a share is of: a storm is noticed within as many writes
-_HORIZON_SECONDS: Final = 600.0  # older writes say nothing of now
+LEAST_WRITES: Final = 20  # fewer are too few for a share
+_RECENT: Final = 100  # the newest writes: a storm is detected within as many
+_HORIZON_SECONDS: Final = 600.0  # older writes do not count
 _RATE_SECONDS: Final = 10.0
 _QUIET_SECONDS: Final = 60.0
 _MAX_KEYS: Final = 16_384  # about 3 MB, and only in a storm
@@ -29,7 +28,7 @@ class Storm(NamedTuple):
     """A storm that is over."""
 
     noops: int
-    """How many writes changed nothing meanwhile."""
+    """The number of writes that changed nothing meanwhile."""
     seconds: float
 
 
@@ -38,8 +37,8 @@ class NoopWrites:
     """The writes of one controller.
 
     Args:
-        ratio: a greater share of the newest writes is a storm; 1 notices none by its share.
-        per_second: more than so many per second, for ten seconds, are a storm; 0 notices none.
+        ratio: a greater share of no-ops is a storm; 1 turns this off.
+        per_second: more no-ops per second, for ten seconds, are a storm; 0 turns this off.
     """
 
     __slots__ = (
@@ -58,7 +57,7 @@ class NoopWrites:
 
     def __init__(self, *, ratio: float, per_second: float) -> None:
         self._ratio = ratio
-        self._recent: deque[tuple[float, bool]] = deque()  # when, and whether it changed something
+        self._recent: deque[tuple[float, bool]] = deque()  # when, and whether it changed anything
         self._recent_noops = 0
         self._times: deque[float] = deque(maxlen=math.ceil(per_second * _RATE_SECONDS) + 1)
         if not per_second:
@@ -68,19 +67,19 @@ class NoopWrites:
         self.is_storm: bool = False
         """Whether there is a storm."""
         self._noops_before = 0
-        self._keys: dict[Request, int] = {}  # no-op writes in a row, of keys that write no others
+        self._keys: dict[RequestId, int] = {}  # no-op writes in a row
         self.writes: int = 0
-        """How many were answered."""
+        """The number of writes that were answered."""
         self.noops: int = 0
-        """How many of them changed nothing."""
+        """The number of writes that changed nothing."""
 
-    def wrote(self, request: Request, now: float, *, changed: bool) -> bool:
+    def wrote(self, request_id: RequestId, now: float, *, changed: bool) -> bool:
         """Count a write.
 
         Args:
-            request: whose reconcile made it.
-            now: when it was answered; monotonic.
-            changed: it changed something.
+            request_id: whose reconcile made it.
+            now: when it was answered; monotonic seconds.
+            changed: whether it changed anything.
 
         Returns:
             Whether a storm begins.
@@ -90,12 +89,12 @@ class NoopWrites:
         self._recent_noops += not changed
         self._forget_old(now)
         if changed:
-            self._keys.pop(request, None)
+            self._keys.pop(request_id, None)
             return False
         self.noops += 1
         self._last_at = now
         self._times.append(now)
-        self._count_key(request)
+        self._count_key(request_id)
         if self.is_storm or not (self._is_share_over() or self._is_rate_over(now)):
             return False
         self.is_storm = True
@@ -104,7 +103,7 @@ class NoopWrites:
         return True
 
     def ended(self, now: float) -> Storm | None:
-        """Return the storm that is over, once; ask after each write, and now and then."""
+        """Return a storm that has ended, once; to be called after each reconcile."""
         if not self.is_storm:
             return None
         if not self.is_quiet(now) and not (self._has_share_halved() and self._has_rate_halved(now)):
@@ -113,19 +112,19 @@ class NoopWrites:
         return Storm(self.noops - self._noops_before, now - self._began_at)
 
     def is_quiet(self, now: float) -> bool:
-        """Return whether no write has been in vain for a while."""
+        """Return whether no write has been a no-op for a while."""
         return now - self._last_at >= _QUIET_SECONDS
 
     def ratio(self) -> float:
-        """Return the share of no-ops among the newest writes; 0 if they are too few."""
+        """Return the share of no-ops among the newest writes; 0 if there are too few."""
         known = len(self._recent)
         return self._recent_noops / known if known >= LEAST_WRITES else 0.0
 
-    def only_noops(self, request: Request) -> bool:
-        """Return whether the last writes of a key, if there are any, changed nothing."""
-        return request in self._keys
+    def only_noops(self, request_id: RequestId) -> bool:
+        """Return whether a key wrote, and its last writes changed nothing."""
+        return request_id in self._keys
 
-    def top(self, count: int) -> list[tuple[Request, int]]:
+    def top(self, count: int) -> list[tuple[RequestId, int]]:
         """Return the keys with the most no-op writes in a row, the worst first; any thread."""
         return heapq.nlargest(count, tuple(self._keys.items()), key=lambda item: item[1])
 
@@ -135,14 +134,11 @@ class NoopWrites:
             _, changed = recent.popleft()
             self._recent_noops -= not changed
 
-    def _count_key(self, request: Request) -> None:
+    def _count_key(self, request_id: RequestId) -> None:
         keys = self._keys
-        if request in keys:
-            keys[request] += 1
-            return
-        if len(keys) >= _MAX_KEYS:  # those that did it once make room, the worst stay
+        if request_id not in keys and len(keys) >= _MAX_KEYS:  # keys with one no-op make room
             self._keys = keys = {key: count // 2 for key, count in keys.items() if count > 1}
-        keys[request.with_reasons(())] = 1
+        keys[request_id] = keys.get(request_id, 0) + 1
 
     def _is_share_over(self) -> bool:
         return self.ratio() > self._ratio

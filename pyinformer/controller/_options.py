@@ -1,4 +1,4 @@
-"""How a controller behaves: numbers with their units, meanings and reasons."""
+"""The settings of a controller, with the reasons of their defaults."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _POSITIVE = (
     "hot_loop_window_seconds",
     "noop_breaker_probe_seconds",
 )
-_MAX_PER_SECOND = 1_000  # the alarm remembers ten seconds of them; no controller writes as fast
+_MAX_PER_SECOND = 1_000  # ten seconds of writes are remembered; no controller writes as fast
 _COUNTS = ("max_stuck_workers", "rate_limit", "hot_loop_limit")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
-    """How a controller behaves. The defaults are right for nearly everybody.
+    """How a controller behaves. The defaults suit nearly all controllers.
 
     Raises:
-        InvalidArgumentError: a number that cannot work.
+        InvalidArgumentError: a value is invalid.
     """
 
     reconcile_timeout_seconds: float | None = 300.0
     """A reconcile that takes longer is cancelled, awaited and retried. None for no deadline. Five
-    minutes is more than any honest reconcile needs, and less than a person waits for one."""
+    minutes are more than a working reconcile needs, and less than a person waits for one."""
     grace_seconds: float = 5.0
     """How long a cancelled reconcile may clean up before its worker counts as stuck, and how long
     closing waits for it."""
@@ -53,96 +53,93 @@ class ControllerOptions:
     sync_timeout_seconds: float = 120.0
     """How long the start waits for caches and initial keys; controller-runtime's default."""
     initial_backoff_seconds: float = 0.005
-    """The delay after a key's first failure; it doubles with each. Upstream's."""
+    """The delay after a key's first failure; it doubles with each. client-go's default."""
     max_backoff_seconds: float = 1000.0
-    """The longest delay after a failure. Upstream's."""
+    """The longest delay after a failure; client-go's default."""
     backoff_jitter_ratio: float = 0.1
-    """A share of each delay that chance may take off, so that keys which failed together spread;
-    0 for none."""
+    """The share of each delay that is random, so that keys which failed together spread; 0 for
+    none."""
     max_stuck_workers: int = 10
-    """How many workers whose reconcile ignores its cancellation are replaced at a time. Beyond, the
-    controller goes on with fewer, so that what leaks is bounded."""
+    """How many stuck workers, whose reconcile ignores its cancellation, are replaced at a time.
+    Beyond, the controller continues with fewer workers, so that leaked tasks are bounded."""
     rate_limit: int = 0
-    """How many times per period one key may be reconciled, failures and events included; what
-    comes beyond is postponed, never dropped. 0 for no limit."""
+    """How many times per period one key may be reconciled, for any reason; further reconciles are
+    postponed, never dropped. 0 for no limit."""
     rate_limit_period_seconds: float = 1.0
     """The period of `rate_limit`."""
     hot_loop_limit: int = 200
-    """A key that is reconciled more often than this within the window is named and slowed: most
-    likely its own writes wake it. 0 notices nothing."""
+    """A key that is reconciled more often than this within the window is logged and slowed: most
+    likely its own writes wake it. 0 turns the detection off."""
     hot_loop_window_seconds: float = 10.0
     """The window of `hot_loop_limit`."""
     hot_loop_delay_seconds: float = 1.0
     """The least time between two reconciles of a key that was found hot."""
     noop_write_ratio: float = 0.5
-    """An ERROR says so, and the status, when a greater share of the newest writes changed nothing
-    (of a hundred, at least twenty, within ten minutes); 1 for never. It ends with half of that."""
+    """A greater share of no-ops in the newest writes is a storm, which an ERROR and the status
+    report (of 100 writes, at least 20, within ten minutes); 1 for never. It ends at half of it."""
     noop_writes_per_second: float = 10.0
-    """The same for more of them per second, lasting ten seconds, whatever their share; 0 for
-    never."""
+    """More no-op writes per second, for ten seconds, are a storm, too; 0 for never."""
     noop_breaker: bool = False
-    """Hold back what such a storm is made of, while it lasts: requests with a priority below 0
-    (what existed at the start, resyncs, low ones of your own), and timers and requeues of keys that
-    only write in vain. Events pass at full speed, and nothing is dropped. Off unless asked for:
-    that something waits should be somebody's choice."""
+    """Whether requests that no change asks for are held during a storm: those with a priority below
+    0 (initial objects, resyncs, your own), and timers and requeues of keys that make only no-op
+    writes. Events pass at full speed, and nothing is dropped. Off by default: the program should
+    choose what may wait."""
     noop_breaker_probe_seconds: float = 1.0
-    """The time between two held requests that try whether the storm is over; three good ones in a
-    row end it, and everything that was held goes on."""
+    """The time between two held requests that start as probes; three good ones in a row close the
+    breaker and release all held requests."""
     resync_period_seconds: float = 0.0
-    """How often every object of the primary is reconciled without a cause, paced over the whole
-    period and at low priority; 0 for never, which is right unless something outside of Kubernetes
-    has to be looked at again."""
+    """How often every primary object is reconciled without an event, spread over the whole period
+    at low priority; 0 for never, which is right unless the reconcile depends on a state outside
+    Kubernetes."""
     initial_priority: int = LOW_PRIORITY
-    """The priority of what exists at the start; events come before it."""
+    """The priority of objects that exist at the start; events come first."""
     resync_priority: int = LOW_PRIORITY
     """The priority of resyncs."""
     log_exceptions: LogExceptions = "classes"
     """What logs show of errors that a reconcile, a mapping or a predicate raises. `classes`: the
     classes of the error, its causes and the members of a group, the places, and the texts of
-    pyinformer's own errors; texts of others may quote an object, a Secret for one. `full`: those
-    texts and the calls, too."""
+    pyinformer's own errors; other texts may quote an object, such as a Secret. `full`: these texts
+    and the stack, too."""
     rng: random.Random = field(default_factory=random.Random)
-    """The source of chance."""
+    """The random number generator."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse invalid values."""
         for name in _DURATIONS:
             check_seconds(name, getattr(self, name))
         for name in _COUNTS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidArgumentError(name, f"{value!r} is no number from 0 on")
+                raise InvalidArgumentError(name, f"must be an integer >= 0, got {value!r}")
         timeout = self.reconcile_timeout_seconds
         if timeout is not None and not 0 < timeout < math.inf:
             raise InvalidArgumentError(
-                "reconcile_timeout_seconds", f"{timeout!r} is not positive; None for no deadline"
+                "reconcile_timeout_seconds", f"must be positive or None, got {timeout!r}"
             )
         if self.max_backoff_seconds < self.initial_backoff_seconds:
-            reason = f"{self.max_backoff_seconds} is less than initial_backoff_seconds"
+            reason = (
+                f"must not be less than initial_backoff_seconds, got {self.max_backoff_seconds}"
+            )
             raise InvalidArgumentError("max_backoff_seconds", reason)
         if not 0 <= self.backoff_jitter_ratio <= 1:
-            raise InvalidArgumentError(
-                "backoff_jitter_ratio", f"{self.backoff_jitter_ratio} is not in 0..1"
-            )
+            reason = f"must be between 0 and 1, got {self.backoff_jitter_ratio}"
+            raise InvalidArgumentError("backoff_jitter_ratio", reason)
         self._check_noop_writes()
         check_log_exceptions(self.log_exceptions)
         for name in _POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
-                raise InvalidArgumentError(name, f"{getattr(self, name)!r} is not positive")
+                raise InvalidArgumentError(name, f"must be positive, got {getattr(self, name)!r}")
 
     def _check_noop_writes(self) -> None:
         if not 0 < self.noop_write_ratio <= 1:
-            raise InvalidArgumentError(
-                "noop_write_ratio", f"{self.noop_write_ratio!r} is not in 0..1; 1 for never"
-            )
+            reason = f"must be greater than 0 and at most 1, got {self.noop_write_ratio!r}"
+            raise InvalidArgumentError("noop_write_ratio", reason)
         if not 0 <= self.noop_writes_per_second <= _MAX_PER_SECOND:
-            raise InvalidArgumentError(
-                "noop_writes_per_second",
-                f"{self.noop_writes_per_second!r} is not in 0..{_MAX_PER_SECOND}; 0 for never",
-            )
+            reason = f"must be 0 to {_MAX_PER_SECOND}, got {self.noop_writes_per_second!r}"
+            raise InvalidArgumentError("noop_writes_per_second", reason)
         if not isinstance(self.noop_breaker, bool):
-            reason = f"{self.noop_breaker!r} is neither yes nor no"
+            reason = f"must be a bool, got {self.noop_breaker!r}"
             raise InvalidArgumentError("noop_breaker", reason)
         if self.noop_breaker and self.noop_write_ratio == 1 and not self.noop_writes_per_second:
-            reason = "both alarms are off (noop_write_ratio, noop_writes_per_second): it never acts"
+            reason = "needs noop_write_ratio or noop_writes_per_second: both are off"
             raise InvalidArgumentError("noop_breaker", reason)

@@ -1,10 +1,9 @@
-"""What follows from the end of a reconcile: no loop, no queue, no clock.
+"""What follows from the end of a reconcile: when its request comes again.
 
-What enters is how a reconcile ended and when; what leaves is what to do with its request, exactly:
-success forgets the backoff, a wish to come back is granted after that; an error is retried ever
-later; an error that names its time is retried then; a terminal one is not. While a retry is
-pending, an event may run the key at once, but its failure neither counts nor comes before the
-retry would have: a storm of events cannot turn backoff into hammering.
+A success ends the backoff; an error is retried after a growing delay, an error that names a time
+is retried then, and a terminal one is not retried. While a retry is pending, an event may run the
+key at once, but a failure of that run neither counts nor comes before the pending retry: a storm of
+events cannot defeat the backoff. Nothing here needs a queue, a clock or an event loop.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from pyinformer.apimachinery import RetryAfter, TerminalError
 from pyinformer.controller._result import Result
 
 if TYPE_CHECKING:
-    from pyinformer.sources._request import Request
+    from pyinformer.sources import Request, RequestId
 
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]
 
-_DOUBLINGS = 64  # more would overflow a float before the maximum is looked at
+_DOUBLINGS = 64  # more would overflow a float before it is compared with the maximum
 
 
 @final
@@ -31,30 +30,30 @@ class Outcome:
     """How one reconcile ended, and what follows."""
 
     request: Request
-    """What was reconciled, with the reasons."""
+    """What was reconciled, with its reasons."""
     kind: OutcomeKind
-    """`success`, `requeue` (success, and it wants to come back), or one of three failures:
+    """`success`, `requeue` (a success that asked to be reconciled again), or one of three failures:
     `error`, `retry_after`, `terminal`."""
     result: Result | None = None
     """What it returned."""
     error: BaseException | None = None
     """What it raised, or what was wrong with what it returned."""
     after_seconds: float | None = None
-    """When it comes again by itself; None if only an event brings it back."""
+    """The delay after which it comes again; None if only an event brings it back."""
     priority: int | None = None
-    """The priority of coming back; None keeps what the request has."""
+    """The priority with which it comes again; None keeps that of the request."""
     failures: int = 0
-    """Failures in a row that were counted; 0 after a success."""
+    """Counted failures in a row; 0 after a success."""
 
     @property
     def is_failure(self) -> bool:
-        """Whether the reconcile did not do its work."""
+        """Whether the reconcile failed."""
         return self.error is not None
 
 
 @final
 class Outcomes:
-    """Remembers the keys that failed, and nothing of any other.
+    """Decides what follows from each end, and remembers only the keys that failed.
 
     Args:
         initial_seconds: the delay after the first failure; it doubles with each.
@@ -63,7 +62,7 @@ class Outcomes:
         rng: the source of chance.
 
     Source:
-        controller-runtime pkg/internal/controller/controller.go, reconcileHandler; the rule of a
+        controller-runtime pkg/internal/controller/controller.go, reconcileHandler; the rule for a
         pending retry is the Java Operator SDK's.
     """
 
@@ -76,7 +75,7 @@ class Outcomes:
         self._max_seconds = max_seconds
         self._jitter = jitter
         self._rng = rng
-        self._failing: dict[Request, tuple[int, float]] = {}  # failures, time of the retry
+        self._failing: dict[RequestId, tuple[int, float]] = {}  # failures, time of the retry
 
     def __len__(self) -> int:
         """Count the keys whose retry is pending."""
@@ -84,7 +83,7 @@ class Outcomes:
 
     def failures_of(self, request: Request) -> int:
         """Return how many failures in a row were counted."""
-        return self._failing.get(request, (0, 0.0))[0]
+        return self._failing.get(request._id, (0, 0.0))[0]
 
     def succeeded(self, request: Request, result: Result | None) -> Outcome:
         """Decide after a reconcile that returned.
@@ -93,7 +92,7 @@ class Outcomes:
             request: what was reconciled.
             result: what it returned.
         """
-        self._failing.pop(request, None)
+        self._failing.pop(request._id, None)
         if result is None or result.requeue_after_seconds is None:
             return Outcome(request=request, kind="success", result=result)
         return Outcome(
@@ -105,18 +104,18 @@ class Outcomes:
         )
 
     def failed(self, request: Request, error: BaseException, now: float) -> Outcome:
-        """Decide after a reconcile that raised, ran out of time or returned nonsense.
+        """Decide after a reconcile that raised, timed out, or returned an invalid value.
 
         Args:
             request: what was reconciled.
-            error: what went wrong.
-            now: when it ended; monotonic.
+            error: why it failed.
+            now: when it ended; monotonic seconds.
         """
         cause = only_cause(error)
         if isinstance(cause, TerminalError):
-            self._failing.pop(request, None)
+            self._failing.pop(request._id, None)
             return Outcome(request=request, kind="terminal", error=error)
-        failures, retry_at = self._failing.get(request, (0, now))
+        failures, retry_at = self._failing.get(request._id, (0, now))
         kind: OutcomeKind = "error"
         wanted_seconds = _wanted_seconds(cause)
         if wanted_seconds is not None:
@@ -125,7 +124,7 @@ class Outcomes:
         elif retry_at <= now:
             retry_at = now + self._delay(failures)
             failures += 1
-        self._failing[request] = failures, retry_at
+        self._failing[request._id] = failures, retry_at
         return Outcome(
             request=request,
             kind=kind,
@@ -140,19 +139,19 @@ class Outcomes:
 
 
 def only_cause(error: BaseException) -> BaseException:
-    """Look through groups of one: a task group must not hide what its only task meant."""
+    """Return the only error in a group of one: a task group must not hide what its task raised."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def _wanted_seconds(error: BaseException) -> float | None:
-    """Return when it is to be retried; a subclass that cannot say so is an error like any."""
+    """Return the delay that a RetryAfter asks for; None if it is not a usable one."""
     if not isinstance(error, RetryAfter):
         return None
     try:
         seconds = getattr(error, "retry_after_seconds", None)
-    except Exception:  # noqa: BLE001 - a fence: a property of the user's
+    except Exception:  # noqa: BLE001 - the guard of a user's property
         return None
     is_usable = isinstance(seconds, int | float) and 0 <= seconds < math.inf
     return seconds if is_usable else None

@@ -1,8 +1,4 @@
-"""The informers whose objects a controller reconciles.
-
-What enters is one informer or several, as the user gave them; what leaves are all of them, checked,
-and for sources of owned objects the kind that their owners are of.
-"""
+"""The primary informers of a controller: their clusters, and the kind and keys of owners."""
 
 from __future__ import annotations
 
@@ -22,16 +18,15 @@ from pyinformer.apimachinery import (
     V,
 )
 from pyinformer.informer import SharedInformer
-from pyinformer.sources._owners import OwnerKind
-from pyinformer.sources._request import Request
+from pyinformer.sources import OwnerKind, Request
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
-    from pyinformer.sources._owned import OwnedSource
+    from pyinformer.sources import OwnedSource
 
 _log = get_logger("pyinformer.controller")
 
-_PASSING: Final = (TransportError, ServerError, TooManyRequestsError)
+_TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
 _FIRST_WAIT_SECONDS: Final = 0.2  # doubles: a server that restarts is back within seconds
 _LONGEST_WAIT_SECONDS: Final = 5.0
 
@@ -42,7 +37,7 @@ def listed(
     """Return the informers as a tuple.
 
     Raises:
-        InvalidTypeError: one of them is none.
+        InvalidTypeError: one of them is not an informer.
     """
     if primary is None:
         return ()
@@ -56,17 +51,17 @@ def listed(
 
 @final
 class Clusters:
-    """The clusters of one controller: each has a name of its own, by which requests know it."""
+    """The clusters of one controller, each with a unique name, which its requests carry."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Cluster] = {}
 
     def add(self, informer: SharedInformer[Any], argument: str) -> None:
-        """Admit the cluster of an informer.
+        """Add the cluster of an informer.
 
         Args:
             informer: the informer.
-            argument: what the caller gave it as, for the error.
+            argument: the name of the caller's argument, for the error.
 
         Raises:
             InvalidArgumentError: another cluster has the same name.
@@ -76,14 +71,14 @@ class Clusters:
         if known is not cluster:
             named = f"are both named {cluster.name!r}" if cluster.name else "have no name"
             reason = (
-                f"{cluster!r} and {known!r} {named}, so requests could not tell their objects"
-                " apart; give each cluster of a controller a name: connect(..., name='eu')"
+                f"{cluster!r} and {known!r} {named}, so requests could not distinguish their"
+                " objects; give each cluster of a controller a name: connect(..., name='eu')"
             )
             raise InvalidArgumentError(argument, reason)
 
 
 def the_only_cluster(primaries: Sequence[SharedInformer[V]]) -> str | None:
-    """Return the name of the cluster that mere keys are of; None if there are several."""
+    """Return the name of the cluster of plain keys; None if there are several clusters."""
     names = {informer.cluster.name for informer in primaries}
     if not names or "" in names:
         return ""
@@ -91,17 +86,17 @@ def the_only_cluster(primaries: Sequence[SharedInformer[V]]) -> str | None:
 
 
 def request_among(primaries: Sequence[SharedInformer[V]], request: Request | str) -> Request:
-    """Return a request, or make it of a key: in the cluster that the primaries are in.
+    """Return a request, or make one of a key in the primaries' cluster.
 
     Raises:
         InvalidTypeError: it is neither.
-        InvalidArgumentError: the key is none, or the primaries are in several clusters.
+        InvalidArgumentError: the key is invalid, or the primaries are in several clusters.
     """
     if isinstance(request, Request):
         return request
     cluster = the_only_cluster(primaries)
     if cluster is None:
-        reason = f"{request!r} is in which cluster? There are several: give a Request"
+        reason = f"must be a Request, got {request!r}: there are several clusters"
         raise InvalidArgumentError("request", reason)
     return Request(request, cluster)
 
@@ -109,11 +104,11 @@ def request_among(primaries: Sequence[SharedInformer[V]], request: Request | str
 def watched_owners(
     primaries: Sequence[SharedInformer[V]],
 ) -> Callable[[str], bool] | None:
-    """Return what tells by its key whether an owner is one that these informers watch.
+    """Return a function from an owner's key to whether these informers watch that owner.
 
-    One in another namespace, or that selectors leave out, is not in the cache, exactly as one that
-    is gone: it would be cleaned up. Where there are selectors, only what is cached is taken for an
-    owner; that one is gone, its own informer says.
+    An owner in another namespace, or outside the selectors, is not in the cache, as if it were
+    gone: the reconcile would clean up. With selectors, only cached objects count as owners; the
+    primary informer itself reports those that are gone.
 
     Args:
         primaries: of the owners, in one cluster.
@@ -139,18 +134,18 @@ def watched_owners(
     return is_watched
 
 
-async def tell_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:
-    """Say what kind the owners are of; a server that is in trouble is asked again and again.
+async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:
+    """Set the kind of a source's owners, and retry while the server is in trouble.
 
-    Best while the caches are being filled: an index of an empty cache costs nothing, that of
-    100,000 objects a step of 0.1 s.
+    Best called while the caches are being filled: an index of an empty cache costs nothing, that
+    of 100,000 objects a step of 0.1 s.
 
     Args:
-        source: has to know it.
-        primary: of the owners; asked for its kind if the server does not tell.
+        source: the source.
+        primary: the informer of the owners; a cached owner names its kind if the server does not.
 
     Raises:
-        APIStatusError: the server does not tell, and no owner is cached.
+        APIStatusError: the server did not return the kind, and no owner is cached.
 
     Cancellation:
         Safe.
@@ -162,7 +157,7 @@ async def tell_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> 
             owner = OwnerKind(found.resource.group, found.kind, found.namespaced)
         except InformerError as error:
             cached = _kind_of_cached(primary)
-            if cached is None and not isinstance(error, _PASSING):
+            if cached is None and not isinstance(error, _TRANSIENT):
                 raise
             if cached is None:
                 _log.info("%s: the kind of its owners is not known yet: %s", source.name, error)
@@ -170,7 +165,7 @@ async def tell_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> 
                 wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
                 continue
             owner = cached
-        if source.owner is None:  # somebody else may have learned it meanwhile
+        if source.owner is None:  # the early call may have set it meanwhile
             source.set_owner(owner)
 
 

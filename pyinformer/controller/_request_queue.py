@@ -1,104 +1,111 @@
-"""The way into a controller's queue: a request is merged with its like, and so are the reasons.
+"""A controller's queue: requests that wait, each once, with the reasons for all of them.
 
-What enters are requests with a reason each, from sources, from other threads and from outcomes;
-what leaves is a request with all its reasons. Nothing here raises into whoever noticed something:
-what comes after the end is counted and dropped.
+Adding never raises into the code that observed an event: requests that come after the end are
+counted and dropped.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer.sources import RequestId
+from pyinformer.workqueue import PriorityQueue
+
 if TYPE_CHECKING:
-    from pyinformer.sources._request import Reason, Request
-    from pyinformer.workqueue import PriorityQueue
+    from pyinformer.metrics import Metrics
+    from pyinformer.sources import Reason, Request
 
 MAX_REASONS: Final = 8  # kept of one request: enough to see a loop, few enough for a storm
 
-_NO_NEWS: Final = frozenset({"initial", "resync", "timer", "requeue"})
-"""Reasons for which nothing has happened; a retry is of something that has."""
+_WITHOUT_CHANGE: Final = frozenset({"initial", "resync", "timer", "requeue"})
+"""Reasons for which nothing has changed; a retry is of a request for which something has."""
 
 
 @final
 class RequestQueue:
-    """Puts requests and their reasons side by side.
+    """The requests of one controller.
 
     Args:
-        queue: where the requests wait.
+        name: the label of its metrics.
+        metrics: where its metrics go.
     """
 
-    __slots__ = ("_queue", "_reasons", "refused")
+    __slots__ = ("_is_closed", "_reasons", "queue", "refused")
 
-    def __init__(self, queue: PriorityQueue[Request]) -> None:
-        self._queue = queue
-        self._reasons: dict[Request, tuple[Reason, ...]] = {}  # of waiting requests only
+    def __init__(self, name: str, metrics: Metrics) -> None:
+        self.queue: PriorityQueue[RequestId] = PriorityQueue(name, metrics=metrics)
+        """The ids of the requests that wait, are delayed, or are being reconciled."""
+        self._reasons: dict[RequestId, tuple[Reason, ...]] = {}  # of waiting requests only
+        self._is_closed = False
         self.refused: int = 0
         """Requests that came after the end."""
 
     def put_nowait(self, request: Request, reason: Reason, *, priority: int) -> None:
-        """Take a request; on the loop's thread."""
-        if self._note(request, reason):
-            self._queue.add_nowait(request, priority=priority)
+        """Add a request; on the loop's thread."""
+        request_id = request._id
+        if self._add_reason(request_id, reason):
+            self.queue.add_nowait(request_id, priority=priority)
 
     def put(
         self, request: Request, reason: Reason, *, priority: int, after_seconds: float = 0.0
     ) -> None:
-        """Take a request; from any thread, also before there is a loop."""
-        if not self._note(request, reason):
+        """Add a request; from any thread, also before there is a loop."""
+        if not self._add_reason(request._id, reason):
             return
         if after_seconds > 0:
-            self._queue.add_after(request, after_seconds, priority=priority)
+            self.queue.add_after(request._id, after_seconds, priority=priority)
         else:
-            self._queue.add(request, priority=priority)
+            self.queue.add(request._id, priority=priority)
 
-    def put_after_nowait(
+    def put_again_nowait(
         self, request: Request, reason: Reason, *, priority: int, after_seconds: float
     ) -> None:
-        """Take a request that comes again; on the loop's thread.
+        """Add a request that was reconciled; on the loop's thread.
 
         Args:
             request: what was reconciled; a retry keeps the reasons that it has.
             reason: why it comes again.
-            priority: with which priority.
-            after_seconds: when.
+            priority: its priority then.
+            after_seconds: the delay.
         """
-        if reason.event == "retry":
-            self._keep(request, reason)
-        if self._note(request, reason):
-            self._queue.add_after_nowait(request, after_seconds, priority=priority)
+        request_id = request._id
+        if reason.event == "retry":  # the reasons of the failed reconcile precede newer ones
+            before = tuple(each for each in request.reasons if each != reason)
+            self._reasons[request_id] = (*before, *self._reasons.get(request_id, ()))
+        if self._add_reason(request_id, reason):
+            self.queue.add_after_nowait(request_id, after_seconds, priority=priority)
 
-    def with_reasons(self, request: Request) -> Request:
-        """Return a request that was just taken, with everything that led to it."""
-        return request.with_reasons(self._reasons.pop(request, ()))
+    def take_reasons(self, request_id: RequestId) -> tuple[Reason, ...]:
+        """Return and forget the reasons of a request that starts."""
+        return self._reasons.pop(request_id, ())
 
-    def is_news(self, request: Request) -> bool:
-        """Return whether anything has happened that a waiting request is made for."""
-        return any(reason.event not in _NO_NEWS for reason in self._reasons.get(request, ()))
+    def has_changes(self, request_id: RequestId) -> bool:
+        """Return whether something changed for which a waiting request was made."""
+        reasons = self._reasons.get(request_id, ())
+        return any(reason.event not in _WITHOUT_CHANGE for reason in reasons)
 
-    def _keep(self, request: Request, retry: Reason) -> None:
-        """Put the reasons of a failed reconcile before those that came meanwhile."""
-        before = tuple(reason for reason in request.reasons if reason != retry)
-        self._reasons[request] = (*before, *self._reasons.get(request, ()))
+    def close(self) -> None:
+        """Drop the requests that wait, and refuse new ones."""
+        self._is_closed = True
+        self.queue.shut_down()
+        self.queue.drop_waiting()
 
-    def _note(self, request: Request, reason: Reason) -> bool:
-        """Keep the newest reasons. Another thread may lose one of them, and never a request."""
-        if self._queue.is_shutting_down:
+    def _add_reason(self, request_id: RequestId, reason: Reason) -> bool:
+        """Keep the newest reasons. Another thread may lose one of them, but never a request."""
+        if self._is_closed:
             self.refused += 1
             return False
-        known = self._reasons.get(request)
-        if known is None:
-            self._reasons[request] = (reason,)
-        else:
-            self._reasons[request] = (*_newest(known), reason)
+        known = self._reasons.get(request_id)
+        self._reasons[request_id] = (reason,) if known is None else (*_newest(known), reason)
         return True
 
 
 def _newest(known: tuple[Reason, ...]) -> tuple[Reason, ...]:
-    """Make room for one more; what has happened is not forgotten for reminders that follow it."""
+    """Make room for one more; a change is not forgotten for resyncs and timers that follow it."""
     if len(known) < MAX_REASONS:
         return known
     left = known[1 - MAX_REASONS :]
     dropped = known[-MAX_REASONS]
-    if dropped.event in _NO_NEWS or any(reason.event not in _NO_NEWS for reason in left):
+    if dropped.event in _WITHOUT_CHANGE or any(one.event not in _WITHOUT_CHANGE for one in left):
         return left
     return (dropped, *left[1:])

@@ -1,9 +1,8 @@
-"""Holds back what a storm of writes in vain is made of, and lets it go again: no loop, no clock.
+"""A circuit breaker for storms of no-op writes: it holds requests that no change asks for.
 
-What enters are requests of the storm's lane, those that start and those that end; what leaves is
-which of them waits, which may try next and when, and at the end all that have waited. While it is
-open one request per probe time tries whether the storm is over; a few in a row that do not write in
-vain close it. A request that is held is never forgotten: it starts, or it is given back.
+While it is open, one held request per probe time starts as a probe; a few in a row without no-op
+writes close the breaker. A held request is never lost: it starts, or it is released. The breaker
+needs no clock and no event loop.
 """
 
 from __future__ import annotations
@@ -13,30 +12,30 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 if TYPE_CHECKING:
-    from pyinformer.sources._request import Request
+    from pyinformer.sources import RequestId
 
 BreakerState: TypeAlias = Literal["off", "closed", "open", "half-open"]
-"""`half-open` while the last probe was good, and a few more have to be."""
+"""`half-open` while the last probe was good, and more are needed to close it."""
 
-_GOOD_PROBES: Final = 3  # in a row: one may be the odd key that is right
+_GOOD_PROBES: Final = 3  # in a row: one key may be an exception
 
 
 @final
 class Probe(NamedTuple):
-    """A held request whose turn it is to try."""
+    """A held request that starts to find out whether the storm is over."""
 
-    request: Request
+    request_id: RequestId
     priority: int
     after_seconds: float
 
 
 @final
 class StormBreaker:
-    """The storm's lane of one controller.
+    """The breaker of one controller.
 
     Args:
-        is_enabled: else it never opens.
-        probe_seconds: the time between two requests that may try.
+        is_enabled: whether it ever opens.
+        probe_seconds: the time between two probes.
     """
 
     __slots__ = (
@@ -57,17 +56,17 @@ class StormBreaker:
         self._good = 0
         self.is_open: bool = False
         """Whether requests are held."""
-        self.held: dict[Request, int] = {}
-        """What is held, with its priority, in the order it came; always the same dict."""
-        self._probe: Request | None = None  # the one that is in the queue; the others are not
+        self.held: dict[RequestId, int] = {}
+        """The held requests with their priorities, oldest first; always the same dict."""
+        self._probe: RequestId | None = None  # the only held request that is in the queue
         self._probe_at = 0.0
         self._tried_at = -math.inf
         self.held_total: int = 0
-        """How many requests have been held, ever."""
+        """The number of requests that were held so far."""
 
     @property
     def state(self) -> BreakerState:
-        """What it does."""
+        """The state for the status page."""
         if not self._is_enabled:
             return "off"
         if not self.is_open:
@@ -76,11 +75,11 @@ class StormBreaker:
 
     @property
     def aside(self) -> int:
-        """How many of them are here only; the one that may try next is in the queue, too."""
+        """The number of held requests that are not in the queue; the next probe is."""
         return len(self.held) - (self._probe in self.held)
 
     def open(self) -> bool:
-        """Hold from now on; return whether it did not before."""
+        """Open the breaker; return whether it was closed before."""
         self._good = 0
         if self.is_open or not self._is_enabled:
             return False
@@ -88,65 +87,65 @@ class StormBreaker:
         return True
 
     def close(self) -> None:
-        """Hold no more; what is held is for `release` to give back."""
+        """Close the breaker; `release` returns what is held."""
         self.is_open = False
         self._good = 0
         self._probe = None
 
-    def holds(self, request: Request, priority: int, now: float) -> bool:
-        """Decide about a request of the lane that could start; it is kept if it has to wait.
+    def holds(self, request_id: RequestId, priority: int, now: float) -> bool:
+        """Return whether a request that may wait has to wait; it is held then.
 
         Args:
-            request: what was taken from the queue.
-            priority: its priority there, which it gets back.
-            now: monotonic.
+            request_id: what was taken from the queue.
+            priority: its priority there, which it keeps.
+            now: monotonic seconds.
         """
         if not self.is_open:
             return False
-        if request == self._probe:
+        if request_id == self._probe:
             if now >= self._probe_at:
                 return False
-            self._probe = None  # it came too early, and is not in the queue any more
-        if request not in self.held:
-            self.held[request] = priority
+            self._probe = None  # it came too early, and has left the queue
+        if request_id not in self.held:
+            self.held[request_id] = priority
             self.held_total += 1
         return True
 
     def next_probe(self, now: float) -> Probe | None:
-        """Return the request to be put into the queue for a try; None if one is there already."""
+        """Return the request to be put into the queue as a probe; None if one is there already."""
         if not self.is_open or self._probe is not None or not self.held:
             return None
-        request, priority = next(iter(self.held.items()))
-        self._probe = request
+        request_id, priority = next(iter(self.held.items()))
+        self._probe = request_id
         self._probe_at = max(now, self._tried_at + self._probe_seconds)
-        return Probe(request, priority, self._probe_at - now)
+        return Probe(request_id, priority, self._probe_at - now)
 
-    def postponed(self, request: Request) -> None:
-        """Take note that a request waits elsewhere: whoever is next in line may try meanwhile."""
-        if request == self._probe:
+    def postponed(self, request_id: RequestId) -> None:
+        """Record that a request waits for another reason; the next held one becomes the probe."""
+        if request_id == self._probe:
             self._probe = None
-        self.held.pop(request, None)
+        self.held.pop(request_id, None)
 
-    def started(self, request: Request, now: float, *, is_storm: bool) -> None:
-        """Take note that a request starts, as a try or for a reason of its own.
+    def started(self, request_id: RequestId, now: float, *, may_wait: bool) -> None:
+        """Record that a request starts, as a probe or for another reason.
 
         Args:
-            request: what starts.
-            now: monotonic.
-            is_storm: it belongs to the lane.
+            request_id: what starts.
+            now: monotonic seconds.
+            may_wait: no change asks for it.
         """
-        if request == self._probe:
+        if request_id == self._probe:
             self._probe = None
         if self.held:
-            self.held.pop(request, None)
-        if is_storm:
+            self.held.pop(request_id, None)
+        if may_wait:
             self._tried_at = now
 
     def ended(self, *, is_noop: bool) -> bool:
-        """Take note of how a request of the lane ended; return whether that has closed it.
+        """Record how a request that may wait ended; return whether that has closed the breaker.
 
         Args:
-            is_noop: it wrote, and nothing that changed anything; or it failed.
+            is_noop: its writes changed nothing, or it failed.
         """
         if not self.is_open:
             return False
@@ -156,11 +155,11 @@ class StormBreaker:
         self.close()
         return True
 
-    def release(self, limit: int) -> list[tuple[Request, int]]:
-        """Give back some of what was held, with the priorities, once it is closed."""
+    def release(self, limit: int) -> list[tuple[RequestId, int]]:
+        """Return some of the held requests with their priorities, once the breaker is closed."""
         if self.is_open or not self.held:
             return []
-        given = list(islice(self.held.items(), limit))
-        for request, _ in given:
-            del self.held[request]
-        return given
+        released = list(islice(self.held.items(), limit))
+        for request_id, _ in released:
+            del self.held[request_id]
+        return released

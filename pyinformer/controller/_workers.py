@@ -1,38 +1,169 @@
-"""Workers: long-lived tasks that take requests from the queue and reconcile them, in turn.
+"""Workers: long-lived tasks that take requests from the queue and reconcile them, one at a time.
 
-What enters are requests; what leaves, for each, is one call of `attempt` and one of `conclude`.
-The key of a request stays in processing until the user's function has really returned: no two
-workers, and no second attempt, ever run for one key at once. A reconcile beyond its deadline is
-cancelled once; if it does not end within the grace, its worker is stuck: named, and replaced.
+A key stays in processing until the user's function has really returned, so two workers never
+reconcile one key at once. A reconcile beyond its deadline is cancelled once; if it does not end
+within the grace period, its worker is stuck: it is logged, and another worker takes its place.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, cast, final
+import math
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import QueueClosedError, ReconcileTimeoutError
-from pyinformer.controller._outcomes import Outcome
-from pyinformer.controller._worker import Deadlines, Ended, Worker
-from pyinformer.sources._request import Request
+from pyinformer.controller._result import Result
+from pyinformer.controller._status import WorkerStatus
+from pyinformer.sources import request_for
 
 if TYPE_CHECKING:
-    from pyinformer.controller._options import ControllerOptions
-    from pyinformer.controller._result import Result
-    from pyinformer.controller._status import WorkerStatus
-    from pyinformer.tasks import UserTasks
-    from pyinformer.workqueue import PriorityQueue
+    from collections.abc import Callable, Collection
+
+    from pyinformer.controller._engine import Engine
+    from pyinformer.controller._outcomes import Outcome
+    from pyinformer.sources import Request
+    from pyinformer.tasks import UserTask, UserTasks
 
 _log = get_logger("pyinformer.controller")
 
-_FORCED_SECONDS = 0.25  # what a cancelled reconcile gets when somebody is in a hurry
+_FORCED_SECONDS: Final = 0.25  # the grace period of a forced stop
 
-Conclude: TypeAlias = Callable[[Request, Ended, float, float], Outcome]
-"""Is told of a request how it ended, when, and after how many seconds."""
+Ended: TypeAlias = Result | BaseException | None
+"""How a reconcile ended: what it returned, or what it raised."""
+
+
+@final
+class Worker:
+    """One task, and the request that it reconciles.
+
+    Args:
+        name: the name of the task while it is idle.
+        on_stuck: called when the reconcile of the worker is stuck; None for a worker of the queue,
+            whose request then waits.
+    """
+
+    __slots__ = (
+        "cancelled_at",
+        "is_replaced",
+        "is_stuck",
+        "name",
+        "on_stuck",
+        "request",
+        "started_at",
+        "task",
+        "user_task",
+    )
+
+    def __init__(self, name: str, on_stuck: Callable[[Ended], None] | None = None) -> None:
+        self.name: str = name
+        self.on_stuck: Callable[[Ended], None] | None = on_stuck
+        self.request: Request | None = None
+        self.started_at: float = 0.0
+        self.cancelled_at: float | None = None
+        """When the reconcile was cancelled because of its deadline."""
+        self.is_stuck: bool = False
+        """The reconcile ignores its cancellation."""
+        self.is_replaced: bool = False
+        """Another worker has taken its place: it ends when the reconcile does."""
+        self.task: asyncio.Task[object]
+        self.user_task: UserTask | None = None
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether closing does not wait for it, since its own reconcile called for the close."""
+        return self.user_task is not None and self.user_task.is_detached
+
+    def status(self, now: float) -> WorkerStatus:
+        """Return what it reconciles.
+
+        Args:
+            now: the loop's time.
+        """
+        request = self.request
+        return WorkerStatus(
+            name=self.name,
+            request=None if request is None else str(request),
+            seconds=0.0 if request is None else max(0.0, now - self.started_at),
+            is_stuck=self.is_stuck,
+        )
+
+
+@final
+class Deadlines:
+    """Cancels reconciles beyond their deadline, and finds those that ignore it.
+
+    One timer serves all workers, and is never due later than the earliest deadline: a reconcile
+    that ends in time rarely costs a timer.
+
+    Args:
+        workers: the present workers; always this collection.
+        timeout_seconds: how long a reconcile may take; None for no deadline.
+        grace_seconds: how long it may take to end once it is cancelled.
+        on_stuck: called with a worker whose reconcile did not end.
+    """
+
+    def __init__(
+        self,
+        workers: Collection[Worker],
+        *,
+        timeout_seconds: float | None,
+        grace_seconds: float,
+        on_stuck: Callable[[Worker], None],
+    ) -> None:
+        self._workers = workers
+        self._timeout_seconds = timeout_seconds
+        self._grace_seconds = grace_seconds
+        self._on_stuck = on_stuck
+        self._timer: asyncio.TimerHandle | None = None
+        self._fires_at = math.inf
+
+    def started(self, now: float) -> None:
+        """Record that a reconcile begins at `now`; its deadline may be the earliest of all."""
+        if self._timeout_seconds is not None:
+            self._arm(now + self._timeout_seconds)
+
+    def stop_nowait(self) -> None:
+        """Cancel nothing any more."""
+        self._timeout_seconds = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self, at: float) -> None:
+        """Make the timer fire at `at`, unless it fires earlier already."""
+        if at >= self._fires_at:
+            return
+        if self._timer is not None:  # it waits for a later moment, such as the end of a grace
+            self._timer.cancel()
+        self._fires_at = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._check)
+
+    def _check(self) -> None:
+        self._timer, self._fires_at = None, math.inf
+        now = asyncio.get_running_loop().time()
+        moments = [self._check_worker(worker, now) for worker in tuple(self._workers)]
+        next_at = min(moments, default=math.inf)
+        if next_at < math.inf and self._timeout_seconds is not None:
+            self._arm(next_at)
+
+    def _check_worker(self, worker: Worker, now: float) -> float:
+        """Do what is due for a worker; return when to check it again."""
+        if worker.request is None or worker.is_stuck or self._timeout_seconds is None:
+            return math.inf
+        if worker.cancelled_at is None:
+            due_at = worker.started_at + self._timeout_seconds
+            if now < due_at:
+                return due_at
+            worker.cancelled_at = now
+            worker.task.cancel()
+            return now + self._grace_seconds  # without a grace period it still gets one step
+        due_at = worker.cancelled_at + self._grace_seconds
+        if now < due_at:
+            return due_at
+        self._on_stuck(worker)
+        return math.inf
 
 
 @final
@@ -40,39 +171,22 @@ class WorkerPool:
     """The workers of one controller. Constructing it starts nothing.
 
     Args:
-        controller: names the tasks, so that a blocked loop has a name.
-        queue: where requests wait.
+        engine: the controller: it prepares each request, calls the user's function, and decides
+            what follows.
         tasks: where the workers run.
-        prepare: is called with what was taken; returns it with its reasons, or None if it has to
-            wait and was put back.
-        attempt: calls the user's function.
-        conclude: is told how it ended, and puts back what has to come again.
-        options: deadlines and limits.
     """
 
-    def __init__(
-        self,
-        controller: str,
-        queue: PriorityQueue[Request],
-        *,
-        tasks: UserTasks,
-        prepare: Callable[[Request, float], Request | None],
-        attempt: Callable[[Request], Awaitable[Result | None]],
-        conclude: Conclude,
-        options: ControllerOptions,
-    ) -> None:
-        self._controller = controller
-        self._queue = queue
+    def __init__(self, engine: Engine[Any], tasks: UserTasks) -> None:
+        self._engine = engine
+        self._controller = engine.name
+        self._options = engine.options
+        self._requests = engine.requests
         self._tasks = tasks
-        self._prepare = prepare
-        self._attempt = attempt
-        self._conclude = conclude
-        self._options = options
         self._workers: list[Worker] = []
         self._deadlines = Deadlines(
             self._workers,
-            timeout_seconds=options.reconcile_timeout_seconds,
-            grace_seconds=options.grace_seconds,
+            timeout_seconds=self._options.reconcile_timeout_seconds,
+            grace_seconds=self._options.grace_seconds,
             on_stuck=self._stuck,
         )
         self._made = 0
@@ -90,27 +204,37 @@ class WorkerPool:
             self._spawn()
 
     def status(self, now: float) -> tuple[WorkerStatus, ...]:
-        """Return what each worker is busy with; from any thread.
+        """Return what each worker reconciles; from any thread.
 
         Args:
             now: the loop's time.
         """
         return tuple(worker.status(now) for worker in tuple(self._workers))
 
-    async def once(self, request: Request, conclude: Conclude) -> Outcome:
-        """Reconcile one request in a worker of its own.
-
-        Args:
-            request: what to reconcile; the queue does not know of it.
-            conclude: decides what follows from the end.
+    async def reconcile_once(self, request: Request) -> Outcome:
+        """Reconcile one request in a separate worker, without the queue.
 
         Cancellation:
-            Reaches the reconcile, which is awaited up to the grace.
+            Reaches the reconcile, which is awaited up to the grace period.
         """
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        worker = self._new_worker(is_worker=False)
-        running = self._run_once(worker, request, conclude, outcome)
-        worker.user_task = self._tasks.spawn(worker.name, running)
+
+        def finish(ended: Ended) -> None:
+            if not outcome.done():
+                now = asyncio.get_running_loop().time()
+                decided = self._engine.decide(request, ended, now, now - worker.started_at)
+                outcome.set_result(decided)
+
+        async def run() -> None:
+            worker.task = _current_task()
+            try:
+                finish(await self._reconcile(worker, request))
+            finally:
+                self._leave(worker)
+                outcome.cancel()  # unless it is done
+
+        worker = self._new_worker(finish)
+        worker.user_task = self._tasks.spawn(worker.name, run())
         try:
             await asyncio.wait((outcome,))
         except asyncio.CancelledError:
@@ -119,56 +243,53 @@ class WorkerPool:
             raise
         return outcome.result()
 
-    def excuse_current(self) -> None:
-        """Let the worker that this is called from end in its own time: it waits for the close."""
+    def detach_current(self) -> None:
+        """Detach the worker that this is called from: it waits for the close itself."""
         for worker in self._workers:
             if worker.user_task is not None and worker.user_task.is_current:
                 worker.user_task.detach()
 
     def force_nowait(self) -> None:
-        """Wait for nobody any more; a stop that is under way goes on at once."""
+        """Stop waiting for reconciles; a stop that is under way continues at once."""
         self._is_forced = True
         self._changed.set()
 
     async def stop(self) -> None:
-        """Take nothing more, let what is in flight finish, then cancel it, each once.
+        """Close the queue, let running reconciles finish, then cancel them, each once.
 
         Cancellation:
-            Not to be cancelled: its owner shields it; the drain and the grace bound it.
+            Not to be cancelled: its owner shields it; the drain and the grace period bound it.
         """
         self._is_closing = True
-        self._queue.shut_down()
-        self._queue.drop_waiting()
-        await self._wait_left(self._options.drain_timeout_seconds)
-        self._deadlines.stop_nowait()  # what is cancelled now is not cancelled again
+        self._requests.close()
+        await self._wait_idle(self._options.drain_timeout_seconds)
+        self._deadlines.stop_nowait()  # a reconcile that is cancelled here is not cancelled again
         for worker in self._awaited():
             if worker.cancelled_at is None and worker.user_task is not None:
                 worker.user_task.cancel_once()
         waited_seconds = self._options.grace_seconds
-        await self._wait_left(waited_seconds)
+        await self._wait_idle(waited_seconds)
         if self._is_forced:
             self._is_forced = False
             waited_seconds = _FORCED_SECONDS
-            await self._wait_left(waited_seconds)
+            await self._wait_idle(waited_seconds)
         for worker in self._workers:
             if worker.user_task is not None and not worker.is_detached:
                 worker.user_task.abandon_if_running(waited_seconds)
 
     def _awaited(self) -> list[Worker]:
-        """Name those whose end is worth waiting for."""
+        """Return the workers that closing waits for."""
         return [worker for worker in self._workers if not (worker.is_stuck or worker.is_detached)]
 
-    async def _wait_left(self, timeout_seconds: float) -> None:
+    async def _wait_idle(self, timeout_seconds: float) -> None:
         with anyio.move_on_after(timeout_seconds):
             while self._awaited() and not self._is_forced:
                 self._changed = anyio.Event()
                 await self._changed.wait()
 
-    def _new_worker(self, *, is_worker: bool = True) -> Worker:
+    def _new_worker(self, on_stuck: Callable[[Ended], None] | None = None) -> Worker:
         self._made += 1
-        worker = Worker(
-            f"worker {self._made} of controller {self._controller}", is_worker=is_worker
-        )
+        worker = Worker(f"worker {self._made} of controller {self._controller}", on_stuck)
         self._workers.append(worker)
         return worker
 
@@ -183,62 +304,42 @@ class WorkerPool:
         except QueueClosedError:
             pass
         except asyncio.CancelledError:
-            if not self._is_closing:  # by somebody else: fewer workers in silence would be worse
-                _log.error("%s was cancelled by others; another takes its place", worker.name)
+            if not self._is_closing:  # by foreign code: fewer workers would go unnoticed
+                _log.error("%s was cancelled by foreign code; another takes its place", worker.name)
                 self._spawn()
             raise
         finally:
             self._leave(worker)
 
     async def _work(self, worker: Worker) -> None:
-        queue = self._queue
+        queue, engine = self._requests.queue, self._engine
         now = asyncio.get_running_loop().time
         while not worker.is_replaced:
-            request = await queue.get()
+            request_id = await queue.get()
             try:
-                prepared = self._prepare(request, now())
-                if prepared is not None:
-                    ended = await self._reconcile(worker, prepared)
+                reasons = engine.prepare(request_id, now())
+                if reasons is not None:
+                    request = request_for(request_id, reasons)
+                    ended = await self._reconcile(worker, request)
                     ended_at = now()
-                    self._conclude(prepared, ended, ended_at, ended_at - worker.started_at)
+                    engine.conclude(request, ended, ended_at, ended_at - worker.started_at)
             finally:
-                queue.done(request)
-
-    async def _run_once(
-        self,
-        worker: Worker,
-        request: Request,
-        conclude: Conclude,
-        outcome: asyncio.Future[Outcome],
-    ) -> None:
-        worker.task = _current_task()
-
-        def give(ended: Ended) -> None:
-            if not outcome.done():
-                now = asyncio.get_running_loop().time()
-                outcome.set_result(conclude(request, ended, now, now - worker.started_at))
-
-        worker.on_stuck = give
-        try:
-            give(await self._reconcile(worker, request))
-        finally:
-            self._leave(worker)
-            outcome.cancel()  # unless it is done
+                queue.done(request_id)
 
     async def _reconcile(self, worker: Worker, request: Request) -> Ended:
-        """Call the user's function; return how it ended, whatever it did: this is the fence."""
+        """Call the user's function and return how it ended, whatever it raised."""
         task = worker.task
         worker.started_at = now = asyncio.get_running_loop().time()
         worker.request = request
         task.set_name(f"reconcile of {request} by controller {self._controller}")
         self._deadlines.started(now)
         try:
-            ended: Ended = await self._attempt(request)
+            ended: Ended = await self._engine.invoker(request)
         except (KeyboardInterrupt, SystemExit):
-            raise  # not the function's alone
-        except BaseException as error:  # the fence; test tools raise these
+            raise  # these concern more than the function
+        except BaseException as error:  # the guard; test tools raise these
             if isinstance(error, GeneratorExit) and not _is_current(task):
-                raise  # the worker is thrown away with its loop
+                raise  # the worker is discarded with its loop
             ended = error
         finally:
             worker.request = None
@@ -250,26 +351,25 @@ class WorkerPool:
         return ended
 
     def _cancelled(self, worker: Worker, request: Request, error: asyncio.CancelledError) -> None:
-        """End the worker; what was cut short comes again, unless everything ends."""
+        """End the worker; its request is retried, unless the controller is closing."""
         if self._is_closing:
             self.cancelled += 1
-        elif worker.is_worker:
+        elif worker.on_stuck is None:
             now = asyncio.get_running_loop().time()
-            self._conclude(request, error, now, now - worker.started_at)
+            self._engine.conclude(request, error, now, now - worker.started_at)
         raise error
 
     def _timed_out(
         self, worker: Worker, task: asyncio.Task[object], request: Request, ended: Ended
     ) -> ReconcileTimeoutError:
-        """Turn whatever came after the deadline into the one error that it is."""
+        """Return the error that stands for any end after the deadline."""
         task.uncancel()
         worker.cancelled_at = None
         if worker.is_stuck:
             worker.is_stuck = False
             self.late_results += 1
             _log.warning(
-                "controller %s: the reconcile of %s has ended after all; what it returned is"
-                " dropped",
+                "controller %s: the reconcile of %s finished late; its result is dropped",
                 self._controller,
                 request,
             )
@@ -283,19 +383,19 @@ class WorkerPool:
         return ReconcileTimeoutError(request=str(request), timeout_seconds=timeout_seconds)
 
     def _stuck(self, worker: Worker) -> None:
-        """Name a worker that is lost for now, and put another in its place if that is bounded."""
+        """Log a worker that is stuck, and replace it unless too many are."""
         worker.is_stuck = True
         request = worker.request
         stuck = sum(other.is_stuck for other in self._workers)
-        is_bounded = stuck <= self._options.max_stuck_workers
-        worker.is_replaced = worker.is_worker and is_bounded and not self._is_closing
+        may_replace = stuck <= self._options.max_stuck_workers and not self._is_closing
+        worker.is_replaced = worker.on_stuck is None and may_replace
         _log.error(
-            "controller %s: the reconcile of %s ignores its cancellation since %.1f s;"
+            "controller %s: the reconcile of %s has ignored its cancellation for %.1f s;"
             " its key waits until it returns. %s",
             self._controller,
             request,
             self._options.grace_seconds,
-            "Another worker works on"
+            "Another worker takes its place"
             if worker.is_replaced
             else f"There are {len(self._workers) - stuck} workers left",
         )

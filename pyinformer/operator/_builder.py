@@ -15,7 +15,7 @@ from pyinformer.apimachinery import (
     KubeObject,
 )
 from pyinformer.cluster import Cluster
-from pyinformer.controller._controller import Controller
+from pyinformer.controller import Controller
 from pyinformer.informer import SharedInformer, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import Metrics
 from pyinformer.operator._reconciler import Reconciler

@@ -22,9 +22,7 @@ from pyinformer.apimachinery import (
     KubeObject,
 )
 from pyinformer.cluster import Cluster, connect
-from pyinformer.controller._controller import Controller
-from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._result import Result
+from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.informer import Selector, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
@@ -44,8 +42,7 @@ from pyinformer.operator._reconciler import (
     checked_watched,
 )
 from pyinformer.operator._run import OperatorRun, be_the_program, check_no_loop
-from pyinformer.sources._predicates import PredicateFunction
-from pyinformer.sources._request import Request
+from pyinformer.sources import PredicateFunction, Request
 from pyinformer.transport import ClusterConfig
 
 M = TypeVar("M")

@@ -20,14 +20,17 @@ from pyinformer.apimachinery import (
     invalid_handler,
 )
 from pyinformer.cluster import Cluster
-from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._result import Reconcile, Result
+from pyinformer.controller import ControllerOptions, Reconcile, Result
 from pyinformer.informer import Scope, Selector
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._models import check_model, decode
-from pyinformer.sources._mapping import MappingFunction, check_mapping
-from pyinformer.sources._predicates import PredicateFunction, check_plain
-from pyinformer.sources._request import Request
+from pyinformer.sources import (
+    MappingFunction,
+    PredicateFunction,
+    Request,
+    check_mapping,
+    check_plain,
+)
 from pyinformer.tasks import check_callable, name_of
 
 M = TypeVar("M")

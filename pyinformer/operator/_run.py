@@ -27,9 +27,7 @@ from pyinformer.apimachinery import (
     did_you_mean,
 )
 from pyinformer.cluster import Cluster
-from pyinformer.controller._controller import Controller
-from pyinformer.controller._group import ControllerGroup
-from pyinformer.controller._signals import StopSignals
+from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import Health
@@ -149,11 +147,13 @@ class OperatorRun(Closable):
 
     async def _run(self) -> None:
         asking = anyio.CancelScope()
-        with StopSignals(lambda _: asking.cancel()), asking:
+        with on_stop_signal(lambda _: asking.cancel()), asking:
             group = await self._assemble()
         if not asking.cancel_called:
             with self._explained():
-                await group.life.run(task_status=_Started(self._started_nowait), tells_status=False)
+                await group.lifecycle.run(
+                    task_status=_Started(self._started_nowait), logs_status=False
+                )
 
     def _tell(self) -> None:
         # Whoever asks wants to see it, also where nobody has set up logging.

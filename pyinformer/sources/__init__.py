@@ -1,10 +1,10 @@
-"""From a change to the requests that it means: informers, mappings, owners, and timers."""
+"""Sources: from events of informers and the passing of time to a controller's requests."""
 
-from pyinformer.sources._informer_source import SourceOptions
-from pyinformer.sources._mapped import PrimarySource, WatchedSource
+from pyinformer.sources._informer_source import PrimarySource
+from pyinformer.sources._informer_source import reason_of_event as reason_of_event
 from pyinformer.sources._mapping import Keys, MappingFunction
-from pyinformer.sources._owned import OwnedSource
-from pyinformer.sources._owners import OwnerKind
+from pyinformer.sources._mapping import check_mapping as check_mapping
+from pyinformer.sources._owned import OwnedSource, OwnerKind
 from pyinformer.sources._predicates import (
     Predicate,
     PredicateFunction,
@@ -18,9 +18,14 @@ from pyinformer.sources._predicates import (
     negate,
     resource_version_changed,
 )
+from pyinformer.sources._predicates import check_plain as check_plain
 from pyinformer.sources._request import Reason, Request
-from pyinformer.sources._source import Enqueue, Source, SourceInformer, SourceStatus
+from pyinformer.sources._request import RequestId as RequestId
+from pyinformer.sources._request import request_for as request_for
+from pyinformer.sources._request import request_text as request_text
+from pyinformer.sources._source import Enqueue, Source, SourceInformer, SourceOptions, SourceStatus
 from pyinformer.sources._timer import KeysFunction, TimerSource
+from pyinformer.sources._watched import WatchedSource
 
 __all__ = [
     "Enqueue",

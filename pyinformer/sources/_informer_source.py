@@ -1,17 +1,14 @@
-"""An informer as a source: every event becomes requests in the step in which it happens.
+"""Sources that read the events of an informer, each in the step in which it happens.
 
-What enters are the informer's events and its initial list; what leaves are requests. Changes of a
-key leave in their order: one that happens before its object of the initial list was looked at has
-that looked at first. Functions of the user's run behind a fence; the list is worked off in slices.
+The changes of a key make requests in their order: before the first event of a key, its object of
+the initial list is handled. The user's functions run behind a guard, and work on whole lists yields
+to other tasks.
 """
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Generic, TypeAlias, cast, final
 
 import anyio
 
@@ -19,65 +16,30 @@ from pyinformer.apimachinery import (
     Added,
     Deleted,
     Event,
-    InvalidArgumentError,
     KubeObject,
     LifecycleError,
     Updated,
     V,
     View,
-    check_seconds,
 )
 from pyinformer.informer import Scope, core_of
-from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.sources._fence import SourceFence
-from pyinformer.sources._left import LeftKeys
-from pyinformer.sources._pacing import PacedRounds
+from pyinformer.sources._guarded_call import GuardedCall
+from pyinformer.sources._left_keys import LeftKeys
 from pyinformer.sources._predicates import PredicateFunction, check_plain, verdict
-from pyinformer.sources._pump import pump
-from pyinformer.sources._reasons import (
-    is_reminder,
-    reason_of_event,
-    reason_of_initial,
-    reason_of_resync,
-)
-from pyinformer.sources._request import Reason
-from pyinformer.sources._source import SourceStatus
-from pyinformer.tasks import LogExceptions
-from pyinformer.workqueue import LOW_PRIORITY
+from pyinformer.sources._request import Reason, ReasonEvent, request_for
+from pyinformer.sources._schedule import PacedRounds
+from pyinformer.sources._source import SourceOptions, SourceStatus
+from pyinformer.sources._stranded import StrandedFinalizers
+from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
     from pyinformer.sources._request import Request
     from pyinformer.sources._source import Enqueue, SourceInformer
 
-_PERIOD_MIN_SECONDS: Final = 0.001  # below, reminding would be all that the loop does
-
-_State: TypeAlias = tuple[KubeObject[V] | None, KubeObject[V] | None]
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """How a source of an informer's events behaves."""
-
-    initial_priority: int = LOW_PRIORITY
-    """Of requests made by the initial list: below real events, so that these need not wait."""
-    resync_priority: int = LOW_PRIORITY
-    """Of requests made by reminders."""
-    resync_period_seconds: float = 0.0
-    """How often to be reminded of every object, spread over that time; 0 for never, the default:
-    reminders heal nothing that an informer could have missed."""
-    include_unchanged: bool = False
-    """Also take updates whose resource version is the old one, as reminders."""
-    controller: str = ""
-    """The name of the controller, for logs and metrics of what fails."""
-    log_exceptions: LogExceptions = "classes"
-    """What logs show of errors that a predicate or a mapping raises; `full` shows their texts."""
-
-    def __post_init__(self) -> None:
-        check_seconds("resync_period_seconds", self.resync_period_seconds)
-        if 0 < self.resync_period_seconds < _PERIOD_MIN_SECONDS:
-            reason = f"{self.resync_period_seconds!r} is too short; {_PERIOD_MIN_SECONDS} is the"
-            raise InvalidArgumentError("resync_period_seconds", f"{reason} least, 0 is never")
+_Change: TypeAlias = tuple[KubeObject[V] | None, KubeObject[V] | None, ReasonEvent]
+"""The old state, the new state, and what happened."""
 
 
 class InformerSource(ABC, Generic[V]):
@@ -85,15 +47,12 @@ class InformerSource(ABC, Generic[V]):
 
     Args:
         informer: whose events.
-        name: names the source in reasons, logs and status.
-        cluster: the name of the informer's cluster; requests carry it.
-        predicate: drops changes that do not matter, the initial list's included.
-        options: priorities and reminders.
-        metrics: where failures are counted.
-        rng: spreads the first reminders of several sources and processes.
+        name: the source's name in reasons, logs and status.
+        predicate: drops changes that do not matter, also objects of the initial list.
+        options: priorities, resyncs, logs and metrics.
 
     Raises:
-        InvalidTypeError: the predicate could not be called, or would have to be awaited.
+        InvalidTypeError: the predicate cannot be called, or is asynchronous.
     """
 
     def __init__(
@@ -101,38 +60,32 @@ class InformerSource(ABC, Generic[V]):
         informer: SourceInformer[V],
         *,
         name: str,
-        cluster: str = "",
-        predicate: PredicateFunction[V] | None = None,
-        options: SourceOptions | None = None,
-        metrics: Metrics = NO_METRICS,
-        rng: random.Random | None = None,
+        predicate: PredicateFunction[V] | None,
+        options: SourceOptions | None,
     ) -> None:
         if predicate is not None:
             check_plain(predicate, "predicate(old, new)", 2)
         self.informer: SourceInformer[V] = informer
-        """The informer that feeds it."""
+        """The informer whose events it reads."""
         self.name: str = name
-        """Names it in reasons, logs and status."""
-        self.cluster: str = cluster
-        """The name of the informer's cluster."""
+        """The source's name in reasons, logs and status."""
         self._options = options or SourceOptions()
-        self._rng = rng or random.Random()
+        self.cluster: str = self._options.cluster
+        """The name of the informer's cluster."""
         self._predicate = predicate
-        self._predicate_fence = SourceFence(
+        self._predicate_call = GuardedCall(
             name,
             "predicate",
             predicate,
-            consequence="the change counts",
-            metrics=metrics,
-            controller=self._options.controller,
-            log_exceptions=self._options.log_exceptions,
+            consequence="the change counts as one that matters",
+            options=self._options,
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False
-        self._initial: list[KubeObject[V]] = []  # the last leaves first
+        self._initial: list[KubeObject[V]] = []  # the next is the last
+        self._initial_done: set[str] = set()  # keys handled while there is an initial list
         self._left: LeftKeys = LeftKeys(name)
-        self._stop_asking: Callable[[], None] = _do_nothing
-        self._looked_at: set[str] = set()  # while there is an initial list: the keys that are done
+        self._stop_observing: Callable[[], None] | None = None
         self._list_complete = anyio.Event()
         self._synced = anyio.Event()
         self._events = self._filtered = self._unchanged = self._enqueued = self._resyncs = 0
@@ -142,16 +95,16 @@ class InformerSource(ABC, Generic[V]):
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
         """Return the requests of a change, or of what exists; never raise."""
 
-    def _failures(self) -> tuple[SourceFence, ...]:
-        return (self._predicate_fence,)
+    def _calls(self) -> tuple[GuardedCall, ...]:
+        return (self._predicate_call,)
 
     @property
     def has_synced(self) -> bool:
-        """Whether every request of the initial list was enqueued, not merely cached."""
+        """Whether every request of the initial list was enqueued; cached is not enough."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until every request of the initial list was enqueued, which `run` does.
+        """Wait until `run` has enqueued every request of the initial list.
 
         Cancellation:
             Safe.
@@ -159,13 +112,13 @@ class InformerSource(ABC, Generic[V]):
         await self._synced.wait()
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Begin to feed; on the running loop, once.
+        """Begin to enqueue requests; on the running loop, once.
 
         Args:
-            enqueue: where the requests go.
+            enqueue: called with each request.
 
         Raises:
-            LifecycleError: it is attached already, or was; or the informer is closed.
+            LifecycleError: it was attached before, or the informer is closed.
         """
         if self._was_attached:
             raise LifecycleError(f"the source {self.name} was attached before: make a new one")
@@ -177,90 +130,82 @@ class InformerSource(ABC, Generic[V]):
         except LifecycleError:
             self._enqueue = None
             raise
-        self._stop_asking = core_of(self.informer).on_namespace_settled(self._namespace_settled)
+        self._stop_observing = core_of(self.informer).on_namespace_settled(self._namespace_settled)
 
     def _check_ready(self) -> None:
-        """Raise if there is something to be set before events may come."""
+        """Raise if a setting is missing that has to be made before events may come."""
 
     def detach(self) -> None:
-        """Feed nothing any more, from this moment. A second call does nothing."""
+        """Enqueue no further requests. A second call does nothing."""
         if self._enqueue is not None:
             self._enqueue = None
             self._initial = []
-            self._stop_asking()
+            if self._stop_observing is not None:
+                self._stop_observing()
             core_of(self.informer).detach_receiver(self)
 
     def put_nowait(self, event: Event[V]) -> None:
-        """Take one event: what it means is enqueued when this returns."""
-        if self._enqueue is None:  # in the middle of a list's differences
+        """Enqueue the requests of one event before this returns."""
+        if self._enqueue is None:  # detached in the middle of a list's differences
             return
         if self._initial:
-            self._look_first(event)
+            self._handle_initial_first(event)
         self._events += 1
-        change = self._change_of(event)
-        if change is None:
+        old, new, what = _change_of(event)
+        if what == "resync" and not self._options.include_unchanged:
             self._unchanged += 1
-        elif not self._passes(*change):
+        elif not self._passes(old, new) or (
+            isinstance(event, Deleted) and event.may_still_exist and self._is_kept(event)
+        ):
             self._filtered += 1
-        elif self._has_left(event):
-            self._filtered += 1
-            self._left.keep(event.key, self._collect(*change))
-        elif isinstance(event, Added) and event.is_in_initial_list:  # of a namespace that came late
-            reason = reason_of_initial(self.name, event.object)
-            self._hand_over(self._collect(*change), reason, self._options.initial_priority)
         else:
-            reason = reason_of_event(self.name, event)
-            low = reason.event == "resync"
-            self._hand_over(
-                self._collect(*change), reason, self._options.resync_priority if low else 0
-            )
+            self._hand_over(self._collect(old, new), self._reason(what, new or old), what)
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Take what the cache holds already, to be worked off by `run`."""
+        """Take what the cache holds already, to be handled by `run`."""
         if self._enqueue is not None:
             self._initial = list(objects)[::-1]
 
     def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
-        """Take note that reads showed a state that no event tells of, and show it no more.
+        """Request the owners and mappings of a state that readers saw and that no event shows.
 
-        Whoever acted on it is woken: an object that this process made and somebody else deleted
-        while the watch was down is in no list, neither before nor after.
+        A reconcile may have acted on it. An object that this process created, and another client
+        deleted while the watch was broken, is in no list, neither before nor after.
         """
         if self._enqueue is None or self._is_outside(was._key):
             return
-        told = () if now is None else self._collect(None, now)
-        unheard = [request for request in self._collect(was, None) if request not in told]
-        version = was.metadata.resource_version
-        reason = Reason(self.name, "superseded", key=was._key, resource_version=version)
-        self._hand_over(unheard, reason, 0)
+        known = () if now is None else self._collect(None, now)
+        missed = [request for request in self._collect(was, None) if request not in known]
+        self._hand_over(missed, self._reason("superseded", was), "superseded")
 
     def on_initial_list_complete(self) -> None:
-        """Take note that all that existed has been put in."""
+        """Record that the initial list is complete."""
         self._list_complete.set()
 
     async def run(self) -> None:
-        """Enqueue the initial list when it is there, then remind of everything if so configured.
+        """Enqueue the initial list once it is complete, then resyncs if they are configured.
 
         Cancellation:
             The way to stop it; between two objects.
         """
         await self._list_complete.wait()
-        await pump(self._step_initial)
+        await spread(self._initial_steps())
+        self._initial_done = set()
         self._synced.set()
-        if self._options.resync_period_seconds > 0:
-            await self._remind_for_ever(self._options.resync_period_seconds)
+        if self._options.resync_period_seconds:
+            await self._resync(self._options.resync_period_seconds)
         await anyio.sleep_forever()
 
     def requests_for(self, event: Event[View | None]) -> list[Request]:
-        """Return what an event would enqueue, without enqueuing it."""
-        change = self._change_of(cast("Event[V]", event))
-        if change is None or not self._passes(*change):
+        """Return the requests that an event would make, without enqueuing them."""
+        old, new, what = _change_of(cast("Event[V]", event))
+        if what == "resync" and not self._options.include_unchanged:
             return []
-        return list(self._collect(*change))
+        return list(self._collect(old, new)) if self._passes(old, new) else []
 
     def status(self) -> SourceStatus:
-        """Return how it is doing."""
-        fences = self._failures()
+        """Return the source's state."""
+        calls = self._calls()
         return SourceStatus(
             name=self.name,
             has_synced=self.has_synced,
@@ -271,24 +216,25 @@ class InformerSource(ABC, Generic[V]):
             enqueued=self._enqueued,
             resyncs=self._resyncs,
             refused=self._refused,
-            failures=sum(fence.failures for fence in fences),
-            last_failure=next((f.last_failure for f in fences if f.last_failure), None),
+            failures=sum(call.failures for call in calls),
+            last_failure=next((call.last_failure for call in calls if call.last_failure), None),
         )
 
-    def _change_of(self, event: Event[V]) -> _State[V] | None:
-        """Return the old and the new state; None for an update that changes nothing."""
-        if isinstance(event, Updated):
-            same = is_reminder(event)
-            return None if same and not self._options.include_unchanged else (event.old, event.new)
-        if isinstance(event, Added):
-            return None, event.object
-        return event.last_known, None
+    def keep(self, request: Request) -> None:
+        """Keep a request whose namespace is not followed, until it is followed again or gone."""
+        self._left.keep(str(request.key), (request,))
 
-    def _has_left(self, event: Event[V]) -> bool:
-        """Tell whether an object left the cache with its namespace, and may exist on the server."""
+    def _reason(self, what: ReasonEvent, obj: KubeObject[V] | None) -> Reason:
+        if obj is None:
+            return Reason(self.name, what)
+        return Reason(self.name, what, obj._key, obj.metadata.resource_version)
+
+    def _is_kept(self, event: Event[V]) -> bool:
+        """Keep a request for later if its object left the cache only with its namespace."""
         if not (isinstance(event, Deleted) and event.may_still_exist):
             return False
         if self._is_outside(event.key):
+            self._left.keep(event.key, self._collect(event.last_known, None))
             return True
         self._left_selector(event.last_known)
         return False
@@ -296,18 +242,14 @@ class InformerSource(ABC, Generic[V]):
     def _left_selector(self, obj: KubeObject[V]) -> None:
         """Record that an object does not match the informer's selector any more, or is gone."""
 
-    def keep(self, request: Request) -> None:
-        """Keep a request whose namespace is not followed, until it is followed again or gone."""
-        self._left.keep(str(request.key), (request,))
-
     def _namespace_settled(self, namespace: str) -> None:
         """Request what was cached when the namespace was left, and does not exist any more."""
         for key, requests in self._left.take(namespace).items():
             if self.informer.lister.get(key, allow_unsynced=True) is None:
-                self._hand_over(requests, Reason(self.name, "deleted", key=key), 0)
+                self._hand_over(requests, Reason(self.name, "deleted", key=key), "deleted")
 
     def _is_outside(self, key: str) -> bool:
-        """Tell whether the namespace of a key is followed no more."""
+        """Return whether the namespace of a key is not followed any more."""
         scope = self.informer.scope
         return isinstance(scope, Scope) and not scope.covers(key.rpartition("/")[0])
 
@@ -317,71 +259,131 @@ class InformerSource(ABC, Generic[V]):
             return True
         known = new or old
         key = "" if known is None else known._key
-        return self._predicate_fence.call(key, verdict, predicate, old, new) is not False
+        return self._predicate_call.call(key, verdict, predicate, old, new) is not False
 
-    def _hand_over(self, requests: Collection[Request], reason: Reason, priority: int) -> None:
-        if self._enqueue is None:  # a function of the user's detached it
+    def _hand_over(self, requests: Collection[Request], reason: Reason, what: ReasonEvent) -> None:
+        if self._enqueue is None:  # detached by one of the user's functions
             return
+        priority = 0
+        if what == "initial":
+            priority = self._options.initial_priority
+        elif what == "resync":
+            priority = self._options.resync_priority
         for request in requests:
             self._enqueue(request, reason, priority=priority)
         self._enqueued += len(requests)
 
-    def _look_first(self, event: Event[V]) -> None:
-        """Work off a key's object of the initial list before its first event.
+    def _handle_initial_first(self, event: Event[V]) -> None:
+        """Handle a key's object of the initial list before its first event.
 
-        The state that the event replaces is that object: no table by key has to be built.
+        The state that the event replaces is that object, so no table by key is needed.
         """
-        key = event.key
-        if key in self._looked_at:
+        if event.key in self._initial_done:
             return
-        self._looked_at.add(key)
+        self._initial_done.add(event.key)
         if not isinstance(event, Added):
-            self._put_initial(event.old if isinstance(event, Updated) else event.last_known)
+            self._enqueue_existing(event.old if isinstance(event, Updated) else event.last_known)
 
-    def _step_initial(self, _now: float) -> bool:
-        if not self._initial:
-            self._looked_at = set()
-            return False
-        obj = self._initial.pop()
-        if obj._key not in self._looked_at:
-            self._looked_at.add(obj._key)
-            self._put_initial(obj)
-        return True
+    def _initial_steps(self) -> Iterator[None]:
+        """Handle the initial list, an object at each step; events may shorten the list."""
+        while self._initial:
+            obj = self._initial.pop()
+            if obj._key not in self._initial_done:
+                self._initial_done.add(obj._key)
+                self._enqueue_existing(obj)
+            yield
 
-    def _put_initial(self, obj: KubeObject[V]) -> None:
+    def _enqueue_existing(self, obj: KubeObject[V]) -> None:
         if self._passes(None, obj):
-            requests = self._collect(None, obj)
-            reason = reason_of_initial(self.name, obj)
-            self._hand_over(requests, reason, self._options.initial_priority)
+            self._hand_over(self._collect(None, obj), self._reason("initial", obj), "initial")
         else:
             self._filtered += 1
 
-    async def _remind_for_ever(self, period_seconds: float) -> None:
+    async def _resync(self, period_seconds: float) -> None:
         lister = self.informer.lister
         rounds = PacedRounds(
             period_seconds,
-            first_at=anyio.current_time() + self._rng.uniform(0.0, period_seconds),
+            first_at=anyio.current_time() + self._options.rng.uniform(0.0, period_seconds),
             keys=lambda: lister.keys(allow_unsynced=True),
         )
 
-        def step(now: float) -> bool:
-            key = rounds.take(now)
-            if key is not None:
-                self._remind(lister.get(key, allow_unsynced=True))
-            return key is not None
+        def steps() -> Iterator[None]:
+            while (key := rounds.take(anyio.current_time())) is not None:
+                self._resync_one(lister.get(key, allow_unsynced=True))
+                yield
 
         while True:
             await anyio.sleep_until(rounds.wake_at())
-            await pump(step)
+            await spread(steps())
 
-    def _remind(self, obj: KubeObject[V] | None) -> None:
-        # To a predicate it looks as in the initial list: nothing has changed, and it is here.
-        if obj is None or not self._passes(None, obj):
-            return
-        self._resyncs += 1
-        reason = reason_of_resync(self.name, obj)
-        self._hand_over(self._collect(obj, obj), reason, self._options.resync_priority)
+    def _resync_one(self, obj: KubeObject[V] | None) -> None:
+        # The predicate gets what it gets for the initial list: the object exists, without a change.
+        if obj is not None and self._passes(None, obj):
+            self._resyncs += 1
+            self._hand_over(self._collect(obj, obj), self._reason("resync", obj), "resync")
 
 
-def _do_nothing() -> None:
-    """Stand for what has not begun."""
+@final
+class PrimarySource(InformerSource[V], Generic[V]):
+    """Requests each object that changes.
+
+    Args:
+        informer: whose events.
+        name: the source's name in reasons, logs and status; by default what it follows.
+        own_finalizers: returns the finalizers that this process puts on objects.
+        predicate: drops changes that do not matter.
+        options: priorities, resyncs, logs and metrics.
+
+    Raises:
+        InvalidTypeError: the predicate cannot be called, or is asynchronous.
+    """
+
+    def __init__(
+        self,
+        informer: SourceInformer[V],
+        *,
+        name: str = "",
+        own_finalizers: Callable[[], frozenset[str]] = frozenset,
+        predicate: PredicateFunction[V] | None = None,
+        options: SourceOptions | None = None,
+    ) -> None:
+        name = name or f"primary {informer.scope}"
+        super().__init__(informer, name=name, predicate=predicate, options=options)
+        self._stranded = StrandedFinalizers(name, own_finalizers)
+
+    def _left_selector(self, obj: KubeObject[V]) -> None:
+        self._stranded.left(obj)
+
+    def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
+        known = new or old
+        return () if known is None else (request_for((known._key, self.cluster)),)
+
+
+def reason_of_event(source: str, event: Event[View | None]) -> Reason:
+    """Return the reason of the requests that an event makes.
+
+    Args:
+        source: the source's name.
+        event: what happened.
+    """
+    old, new, what = _change_of(event)
+    known = new or old
+    version = "" if known is None else known.metadata.resource_version
+    return Reason(source, what, event.key, version)
+
+
+def _change_of(event: Event[V]) -> _Change[V]:
+    if isinstance(event, Updated):
+        return event.old, event.new, "resync" if _is_unchanged(event) else "updated"
+    if isinstance(event, Added):  # in an initial list: of a namespace that was followed just now
+        return None, event.object, "initial" if event.is_in_initial_list else "added"
+    return event.last_known, None, "deleted"
+
+
+def _is_unchanged(event: Updated[V]) -> bool:
+    """Return whether both states are the same; after a restore a version may name two states."""
+    if event.may_go_back or event.is_resync:
+        return event.is_resync
+    before, after = event.old.metadata, event.new.metadata
+    version = after.resource_version  # empty: it cannot be compared
+    return bool(version) and version == before.resource_version and after.uid == before.uid

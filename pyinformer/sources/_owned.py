@@ -1,15 +1,13 @@
-"""A source of owned objects: a change of one requests its owners, the old ones and the new.
+"""The source of owned objects: a change of one requests its owners, the old ones and the new.
 
-What enters are an informer's events and the kind of owner; what leaves are requests for owners of
-that kind. The way back, from an owner to what it owns, is an index of the informer: as atomic as
-every read of its cache, and what this process wrote itself is in it.
+From an owner to what it owns leads an index of the informer. It is as current as every read of the
+cache, own writes included, and can be read from any thread.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer._logging import get_logger
@@ -22,35 +20,55 @@ from pyinformer.apimachinery import (
     is_object_name,
     object_key,
 )
-from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.sources._informer_source import InformerSource, SourceOptions
-from pyinformer.sources._owners import OwnerKind, owner_index, owner_index_name, owner_names
+from pyinformer.sources._informer_source import InformerSource
 from pyinformer.sources._request import Request, request_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pyinformer.apimachinery import OwnerReference
     from pyinformer.sources._predicates import PredicateFunction
-    from pyinformer.sources._source import SourceInformer
+    from pyinformer.sources._source import SourceInformer, SourceOptions
 
 _log = get_logger("pyinformer.controller")
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class OwnerKind:
+    """The kind of owners, in any of its versions."""
+
+    group: str
+    """Empty for the core group."""
+    kind: str
+    namespaced: bool
+    """Whether such owners live in namespaces; a cluster-scoped one may own namespaced objects."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    def is_kind_of(self, reference: OwnerReference) -> bool:
+        """Return whether an owner reference names this kind."""
+        if reference.kind != self.kind:
+            return False
+        group, slash, _ = reference.api_version.partition("/")
+        return (group if slash else "") == self.group
+
+
+@final
 class OwnedSource(InformerSource[V], Generic[V]):
-    """Requests the owners of what changes.
+    """Requests the owners of objects that change.
 
     Args:
-        informer: whose events: of the owned objects.
+        informer: of the owned objects.
         controller_only: only the owner that controls an object (`controller: true`) counts.
-        name: names the source in reasons, logs and status; by default by what it watches.
-        cluster: the name of the informer's cluster; owners are in the same.
+        name: the source's name in reasons, logs and status; by default what it watches.
         predicate: drops changes that do not matter.
-        options: priorities and reminders.
-        concerns: tells by its key whether an owner is to be requested; None for every one.
-        metrics: where failures are counted.
-        rng: spreads the first reminders.
+        options: priorities, resyncs, logs and metrics; its cluster is also that of the owners.
+        concerns: returns by its key whether an owner is to be requested; None for every one.
 
     Raises:
-        InvalidTypeError: the predicate could not be called, or would have to be awaited.
+        InvalidTypeError: the predicate cannot be called, or is asynchronous.
 
     Source:
         controller-runtime pkg/handler/enqueue_owner.go.
@@ -62,22 +80,12 @@ class OwnedSource(InformerSource[V], Generic[V]):
         *,
         controller_only: bool = True,
         name: str = "",
-        cluster: str = "",
         predicate: PredicateFunction[V] | None = None,
         options: SourceOptions | None = None,
         concerns: Callable[[str], bool] | None = None,
-        metrics: Metrics = NO_METRICS,
-        rng: random.Random | None = None,
     ) -> None:
-        super().__init__(
-            informer,
-            name=name or f"owned {informer.scope}",
-            cluster=cluster,
-            predicate=predicate,
-            options=options,
-            metrics=metrics,
-            rng=rng,
-        )
+        name = name or f"owned {informer.scope}"
+        super().__init__(informer, name=name, predicate=predicate, options=options)
         self.controller_only: bool = controller_only
         """Whether only the owner that controls an object counts."""
         self._concerns = concerns
@@ -86,26 +94,26 @@ class OwnedSource(InformerSource[V], Generic[V]):
 
     @property
     def owner(self) -> OwnerKind | None:
-        """The kind of owner that it looks for; None until it was told."""
+        """The kind of the owners; None until it is set."""
         return self._owner
 
     def set_owner(self, owner: OwnerKind) -> None:
-        """Say what kind the owners are of: before it is attached, and best before the cache fills.
+        """Set the kind of the owners: before it is attached, and best before the cache fills.
 
-        It adds an index to the informer; what is cached already is indexed in one step.
+        It adds an index to the informer; cached objects are indexed in one step.
 
         Args:
             owner: the kind.
 
         Raises:
-            LifecycleError: it looks for another kind already.
+            LifecycleError: another kind is set already.
         """
         if self._owner == owner:
             return
         if self._owner is not None:
-            raise LifecycleError(f"the source {self.name} looks for owners {self._owner} already")
+            raise LifecycleError(f"the source {self.name} has owners of kind {self._owner} already")
         index = owner_index(owner, controller_only=self.controller_only)
-        with suppress(InvalidArgumentError):  # another controller's of this name says the same
+        with suppress(InvalidArgumentError):  # another controller added the same index
             self.informer.add_index(self._index_of(owner), index)
         self._owner = owner
 
@@ -114,12 +122,12 @@ class OwnedSource(InformerSource[V], Generic[V]):
 
         Args:
             owner: its key, a request for it, or the object itself. With the object, references
-                must have its uid: any tenant can write a reference that has its name. A request of
+                must have its uid: any tenant can write a reference with its name. A request of
                 another cluster owns nothing in this one.
 
         Raises:
             CacheNotSyncedError: the informer's first sync is not done.
-            LifecycleError: the kind of owner is not known yet.
+            LifecycleError: the kind of the owners is not known yet.
         """
         index = self._index_of(self._known_owner())
         if isinstance(owner, Request) and owner.cluster != self.cluster:
@@ -134,39 +142,80 @@ class OwnedSource(InformerSource[V], Generic[V]):
         ]
 
     def _index_of(self, owner: OwnerKind) -> str:
-        return owner_index_name(owner, controller_only=self.controller_only)
+        return f"{'controlled' if self.controller_only else 'owned'} by {owner}"
 
     def _known_owner(self) -> OwnerKind:
         if self._owner is None:
-            reason = "is not known yet: it is asked of the server when the controller starts"
-            raise LifecycleError(f"the kind of the owners that {self.name} looks for {reason}")
+            reason = "is not known yet: the controller reads it from the server when it starts"
+            raise LifecycleError(f"the kind of the owners of {self.name} {reason}")
         return self._owner
 
     def _check_ready(self) -> None:
         self._known_owner()
 
     def _collect(self, old: KubeObject[V] | None, new: KubeObject[V] | None) -> Collection[Request]:
-        owner = self._known_owner()  # which was checked before any event could come
+        owner = self._known_owner()  # checked before any event could come
         keys: dict[str, None] = {}
         for state in (old, new):
             if state is not None and state.metadata.owner_references:
-                found = owner_names(state, owner, controller_only=self.controller_only)
-                namespace = state.metadata.namespace if owner.namespaced else ""
-                names = [name for name in found if is_object_name(name)]
-                keys.update(dict.fromkeys(object_key(namespace, name) for name in names))
-                if state is new and len(names) < len(found):
-                    self._refuse(state, len(found) - len(names))
+                found = owner_keys(state, owner, controller_only=self.controller_only)
+                keys.update(dict.fromkeys(filter(None, found)))
+                if state is new and "" in found:
+                    self._refuse(state, found.count(""))
         concerns = self._concerns
-        return [request_for(key, self.cluster) for key in keys if concerns is None or concerns(key)]
+        return [
+            request_for((key, self.cluster)) for key in keys if concerns is None or concerns(key)
+        ]
 
     def _refuse(self, state: KubeObject[V], references: int) -> None:
-        """Count references whose name no object can have; any tenant can write them."""
+        """Count references with a name that an object cannot have; any tenant can write them."""
         self._refused += references
         if not self._is_refusal_logged:
             self._is_refusal_logged = True
             _log.warning(
-                "%s: %s has an ownerReference whose name no object can have; such references make"
-                " no request, and further ones are only counted",
+                "%s: %s has an ownerReference with a name that an object cannot have; such"
+                " references make no request, and further ones are only counted",
                 self.name,
                 state._key,
             )
+
+
+def owner_keys(
+    obj: KubeObject[View | None], owner: OwnerKind, *, controller_only: bool
+) -> list[str]:
+    """Return the keys of an object's owners of one kind.
+
+    Args:
+        obj: the owned object.
+        owner: the kind; references to it may name any version of it.
+        controller_only: only the owner that controls the object (`controller: true`).
+
+    Returns:
+        `namespace/name` with the object's namespace, or `name` for cluster-scoped owners; an empty
+        string for each reference with a name that an object cannot have.
+
+    Source:
+        controller-runtime pkg/handler/enqueue_owner.go.
+    """
+    namespace = obj.metadata.namespace if owner.namespaced else ""
+    return [
+        object_key(namespace, reference.name) if is_object_name(reference.name) else ""
+        for reference in obj.metadata.owner_references
+        if (reference.controller or not controller_only) and owner.is_kind_of(reference)
+    ]
+
+
+def owner_index(
+    owner: OwnerKind, *, controller_only: bool
+) -> Callable[[KubeObject[View | None]], str | tuple[str, ...] | None]:
+    """Return an index function from an object to the keys of its owners."""
+
+    def read(obj: KubeObject[View | None]) -> str | tuple[str, ...] | None:
+        if not obj.metadata.owner_references:
+            return None
+        keys = owner_keys(obj, owner, controller_only=controller_only)
+        if len(keys) == 1:
+            return keys[0] or None  # one string is an index's fast path
+        return tuple(dict.fromkeys(filter(None, keys))) or None
+
+    return read

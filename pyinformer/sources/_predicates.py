@@ -1,8 +1,8 @@
-"""Which changes matter to a controller: functions of an object's old and new state.
+"""Predicates: which changes matter to a controller, by an object's old and new state.
 
-`old` is None where the object appeared, `new` where it disappeared. What leaves is yes or no, per
-event and before anything is merged, so that a passing state is never overlooked. A filter by state
-passes who enters it and who leaves it, however filters are combined.
+`old` is None if the object appeared, `new` if it disappeared. A predicate decides about each event
+before events are merged, so it sees every state. A filter by state passes an object that enters the
+state and one that leaves it, however filters are combined.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PredicateFunction: TypeAlias = Callable[[KubeObject[V] | None, KubeObject[V] | None], bool]
-"""Says whether a change matters: `function(old, new)`. It runs on the event loop, so it must be
+"""Returns whether a change matters: `function(old, new)`. It runs on the event loop, so it must be
 quick and must not wait. If it raises, the change counts as one that matters."""
 
 StateFunction: TypeAlias = Callable[[KubeObject[V]], bool]
-"""Says whether an object is in a state that matters: `function(obj)`; otherwise as a predicate."""
-
-_NOT_WANTED: Final = frozenset({"metadata", "status"})
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""Returns whether an object is in a state that matters: `function(obj)`; see PredicateFunction."""
 
 _W = TypeVar("_W", bound=View | None, default=View | None, contravariant=True)
 _A = TypeVar("_A", bound=View | None)
+
+_NOT_DESIRED: Final = frozenset({"metadata", "status"})
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Predicate(Generic[_W]):
@@ -48,7 +48,7 @@ class Predicate(Generic[_W]):
         function: `function(old, new)`.
 
     Raises:
-        InvalidTypeError: it could not be called, or would have to be awaited.
+        InvalidTypeError: it cannot be called, or is asynchronous.
 
     Source:
         controller-runtime pkg/predicate/predicate.go.
@@ -79,8 +79,8 @@ class Predicate(Generic[_W]):
         return negate(self)
 
     def __bool__(self) -> bool:
-        reason = f"{self!r} is no yes or no: combine by `&`, `|` and `~`"
-        raise InvalidArgumentError("predicate", f"{reason}, not by `and`, `or` and `not`")
+        reason = f"{self!r} must be combined by `&`, `|` and `~`, not by `and`, `or` and `not`"
+        raise InvalidArgumentError("predicate", reason)
 
     def __repr__(self) -> str:
         return name_of(self._function)
@@ -128,14 +128,14 @@ def matches(function: StateFunction[_A]) -> Predicate[_A]: ...
 def matches(function: StateFunction[_A]) -> Predicate[_A]:
     """Pass changes of objects that are in a state, enter it or leave it.
 
-    Filters by state are combined as states: `matches(f) & matches(g)` is a filter by the state
-    "f and g", `~matches(f)` one by the state "not f", which who enters or leaves passes, too.
+    Filters by state are combined as states: `matches(f) & matches(g)` filters by the state "f and
+    g", and `~matches(f)` by the state "not f", so both pass objects that enter or leave it.
 
     Args:
-        function: `function(obj)`; not called for what does not exist.
+        function: `function(obj)`; not called for a state that does not exist.
 
     Raises:
-        InvalidTypeError: it could not be called, or would have to be awaited.
+        InvalidTypeError: it cannot be called, or is asynchronous.
     """
     check_plain(function, "state(obj)", 1)
     return _StateFilter(function, f"matches({name_of(function)})")
@@ -145,8 +145,8 @@ def all_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
     """Pass changes that every predicate passes; the same as `&`.
 
     Raises:
-        InvalidArgumentError: there is none.
-        InvalidTypeError: one of them is no predicate.
+        InvalidArgumentError: none was given.
+        InvalidTypeError: one of them is not a predicate.
     """
     states = _states(predicates)
     if states is not None:
@@ -158,8 +158,8 @@ def any_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
     """Pass changes that some predicate passes; the same as `|`.
 
     Raises:
-        InvalidArgumentError: there is none.
-        InvalidTypeError: one of them is no predicate.
+        InvalidArgumentError: none was given.
+        InvalidTypeError: one of them is not a predicate.
     """
     states = _states(predicates)
     if states is not None:
@@ -168,12 +168,13 @@ def any_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
 
 
 def negate(predicate: PredicateFunction[_A]) -> Predicate[_A]:
-    """Pass changes that a predicate drops; of a filter by state, the filter by its opposite.
+    """Pass changes that a predicate drops; for a filter by state, filter by the opposite state.
 
-    Mind additions and deletions: `generation_changed` passes them, so its negation drops them.
+    Additions and deletions are negated, too: `generation_changed` passes them, its negation does
+    not.
 
     Raises:
-        InvalidTypeError: it is no predicate.
+        InvalidTypeError: it is not a predicate.
     """
     if isinstance(predicate, _StateFilter):
         state = predicate.state
@@ -187,10 +188,10 @@ def negate(predicate: PredicateFunction[_A]) -> Predicate[_A]:
 def verdict(
     predicate: PredicateFunction[_A], old: KubeObject[_A] | None, new: KubeObject[_A] | None
 ) -> bool:
-    """Ask a predicate, and refuse an answer that would have to be awaited.
+    """Return the answer of a predicate.
 
     Raises:
-        InvalidTypeError: it would; or whatever the predicate raises.
+        InvalidTypeError: the answer would have to be awaited; or what the predicate raises.
     """
     found: object = predicate(old, new)
     if found is True or found is False:
@@ -198,14 +199,14 @@ def verdict(
     if inspect.isawaitable(found):
         if inspect.iscoroutine(found):
             found.close()
-        raise InvalidTypeError("predicate", "would have to be awaited; it decides in one step")
+        raise InvalidTypeError("predicate", "must not be asynchronous: it decides in one step")
     return bool(found)
 
 
 def _states(predicates: tuple[PredicateFunction[_A], ...]) -> list[StateFunction[_A]] | None:
-    """Check what is to be combined; return the states if there is nothing but filters by state."""
+    """Check predicates that are to be combined; return the states if all are filters by state."""
     if not predicates:
-        raise InvalidArgumentError("predicates", "are none; give one or more")
+        raise InvalidArgumentError("predicates", "must be one or more")
     for each in predicates:
         _check(each)
     filters = [each for each in predicates if isinstance(each, _StateFilter)]
@@ -223,14 +224,14 @@ def _check(predicate: object) -> None:
 def check_plain(
     function: object, shape: str, arguments: int, *, may_generate: bool = False
 ) -> None:
-    """Refuse what cannot be called, or would have to be awaited: the event's step never waits.
+    """Refuse a function that cannot be called, or is asynchronous: the event's step never waits.
 
     Raises:
-        InvalidTypeError: by its name, and with the shape.
+        InvalidTypeError: with the function's name and the expected shape.
     """
     check_callable(function, shape, arguments, may_generate=may_generate)
     if inspect.iscoroutinefunction(function):
-        reason = f"it is asynchronous; write `def {shape}`: it decides in the step of the event"
+        reason = f"must not be asynchronous: write `def {shape}`, which decides in the event's step"
         raise invalid_handler(name_of(function), reason)
 
 
@@ -242,17 +243,17 @@ def _generation_changed(
     generation = new.metadata.generation
     if generation == 0 or generation != old.metadata.generation:
         return True
-    # Of a kind that counts no generations, the server keeps what a client writes there.
+    # For a kind without generations, the server keeps what a client writes there.
     try:
-        return _wanted(old) != _wanted(new)
+        return _desired(old) != _desired(new)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
 
 
-def _wanted(obj: KubeObject[View | None]) -> dict[str, bytes]:
-    """Return the text of each field beside the metadata and the status."""
+def _desired(obj: KubeObject[View | None]) -> dict[str, bytes]:
+    """Return the text of each field except the metadata and the status."""
     fields = _decode_fields(obj.raw)
-    return {name: bytes(text) for name, text in fields.items() if name not in _NOT_WANTED}
+    return {name: bytes(text) for name, text in fields.items() if name not in _NOT_DESIRED}
 
 
 def _resource_version_changed(
@@ -280,15 +281,15 @@ def _differ(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
 
 
 generation_changed: Final[Predicate] = Predicate(_generation_changed)
-"""Passes changes of what is wanted (mostly `spec`), not of the status; additions and deletions too.
-Objects of a kind that counts no generations (a ConfigMap, for one) always pass; if a client
-wrote a generation into one, every change passes that is not of metadata or status alone."""
+"""Passes changes of the desired state (mostly `spec`), not of the status. Additions, deletions and
+objects of a kind without generations, such as ConfigMaps, always pass; if a client wrote a
+generation into such an object, changes of metadata or status alone do not pass."""
 
 resource_version_changed: Final[Predicate] = Predicate(_resource_version_changed)
-"""Passes every change but those that a reminder makes up; sources drop these by default."""
+"""Passes every change except resyncs, which sources drop by default."""
 
 labels_changed: Final[Predicate] = Predicate(_labels_changed)
 """Passes changes of labels; additions and deletions, too."""
 
 annotations_changed: Final[Predicate] = Predicate(_annotations_changed)
-"""Passes changes of annotations, for which it decodes both states; additions and deletions too."""
+"""Passes changes of annotations; it decodes both states. Additions and deletions pass, too."""

@@ -1,8 +1,7 @@
-"""What is to be reconciled, and why.
+"""Requests: which object is to be reconciled, and why.
 
-What enters is a key, and the name of its cluster where there are several; what leaves is a frozen
-value that queues merge: two requests for one object are equal, whatever their reasons. Reasons are
-for logs and tests, never for logic: a reconcile looks at the state, not at what led to it.
+Two requests for one object are equal, whatever their reasons, so queues merge them. Reasons are for
+logs and tests only: a reconcile looks at the state, not at what led to it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,11 @@ ReasonEvent: TypeAlias = Literal[
     "retry",
 ]
 
-_SHOWN: Final = 80  # characters of what cannot be a key
+RequestId: TypeAlias = tuple[str, str]
+"""A request's key and cluster. A controller's queue and limits know requests by it: they look each
+one up a dozen times, and a tuple is hashed and compared without Python calls."""
+
+_SHOWN: Final = 80  # characters of an invalid key in an error
 
 
 @final
@@ -43,7 +46,7 @@ class Reason(Struct, frozen=True, gc=False):
     """Why a request was made; holds no object content."""
 
     source: str
-    """What noticed: a source's name, or the words given to `enqueue`."""
+    """The name of the source, or the text given to `enqueue`."""
     event: ReasonEvent
     """What happened."""
     key: str = ""
@@ -63,38 +66,36 @@ class Request:
 
     Args:
         key: `namespace/name`, or `name` if it is cluster-scoped.
-        cluster: the name of its cluster, as given to `connect`; empty where there is but one.
+        cluster: the name of its cluster, as given to `connect`; empty if there is only one.
         reasons: why, the oldest first.
 
     Raises:
-        InvalidTypeError: the key or the cluster is no text.
-        InvalidArgumentError: the key is neither `namespace/name` nor `name`, or no object can have
-            such a name.
+        InvalidTypeError: the key or the cluster is not a string.
+        InvalidArgumentError: the key is neither `namespace/name` nor `name`, or an object cannot
+            have such a name.
     """
 
-    __slots__ = ("_cluster", "_hash", "_key", "_reasons")
+    __slots__ = ("_id", "_reasons")
 
     def __init__(self, key: str, cluster: str = "", *, reasons: Sequence[Reason] = ()) -> None:
         for argument, value in (("key", key), ("cluster", cluster)):
             if not isinstance(value, str):
                 raise InvalidTypeError(argument, f"must be text, not {type(value).__name__}")
         if not _is_key(key):
-            shown = key[:_SHOWN]
-            raise InvalidArgumentError("key", f"{shown!r} is neither 'namespace/name' nor 'name'")
-        self._key = key
-        self._cluster = cluster
+            reason = f"must be 'namespace/name' or 'name', got {key[:_SHOWN]!r}"
+            raise InvalidArgumentError("key", reason)
+        self._id: RequestId = (key, cluster)
         self._reasons = tuple(reasons)
-        self._hash = hash(key) ^ hash(cluster)
 
     @property
     def key(self) -> ObjectKey:
         """The object's key, `namespace/name`, or `name` if it is cluster-scoped."""
-        return ObjectKey(self._key)
+        return ObjectKey(self._id[0])
 
     @property
     def cluster(self) -> str:
-        """The name of the object's cluster; empty where there is but one."""
-        return self._cluster
+        """The name of the object's cluster; empty if there is only one."""
+        return self._id[1]
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -104,49 +105,47 @@ class Request:
     @property
     def namespace(self) -> str:
         """The object's namespace; empty if it is cluster-scoped."""
-        return self._key.rpartition("/")[0]
+        return self._id[0].rpartition("/")[0]
 
     @property
     def name(self) -> str:
         """The object's name."""
-        return self._key.rpartition("/")[2]
+        return self._id[0].rpartition("/")[2]
 
     def with_reasons(self, reasons: Sequence[Reason]) -> Request:
         """Return the same request with other reasons."""
-        return request_for(self._key, self._cluster, reasons=reasons)
+        return request_for(self._id, reasons)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Request):
-            return NotImplemented
-        return self._key == other._key and self._cluster == other._cluster
+        return self._id == other._id if isinstance(other, Request) else NotImplemented
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self._id)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self._key, self._cluster, self._reasons)
+        return request_for, (self._id, self._reasons)
 
     def __str__(self) -> str:
-        return printable(f"{self._cluster}:{self._key}" if self._cluster else self._key)
+        return request_text(self._id)
 
     def __repr__(self) -> str:
         return f"<Request {self}>"
 
 
-def _is_key(key: str) -> bool:
-    first, slash, rest = key.partition("/")
-    return is_object_name(first) and (not slash or is_object_name(rest))
-
-
-def request_for(key: str, cluster: str, *, reasons: Sequence[Reason] = ()) -> Request:
-    """Make a request for a key that needs no check: it is a cached object's, or a request's."""
+def request_for(request_id: RequestId, reasons: Sequence[Reason] = ()) -> Request:
+    """Return a request for a key that needs no check: a cached object's, or a request's."""
     request = Request.__new__(Request)
-    request._key = key
-    request._cluster = cluster  # noqa: SLF001 - the other constructor
+    request._id = request_id
     request._reasons = tuple(reasons)  # noqa: SLF001 - the other constructor
-    request._hash = hash(key) ^ hash(cluster)  # noqa: SLF001 - the other constructor
     return request
 
 
-def _rebuild(key: str, cluster: str, reasons: tuple[Reason, ...]) -> Request:
-    return request_for(key, cluster, reasons=reasons)
+def request_text(request_id: RequestId) -> str:
+    """Return `cluster:key`, or the key if there is only one cluster, printable."""
+    key, cluster = request_id
+    return printable(f"{cluster}:{key}" if cluster else key)
+
+
+def _is_key(key: str) -> bool:
+    first, slash, rest = key.partition("/")
+    return is_object_name(first) and (not slash or is_object_name(rest))

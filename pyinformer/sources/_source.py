@@ -1,16 +1,19 @@
-"""What feeds a controller: the protocol of a source, and what a source asks of an informer.
+"""The interface between a controller and its sources, and between a source and its informer.
 
-What enters are events of informers and the passing of time; what leaves are requests, each with
-the reason for it. A source decides in the step of the event, before anything is merged, so no
-transition is missed; and it calls back at once, so nothing waits anywhere but in the queue.
+A source decides in the step of the event, before events are merged, so it misses no transition. It
+enqueues at once: requests wait only in the controller's queue.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, final
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol, final
 
-from pyinformer.apimachinery import Event, V, View
+from pyinformer.apimachinery import Event, InvalidArgumentError, V, View, check_seconds
+from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.tasks import LogExceptions
+from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,33 +22,35 @@ if TYPE_CHECKING:
     from pyinformer.sources._request import Reason, Request
     from pyinformer.store import IndexFunction, Lister
 
+_PERIOD_MIN_SECONDS: Final = 0.001  # a shorter period would leave the loop no time for other tasks
+
 
 class Enqueue(Protocol):
-    """Where a source's requests go. It is called on the event loop and never raises."""
+    """What a source calls with each request. It is called on the event loop and never raises."""
 
     def __call__(self, request: Request, reason: Reason, *, priority: int) -> None:
-        """Take one request, and why it was made."""
+        """Put a request into the queue, with the reason for it."""
         ...
 
 
 class SourceCore(Protocol[V]):
-    """What a source asks of the core of an informer."""
+    """What a source needs of an informer's core."""
 
     def attach_receiver(self, receiver: Receiver[V]) -> None:
-        """Feed a receiver what exists, and every change."""
+        """Pass existing objects and every event to a receiver."""
         ...
 
     def detach_receiver(self, receiver: Receiver[V]) -> None:
-        """Stop feeding a receiver."""
+        """Pass no further events to a receiver."""
         ...
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call a function for each namespace that was announced or is gone."""
+        """Call a function with each namespace that is complete in the cache, or gone."""
         ...
 
 
 class SourceInformer(Protocol[V]):
-    """What a source asks of an informer; every SharedInformer has it."""
+    """What a source needs of an informer; every SharedInformer has it."""
 
     @property
     def scope(self) -> object:
@@ -67,52 +72,99 @@ class SourceInformer(Protocol[V]):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """How a source behaves.
+
+    Raises:
+        InvalidArgumentError: the period is invalid.
+    """
+
+    initial_priority: int = LOW_PRIORITY
+    """The priority of requests for the initial list: real events come first."""
+    resync_priority: int = LOW_PRIORITY
+    """The priority of requests by resyncs."""
+    resync_period_seconds: float = 0.0
+    """How often every object is requested without an event, spread over that time; 0, the default,
+    for never: a resync repairs nothing that an informer could have missed."""
+    include_unchanged: bool = False
+    """Whether updates with an unchanged resource version make requests, too."""
+    cluster: str = ""
+    """The name of the cluster that requests carry; empty if there is only one."""
+    controller: str = ""
+    """The name of the controller, for the logs and metrics of failures."""
+    log_exceptions: LogExceptions = "classes"
+    """What logs show of errors of the user's functions; `full` shows their texts."""
+    metrics: Metrics = NO_METRICS
+    """Where failures are counted."""
+    rng: random.Random = field(default_factory=random.Random)
+    """Spreads the first resyncs of several sources and processes."""
+
+    def __post_init__(self) -> None:
+        check_seconds("resync_period_seconds", self.resync_period_seconds)
+        if self.resync_period_seconds:
+            check_period("resync_period_seconds", self.resync_period_seconds)
+
+
+def check_period(argument: str, period_seconds: float) -> None:
+    """Refuse a period that is too short.
+
+    Raises:
+        InvalidArgumentError: naming the argument.
+    """
+    check_seconds(argument, period_seconds)
+    if period_seconds < _PERIOD_MIN_SECONDS:
+        reason = f"must be at least {_PERIOD_MIN_SECONDS}, got {period_seconds!r}"
+        raise InvalidArgumentError(argument, reason)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """How one source is doing; holds no object content."""
+    """The state of one source; holds no object content."""
 
     name: str
     has_synced: bool
-    """Every request of the initial list was enqueued."""
+    """Whether every request of the initial list was enqueued."""
     waiting: int
-    """Objects of the initial list that `run` has not come to yet."""
+    """Objects of the initial list that `run` has not handled yet."""
     events: int
-    """Events of real changes that arrived."""
+    """Events that arrived; the beats of a timer."""
     filtered: int
     """Events, and objects of the initial list, that the predicate dropped."""
     unchanged: int
-    """Updates that were dropped because the resource version was the old one."""
+    """Updates that were dropped because the resource version was unchanged."""
     enqueued: int
-    """Requests that were handed to the queue, whatever they were merged with there."""
+    """Requests that were enqueued, also those that the queue merged."""
     resyncs: int
-    """Objects that were reminded of, because the controller asked for it."""
+    """Objects that were requested by a resync."""
     failures: int
-    """Calls of a predicate, a mapping or a timer's function that raised or returned nonsense."""
+    """Calls of the user's functions that raised or returned an invalid value."""
     refused: int = 0
-    """Owner references whose name no object can have: they make no request."""
+    """Owner references with a name that an object cannot have: they make no request."""
     last_failure: str | None
-    """The function, the type of its last error and where it was raised; None if none was."""
+    """The function, the type of its last error and where it was raised; None without a failure."""
 
 
 class Source(Protocol):
-    """Something that makes requests."""
+    """Makes requests for a controller."""
 
     @property
     def name(self) -> str:
-        """Names it in reasons, logs and status."""
+        """The source's name in reasons, logs and status."""
         ...
 
     @property
     def informer(self) -> SourceInformer[View | None] | None:
-        """The informer that feeds it; None for a timer."""
+        """The informer whose events it reads; None for a timer."""
         ...
 
     @property
     def has_synced(self) -> bool:
-        """Whether every request of the initial list was enqueued, not merely cached."""
+        """Whether every request of the initial list was enqueued; cached is not enough."""
         ...
 
     async def wait_synced(self) -> None:
-        """Wait until every request of the initial list was enqueued, which `run` does.
+        """Wait until `run` has enqueued every request of the initial list.
 
         Cancellation:
             Safe.
@@ -120,15 +172,15 @@ class Source(Protocol):
         ...
 
     def attach(self, enqueue: Enqueue) -> None:
-        """Begin to feed; on the running loop.
+        """Begin to enqueue requests; on the running loop, once.
 
         Raises:
-            LifecycleError: it is attached already, or was.
+            LifecycleError: it was attached before.
         """
         ...
 
     async def run(self) -> None:
-        """Enqueue what is not the consequence of an event: the initial list, reminders, timers.
+        """Enqueue requests that no event causes: the initial list, resyncs, timers.
 
         Cancellation:
             The way to stop it.
@@ -136,13 +188,13 @@ class Source(Protocol):
         ...
 
     def detach(self) -> None:
-        """Feed nothing any more, from this moment. A second call does nothing."""
+        """Enqueue no further requests. A second call does nothing."""
         ...
 
     def requests_for(self, event: Event[View | None]) -> list[Request]:
-        """Return what an event would enqueue, without enqueuing it."""
+        """Return the requests that an event would make, without enqueuing them."""
         ...
 
     def status(self) -> SourceStatus:
-        """Return how it is doing."""
+        """Return the source's state."""
         ...

@@ -102,7 +102,11 @@ class FailureLog:
             None if the failure is not to be logged; else how many of its kind have not been logged
             since the last one that was.
         """
-        kind = self._room_for(f"{type(error).__qualname__} {place_of(error)}", now)
+        return self.due_kind(f"{type(error).__qualname__} {place_of(error)}", now)
+
+    def due_kind(self, kind: str, now: float) -> int | None:
+        """Count an occurrence of a kind; as `due`."""
+        kind = self._room_for(kind, now)
         logged_at, unlogged = self._kinds.get(kind, (None, 0))
         if logged_at is not None and now - logged_at < _PERIOD_SECONDS:
             self._kinds[kind] = logged_at, unlogged + 1

@@ -231,7 +231,7 @@ class PriorityQueue(Queue[T], Generic[T]):
         controller-runtime pkg/controller/priorityqueue, without its starvation.
     """
 
-    __slots__ = ("_buckets", "_taken", "_wanted")
+    __slots__ = ("_buckets", "_wanted", "taken")
 
     def __init__(
         self,
@@ -256,7 +256,8 @@ class PriorityQueue(Queue[T], Generic[T]):
         buckets.since = self._states
         self._buckets = buckets
         self._wanted = buckets.wanted
-        self._taken = buckets.taken
+        self.taken: Mapping[T, int] = buckets.taken
+        """The priority of each key that is being processed; 0 is left out. Always this mapping."""
 
     def add(self, item: T, *, priority: int = 0) -> None:
         """Add a key; from any thread, also before an event loop runs.
@@ -374,8 +375,8 @@ class PriorityQueue(Queue[T], Generic[T]):
         Args:
             item: what a get returned.
         """
-        if self._taken:
-            self._taken.pop(item, None)
+        if self.taken:
+            self._buckets.taken.pop(item, None)
         Queue.done(self, item)
 
     def priority_of(self, item: T) -> int:
@@ -383,9 +384,7 @@ class PriorityQueue(Queue[T], Generic[T]):
 
         Otherwise that with which it waits; 0 for an unknown key.
         """
-        if not self._taken and not self._wanted:
-            return 0
-        return (self._taken if self.is_processing(item) else self._wanted).get(item, 0)
+        return (self.taken if self.is_processing(item) else self._wanted).get(item, 0)
 
     def remove(self, item: T) -> bool:
         """Drop a key that waits: for its turn, its delay, or the end of its processing.
@@ -430,7 +429,7 @@ class PriorityQueue(Queue[T], Generic[T]):
     def _forget(self, item: T) -> None:
         self._wanted.pop(item, None)
         if item not in self._states:
-            self._taken.pop(item, None)
+            self._buckets.taken.pop(item, None)
         super()._forget(item)
 
     def _use_clock(self, clock: Callable[[], float]) -> None:

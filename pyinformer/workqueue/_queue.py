@@ -684,20 +684,22 @@ class Queue(Generic[T]):
         return item
 
     async def _take_later(self) -> T:
-        if self._ready and (now := self._clock()) - self._turn_began > _TURN_SECONDS:
+        now = self._clock()
+        if now - self._turn_began <= _TURN_SECONDS:  # _take_at_once has just found no key
+            await self._wait()
+        elif self._ready:
             self._turn_began = now
             await asyncio.sleep(0)
-        while True:
-            item = self.get_nowait()
-            if item is not None:
-                if self._closed:
-                    self._wake_if_finished()
-                return item
-            if self._closed and not self._again:
-                raise QueueClosedError("the queue is shut down and empty")
+        while (item := self.get_nowait()) is None:
             await self._wait()
+        if self._closed:
+            self._wake_if_finished()
+        return item
 
     async def _wait(self) -> None:
+        """Wait until a key may be there; raise if none will come."""
+        if self._closed and not self._again:
+            raise QueueClosedError("the queue is shut down and empty")
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._is_plain = False

@@ -376,8 +376,8 @@ async def test_a_reconcile_that_ignores_cancellation_is_named_replaced_and_never
         assert (status.late_results, len(status.workers), list(status.stuck)) == (1, 1, [])
     assert stubborn.seen == [(0.0, "stuck"), (15.0, "fine"), (15.5, "stuck")]
     assert stubborn.most["stuck"] == 1
-    assert "the reconcile of default/stuck ignores its cancellation" in caplog.text
-    assert "the reconcile of default/stuck has ended after all" in caplog.text
+    assert "the reconcile of default/stuck has ignored its cancellation" in caplog.text
+    assert "the reconcile of default/stuck finished late" in caplog.text
 
 
 async def test_poisoned_slots_are_replaced_up_to_a_limit_and_take_up_work_again() -> None:
@@ -697,9 +697,9 @@ async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
     text = caplog.text
     assert "secret" not in text
     assert "the reconcile of default/a failed: ValueError at" in text
-    assert "failure 1, again in 1.000 s; reasons: said updated default/a@7" in text
+    assert "failure 1, retry in 1.000 s; reasons: said updated default/a@7" in text
     assert "default/a: success; reasons: said updated default/a@7; reconcile retry" in text
-    assert "failed: no such zone; not tried again until something changes; reasons" in text
+    assert "failed: no such zone; not retried until something changes; reasons" in text
 
 
 async def test_failures_of_any_number_of_keys_do_not_fill_the_log(
@@ -836,7 +836,7 @@ async def test_a_slot_that_somebody_else_cancels_is_replaced_and_its_key_retried
         await elapse(5.0)
         assert len(controller.status().workers) == 1
     assert calls == ["a", "a"]
-    assert "was cancelled by others; another takes its place" in caplog.text
+    assert "was cancelled by foreign code; another takes its place" in caplog.text
 
 
 async def test_workers_begin_when_every_source_has_enqueued_its_initial_keys() -> None:

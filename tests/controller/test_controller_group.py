@@ -15,7 +15,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def test_two_controllers_with_one_name_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="two are called 'pods'"):
+    with pytest.raises(InvalidArgumentError, match="two are named 'pods'"):
         ControllerGroup(Controller("pods", Calls()), Controller("pods", Calls()))
 
 

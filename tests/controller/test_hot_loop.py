@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer import Request
-from pyinformer.controller._hot_loop import HotLoops
-from pyinformer.controller._key_limit import KeyLimit
-from pyinformer.sources import Reason
+from pyinformer.controller._start_limits import HotLoops, KeyLimit
+from pyinformer.sources import Reason, RequestId
 
-_KEY = Request("default/a")
+
+def _id(key: str) -> RequestId:
+    return (key, "")
+
+
+_KEY = _id("default/a")
 
 
 def hot_loops(limit: int = 3) -> HotLoops:
@@ -39,8 +42,8 @@ def test_a_hot_key_has_to_wait_and_no_other_does() -> None:
     _heat(loops, 2.0)
     assert loops.wait_seconds(_KEY, 2.25) == 0.75
     assert loops.wait_seconds(_KEY, 3.0) == 0.0
-    assert loops.wait_seconds(Request("default/b"), 2.25) == 0.0
-    assert [found.request for found in loops.hot(2.25)] == [_KEY]
+    assert loops.wait_seconds(_id("default/b"), 2.25) == 0.0
+    assert [found.request_id for found in loops.hot(2.25)] == [_KEY]
 
 
 def test_starts_in_different_windows_do_not_add_up() -> None:
@@ -59,21 +62,21 @@ def test_a_key_that_goes_on_stays_slowed() -> None:
 def test_a_key_stays_slowed_by_a_delay_that_is_longer_than_the_window() -> None:
     loops = HotLoops(limit=3, window_seconds=1.0, delay_seconds=10.0)
     _heat(loops, 0.0)
-    loops.started(Request("default/b"), 2.0)
+    loops.started(_id("default/b"), 2.0)
     assert loops.wait_seconds(_KEY, 2.0) == 8.0
     for start in (10.0, 20.0, 30.0):
         assert not loops.started(_KEY, start)
         assert loops.wait_seconds(_KEY, start) == 10.0
     for start in (45.0, 50.0):
-        loops.started(Request("default/b"), start)
+        loops.started(_id("default/b"), start)
     assert loops.hot(50.0) == ()
 
 
 def test_a_key_that_comes_to_rest_is_forgotten() -> None:
     loops = hot_loops()
     _heat(loops, 0.0)
-    loops.started(Request("default/b"), 11.0)
-    loops.started(Request("default/b"), 22.0)
+    loops.started(_id("default/b"), 11.0)
+    loops.started(_id("default/b"), 22.0)
     assert loops.hot(22.0) == ()
     assert loops.wait_seconds(_KEY, 22.0) == 0.0
 
@@ -92,7 +95,7 @@ def test_a_limit_of_zero_notices_nothing() -> None:
 def test_a_window_forgets_the_keys_of_the_one_before() -> None:
     loops = hot_loops()
     for number in range(1_000):
-        loops.started(Request(f"default/{number}"), 0.0)
+        loops.started(_id(f"default/{number}"), 0.0)
     loops.started(_KEY, 10.0)
     assert len(loops._counts) == 1
 
@@ -101,10 +104,10 @@ def test_a_storm_of_keys_is_counted_in_bounded_memory_and_hot_keys_stay_hot() ->
     loops = hot_loops()
     _heat(loops, 0.0)
     for number in range(100_000):
-        loops.started(Request(f"default/{number}"), 0.0)
+        loops.started(_id(f"default/{number}"), 0.0)
     assert len(loops._counts) <= 65_536
     loops.started(_KEY, 1.0)
-    assert [found.request for found in loops.hot(1.0)] == [_KEY]
+    assert [found.request_id for found in loops.hot(1.0)] == [_KEY]
 
 
 def test_a_hot_key_is_told_with_its_starts_its_inputs_and_what_caused_them() -> None:
@@ -115,7 +118,7 @@ def test_a_hot_key_is_told_with_its_starts_its_inputs_and_what_caused_them() -> 
         event = Reason("pods", "updated", "default/a", str(start // 5))
         found = loops.started(_KEY, 0.1 * start, (event, requeue)) or found
     assert found is not None
-    assert (found.request, found.starts, found.inputs) == (_KEY, 11, 3)
+    assert (found.request_id, found.starts, found.inputs) == (_KEY, 11, 3)
     assert dict(found.causes) == {"pods updated": 10, "reconcile requeue": 10}
     assert loops.hot(1.0) == (found,)
 
@@ -136,7 +139,7 @@ def test_a_key_has_so_many_starts_per_period() -> None:
         assert limit.wait_seconds(_KEY, now) == 0.0
         limit.started(_KEY, now)
     assert limit.wait_seconds(_KEY, 4.0) == 6.0
-    assert limit.wait_seconds(Request("default/b"), 4.0) == 0.0
+    assert limit.wait_seconds(_id("default/b"), 4.0) == 0.0
     assert limit.wait_seconds(_KEY, 10.0) == 0.0
 
 
@@ -150,7 +153,7 @@ def test_the_period_begins_with_its_first_start() -> None:
 def test_the_limit_remembers_only_keys_whose_period_lasts() -> None:
     limit = KeyLimit(limit=1, period_seconds=1.0)
     for number in range(1_000):
-        limit.started(Request(f"default/{number}"), float(number))
+        limit.started(_id(f"default/{number}"), float(number))
     assert len(limit) == 1
 
 

@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     TerminalError,
     TransportError,
 )
-from pyinformer.controller._log_text import level_of, outlook_of, words_of
+from pyinformer.controller._log_text import level_of, outlook_of, text_of
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.sources._request import Request
 from tests.hostile import HOSTILE, assert_shown_safely
@@ -58,13 +58,13 @@ _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a 
     ],
 )
 def test_an_error_is_said_without_what_objects_hold(error: Exception, words: str) -> None:
-    assert words_of(error) == words
+    assert text_of(error) == words
 
 
 def test_the_cause_of_what_says_itself_is_shown() -> None:
     error = ReconcileTimeoutError(request="default/a", timeout_seconds=5.0)
     error.__cause__ = InvalidArgumentError("path", "is empty")
-    assert words_of(error) == (
+    assert text_of(error) == (
         "the reconcile of default/a took longer than 5 s; caused by InvalidArgumentError (path: is"
         " empty)"
     )
@@ -75,16 +75,16 @@ def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
         reason="Forbidden", message="secret", request="list pods", needed="it needs list on pods"
     )
     group = ExceptionGroup("secret", [forbidden, ValueError("secret")])
-    assert words_of(group) == (
+    assert text_of(group) == (
         "ExceptionGroup of 2 [ForbiddenError (list pods: 403 Forbidden; it needs list on pods);"
         " ValueError]"
     )
-    assert "ValueError (secret)" in words_of(group, "full")
+    assert "ValueError (secret)" in text_of(group, "full")
 
 
 def test_a_group_of_one_says_what_its_member_says() -> None:
     group = ExceptionGroup("secret", [ExceptionGroup("secret", [TerminalError("no quota")])])
-    assert words_of(group) == "no quota"
+    assert text_of(group) == "no quota"
     conflict = ConflictError(status=409, reason="Conflict", request="PUT a")
     assert level_of(ExceptionGroup("secret", [conflict])) == logging.INFO
 
@@ -96,17 +96,17 @@ def test_the_words_of_an_error_are_one_printable_line_in_the_log(
 ) -> None:
     for shown in ("classes", "full"):
         caplog.clear()
-        assert_shown_safely(words_of(make(text), shown))
-        get_logger("pyinformer.controller").error("%s", words_of(make(text), shown))
+        assert_shown_safely(text_of(make(text), shown))
+        get_logger("pyinformer.controller").error("%s", text_of(make(text), shown))
         assert_shown_safely(caplog.messages[0])
 
 
 @pytest.mark.parametrize(
     ("after_seconds", "failures", "words"),
     [
-        pytest.param(0.005, 1, "failure 1, again in 0.005 s", id="retried"),
-        pytest.param(3.0, 0, "again in 3.000 s", id="retry-after"),
-        pytest.param(None, 0, "not tried again until something changes", id="terminal"),
+        pytest.param(0.005, 1, "failure 1, retry in 0.005 s", id="retried"),
+        pytest.param(3.0, 0, "retry in 3.000 s", id="retry-after"),
+        pytest.param(None, 0, "not retried until something changes", id="terminal"),
     ],
 )
 def test_what_happens_next_is_said(after_seconds: float | None, failures: int, words: str) -> None:

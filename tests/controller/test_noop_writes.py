@@ -7,12 +7,17 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer import Request
 from pyinformer.controller._noop_writes import NoopWrites, Storm
 from pyinformer.controller._storm_breaker import StormBreaker
+from pyinformer.sources import RequestId
 from tests.soak import examples
 
-_A, _B = Request("default/a"), Request("default/b")
+
+def _id(key: str) -> RequestId:
+    return (key, "")
+
+
+_A, _B = _id("default/a"), _id("default/b")
 
 
 def noop_writes(ratio: float = 0.5, per_second: float = 10.0) -> NoopWrites:
@@ -112,7 +117,7 @@ def test_a_storm_of_keys_is_counted_in_bounded_memory_and_the_worst_stay() -> No
     for _ in range(1_000):
         noops.wrote(_A, 0.0, changed=False)
     for number in range(100_000):
-        noops.wrote(Request(f"default/{number}"), 0.0, changed=False)
+        noops.wrote(_id(f"default/{number}"), 0.0, changed=False)
     assert len(noops._keys) <= 16_384
     assert len(noops._recent) <= 100
     assert noops.top(1)[0][0] == _A
@@ -159,9 +164,9 @@ def test_a_breaker_that_nobody_asked_for_never_opens() -> None:
 
 def test_one_request_per_second_tries_and_the_others_wait_in_their_order() -> None:
     one = breaker()
-    one.started(_B, 0.0, is_storm=True)
+    one.started(_B, 0.0, may_wait=True)
     assert one.open()
-    assert all(one.holds(Request(f"default/{n}"), -100, 0.25) for n in range(3))
+    assert all(one.holds(_id(f"default/{n}"), -100, 0.25) for n in range(3))
     tried = list[tuple[str, float]]()
     now = 0.25
     for _ in range(3):
@@ -169,16 +174,16 @@ def test_one_request_per_second_tries_and_the_others_wait_in_their_order() -> No
         assert probe is not None
         assert one.next_probe(now) is None
         now += probe.after_seconds
-        assert not one.holds(probe.request, probe.priority, now)
-        one.started(probe.request, now, is_storm=True)
-        tried.append((str(probe.request), now))
+        assert not one.holds(probe.request_id, probe.priority, now)
+        one.started(probe.request_id, now, may_wait=True)
+        tried.append((probe.request_id[0], now))
     assert tried == [("default/0", 1.0), ("default/1", 2.0), ("default/2", 3.0)]
     assert not one.held
 
 
 def test_a_request_that_comes_before_its_turn_goes_on_waiting() -> None:
     one = breaker()
-    one.started(_B, 0.0, is_storm=True)
+    one.started(_B, 0.0, may_wait=True)
     one.open()
     one.holds(_A, -100, 0.0)
     assert one.next_probe(0.0) == (_A, -100, 1.0)
@@ -190,17 +195,17 @@ def test_three_good_tries_in_a_row_close_it_and_give_everything_back() -> None:
     one = breaker()
     one.open()
     for number in range(10):
-        one.holds(Request(f"default/{number}"), -number, 0.0)
+        one.holds(_id(f"default/{number}"), -number, 0.0)
     assert [one.ended(is_noop=bad) for bad in (False, False, True, False, False)] == [False] * 5
     states = [one.state]
     assert one.ended(is_noop=False)
     assert [*states, one.state] == ["half-open", "closed"]
     assert len(one.release(4)) == 4
-    assert one.release(100)[-1] == (Request("default/9"), -9)
+    assert one.release(100)[-1] == (_id("default/9"), -9)
     assert not one.held
 
 
-_KEYS = st.sampled_from([Request(f"default/{name}") for name in "abcdef"])
+_KEYS = st.sampled_from([_id(f"default/{name}") for name in "abcdef"])
 _steps = st.lists(
     st.tuples(
         st.sampled_from(["low", "low", "event", "time", "good", "bad", "open"]),
@@ -217,11 +222,11 @@ class _Queue:
     def __init__(self) -> None:
         self.breaker = breaker()
         self.now = 0.0
-        self.waiting = dict[Request, tuple[float, int]]()  # due time and priority
-        self.owed = set[Request]()
+        self.waiting = dict[RequestId, tuple[float, int]]()  # due time and priority
+        self.owed = set[RequestId]()
         self.tries = list[float]()
 
-    def step(self, name: str, request: Request, passed: float) -> None:
+    def step(self, name: str, request: RequestId, passed: float) -> None:
         """Have something happen, and take what is due."""
         if name in {"low", "event"}:
             self.owed.add(request)
@@ -244,7 +249,7 @@ class _Queue:
         probe = self.breaker.next_probe(self.now)
         if probe is not None:
             due = self.now + probe.after_seconds
-            self.waiting.setdefault(probe.request, (due, probe.priority))
+            self.waiting.setdefault(probe.request_id, (due, probe.priority))
 
     def take_due(self) -> None:
         """Start or hold whatever is due."""
@@ -253,10 +258,10 @@ class _Queue:
                 del self.waiting[request]
                 self._take(request, priority)
 
-    def _take(self, request: Request, priority: int) -> None:
+    def _take(self, request: RequestId, priority: int) -> None:
         is_low, is_open = priority < 0, self.breaker.is_open
         if not (is_low and self.breaker.holds(request, priority, self.now)):
-            self.breaker.started(request, self.now, is_storm=is_low)
+            self.breaker.started(request, self.now, may_wait=is_low)
             self.owed.discard(request)
             if is_low and is_open:
                 self.tries.append(self.now)
@@ -266,7 +271,7 @@ class _Queue:
 @given(_steps)
 @settings(max_examples=examples(200))
 def test_whatever_happens_no_request_is_lost_and_tries_keep_their_distance(
-    steps: list[tuple[str, Request, float]],
+    steps: list[tuple[str, RequestId, float]],
 ) -> None:
     queue = _Queue()
     for step in steps:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyinformer.informer import Receiver
-    from pyinformer.sources._request import Reason, Request
+    from pyinformer.sources import Reason, Request
     from pyinformer.store import IndexFunction
 
 _CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "configmaps"))

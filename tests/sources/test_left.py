@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyinformer.sources._left import LeftKeys
-from pyinformer.sources._request import Request
+from pyinformer.sources import Request
+from pyinformer.sources._left_keys import LeftKeys
 
 if TYPE_CHECKING:
     import pytest
@@ -38,4 +38,4 @@ def test_beyond_the_limit_the_namespace_that_was_left_first_is_forgotten_and_nam
     assert list(left.take("b")) == ["b/x", "b/y"]
     (line,) = caplog.messages
     assert line.startswith("maps: more than 3 keys")
-    assert "the 2 of a are forgotten" in line
+    assert "the 2 keys of a are forgotten" in line

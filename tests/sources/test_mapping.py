@@ -11,8 +11,8 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     ObjectKey,
 )
+from pyinformer.sources import Request
 from pyinformer.sources._mapping import Keys, check_mapping, collect, request_of
-from pyinformer.sources._request import Request
 from tests.hostile import HOSTILE, assert_shown_safely
 
 
@@ -47,7 +47,7 @@ def test_keys_become_requests(found: Keys, expected: list[str]) -> None:
     ids=lambda key: ascii(key[:20]),
 )
 def test_a_text_that_is_no_key_is_refused(key: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="neither 'namespace/name' nor 'name'") as caught:
+    with pytest.raises(InvalidArgumentError, match="must be 'namespace/name' or 'name'") as caught:
         request_of(key)
     assert_shown_safely(str(caught.value))
     assert len(str(caught.value)) < 500
@@ -73,7 +73,7 @@ def test_a_coroutine_is_refused_and_closed() -> None:
 
     untyped: Keys = mapping()  # type: ignore[assignment]
 
-    with pytest.raises(InvalidTypeError, match="awaited"):
+    with pytest.raises(InvalidTypeError, match="asynchronous"):
         _collected(untyped)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.sources._pacing import PacedRounds, next_beat_at
+from pyinformer.sources._schedule import PacedRounds, next_beat_at
 
 
 def _drive(rounds: PacedRounds[str], until: float) -> list[tuple[float, str]]:

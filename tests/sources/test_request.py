@@ -9,8 +9,7 @@ import pytest
 
 from pyinformer import ControllerOptions, ObjectKey, Request, Result, RetryAfter
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.sources import Reason
-from pyinformer.sources._request import request_for
+from pyinformer.sources import Reason, request_for
 from tests.hostile import HOSTILE, assert_shown_safely
 
 _REASON = Reason("pods", "updated", "default/a", "7")
@@ -48,7 +47,7 @@ def test_a_reason_prints_what_happened() -> None:
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_a_request_for_a_cached_object_of_any_name_prints_in_one_line(name: str) -> None:
     reason = Reason("roles", "added", f"default/{name}", "1")
-    request = request_for(f"default/{name}", "prod", reasons=(reason,))
+    request = request_for((f"default/{name}", "prod"), (reason,))
     assert request.name == name
     for text in (str(request), repr(request), str(reason)):
         assert_shown_safely(text)
@@ -80,7 +79,7 @@ def test_a_key_that_is_no_text_is_refused(key: object) -> None:
 
 @pytest.mark.parametrize("key", ["", "/", "/a", "a/", "a/b/c"])
 def test_a_text_that_is_no_key_is_refused(key: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="neither 'namespace/name' nor 'name'"):
+    with pytest.raises(InvalidArgumentError, match="must be 'namespace/name' or 'name'"):
         Request(key)
 
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.sources._informer_source import SourceOptions
-from pyinformer.sources._mapped import PrimarySource, WatchedSource
+from pyinformer.sources import PrimarySource, SourceOptions, WatchedSource
 from pyinformer.workqueue import PriorityQueue
 from tests.sources.feeding import FedInformer, made
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.sources._request import Reason, Request
+    from pyinformer.sources import Reason, Request
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.timeout(120)]
 
@@ -79,8 +78,8 @@ async def test_a_real_event_waits_no_100_ms_while_13000_objects_are_reminded() -
     period_seconds, count = 60.0, 13_000
     informer, desk = FedInformer(), _Desk(handling_seconds=0.001)
     informer.load(*_objects(count))
-    options = SourceOptions(resync_period_seconds=period_seconds)
-    source = PrimarySource(informer, options=options, rng=random.Random(0))
+    options = SourceOptions(resync_period_seconds=period_seconds, rng=random.Random(0))
+    source = PrimarySource(informer, options=options)
     source.attach(desk)
     pump = asyncio.create_task(source.run())
     loop = asyncio.get_running_loop()
@@ -126,8 +125,8 @@ async def test_no_reminder_starves_while_events_come_faster_than_they_can_be_han
     handling_seconds, ageing_seconds, overload_seconds = 0.01, 2.0, 30
     informer, desk = FedInformer(), _Desk(handling_seconds, ageing_seconds=ageing_seconds)
     informer.load(*_objects(400))
-    options = SourceOptions(resync_period_seconds=40.0)
-    source = PrimarySource(informer, options=options, rng=random.Random(1))
+    options = SourceOptions(resync_period_seconds=40.0, rng=random.Random(1))
+    source = PrimarySource(informer, options=options)
     source.attach(desk)
     busy = FedInformer()
     busy.load()

@@ -14,16 +14,14 @@ from pyinformer.apimachinery import (
     InvalidTypeError,
     LifecycleError,
 )
-from pyinformer.sources._mapped import PrimarySource
-from pyinformer.sources._request import Request
-from pyinformer.sources._timer import TimerSource
+from pyinformer.sources import PrimarySource, Request, SourceOptions, TimerSource
 from tests.sources.feeding import Counted, FedInformer, Noted, made
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pyinformer.sources._source import Source
+    from pyinformer.sources import Source
 
 
 @asynccontextmanager
@@ -40,7 +38,8 @@ async def _running(source: Source) -> AsyncIterator[Noted]:
 
 @pytest.mark.virtual_time
 async def test_keys_are_requested_at_each_beat() -> None:
-    source = TimerSource(10.0, ["default/a", Request("b", "dev")], cluster="prod")
+    options = SourceOptions(cluster="prod")
+    source = TimerSource(10.0, ["default/a", Request("b", "dev")], options=options)
     async with _running(source) as noted:
         await elapse(9.9)
         assert noted.take() == []
@@ -64,7 +63,8 @@ async def test_a_function_is_asked_at_each_beat_and_may_fail() -> None:
             raise ZeroDivisionError
 
     metrics = Counted()
-    source = TimerSource(1.0, keys, name="poll", metrics=metrics, controller="c")
+    options = SourceOptions(metrics=metrics, controller="c")
+    source = TimerSource(1.0, keys, name="poll", options=options)
     async with _running(source) as noted:
         await elapse(3.5)
 
@@ -79,7 +79,8 @@ async def test_every_primary_object_is_requested_once_a_period_at_low_priority()
     for informer in informers:
         informer.load(*(made(f"a{number}") for number in range(50)))
     primaries = [
-        PrimarySource(each, cluster=name) for each, name in zip(informers, "xy", strict=True)
+        PrimarySource(each, options=SourceOptions(cluster=name))
+        for each, name in zip(informers, "xy", strict=True)
     ]
     source = TimerSource(60.0, primaries=primaries)
     async with _running(source) as noted:

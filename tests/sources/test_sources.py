@@ -21,10 +21,16 @@ from pyinformer.apimachinery import (
     Updated,
     View,
 )
-from pyinformer.sources._informer_source import InformerSource, SourceOptions
-from pyinformer.sources._mapped import PrimarySource, WatchedSource
-from pyinformer.sources._predicates import generation_changed, matches
-from pyinformer.sources._request import Reason, Request
+from pyinformer.sources import (
+    PrimarySource,
+    Reason,
+    Request,
+    SourceOptions,
+    WatchedSource,
+    generation_changed,
+    matches,
+)
+from pyinformer.sources._informer_source import InformerSource
 from tests.sources.feeding import Counted, FedInformer, Noted, made
 from tests.store.objects import pod
 from tests.virtual_time import elapse
@@ -32,7 +38,7 @@ from tests.virtual_time import elapse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.sources._source import Source
+    from pyinformer.sources import Source
 
 
 def _team(obj: KubeObject[View | None]) -> str | None:
@@ -52,7 +58,7 @@ async def _running(source: Source) -> AsyncIterator[None]:
 def test_events_become_requests_in_their_own_step() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load()
-    source = PrimarySource(informer, cluster="prod")
+    source = PrimarySource(informer, options=SourceOptions(cluster="prod"))
     source.attach(noted)
 
     informer.add(made("a"))
@@ -111,8 +117,7 @@ def test_an_event_has_its_object_of_the_initial_list_looked_at_first() -> None:
     informer.update(made("a", version=2, labels={"team": "green"}))
 
     assert noted.take() == ["red initial -100", "red updated 0", "green updated 0"]
-    while source._step_initial(0.0):
-        pass
+    list(source._initial_steps())
     assert noted.take() == ["blue initial -100"]
 
 
@@ -146,7 +151,7 @@ def test_no_key_is_lost_whenever_the_initial_list_is_worked_off(
     expected = {"default/c"}
     for number, (name, step) in enumerate(life):
         if number == pump_after:
-            source._step_initial(0.0)
+            next(source._initial_steps(), None)
         key, version = f"default/{name}", number + 2
         known = informer.lister.get(key)
         expected.add(key)
@@ -159,8 +164,7 @@ def test_no_key_is_lost_whenever_the_initial_list_is_worked_off(
             informer.add(made(name, version=version))
         else:
             informer.update(made(name, version=version, uid=known.metadata.uid))
-    while source._step_initial(0.0):
-        pass
+    list(source._initial_steps())
 
     assert {line.split()[0] for line in noted.lines} == expected | {"default/a", "default/b"}
     assert sum("initial" in line for line in noted.lines) == 3
@@ -170,7 +174,7 @@ def test_no_key_is_lost_whenever_the_initial_list_is_worked_off(
 def test_a_mapping_sees_the_old_and_the_new_state_and_both_are_requested() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load(made("x"))
-    source = WatchedSource(informer, _team, cluster="prod")
+    source = WatchedSource(informer, _team, options=SourceOptions(cluster="prod"))
     source.attach(noted)
     noted.take()
 
@@ -257,8 +261,8 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
 
     informer, noted, metrics = FedInformer(), Noted(), Counted()
     informer.load()
-    options = SourceOptions(controller="c")
-    source = WatchedSource(informer, mapping, name="watched", metrics=metrics, options=options)
+    options = SourceOptions(controller="c", metrics=metrics)
+    source = WatchedSource(informer, mapping, name="watched", options=options)
     source.attach(noted)
 
     with caplog.at_level(logging.ERROR, "pyinformer.controller"):
@@ -385,7 +389,7 @@ def test_after_it_was_detached_nothing_is_enqueued_any_more() -> None:
     source.preload_nowait([made("d")])
 
     assert noted.take() == []
-    assert not source._step_initial(0.0)
+    assert not list(source._initial_steps())
 
 
 def test_a_mapping_may_detach_its_own_source() -> None:

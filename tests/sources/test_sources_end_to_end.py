@@ -10,12 +10,16 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import LifecycleError, View
-from pyinformer.sources._informer_source import SourceOptions
-from pyinformer.sources._mapped import PrimarySource, WatchedSource
-from pyinformer.sources._owned import OwnedSource
-from pyinformer.sources._owners import OwnerKind
-from pyinformer.sources._predicates import labels_changed, matches
-from pyinformer.sources._timer import TimerSource
+from pyinformer.sources import (
+    OwnedSource,
+    OwnerKind,
+    PrimarySource,
+    SourceOptions,
+    TimerSource,
+    WatchedSource,
+    labels_changed,
+    matches,
+)
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.sources.feeding import Noted
 from tests.waiting import until
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer.apimachinery import JSONObject, KubeObject
-    from pyinformer.sources._source import Source
+    from pyinformer.sources import Source
     from pyinformer.testing import APIServer
 
 

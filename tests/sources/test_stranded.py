@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import Deleted
-from pyinformer.sources._mapped import PrimarySource
+from pyinformer.sources import PrimarySource
 from pyinformer.sources._stranded import StrandedFinalizers
 from tests.sources.feeding import FedInformer, Noted, made
 
@@ -30,7 +30,7 @@ def test_one_warning_a_minute_says_how_many_others_there_were(
     for number in range(5):
         stranded.left(_held(f"a{number}", OURS, "kubernetes.io/other"))
     (first,) = caplog.messages
-    assert first.startswith(f"maps: default/a0 has left the selector with the finalizer {OURS},")
+    assert first.startswith(f"maps: default/a0 has left the selector with the finalizer {OURS} ")
     now = 60.0
     stranded.left(_held("b", OURS))
     assert "default/b" in caplog.messages[1]

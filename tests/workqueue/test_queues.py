@@ -264,7 +264,7 @@ def assert_holds_nothing(queue: PriorityQueue[str]) -> None:
     buckets, schedule = queue._buckets, queue._schedule
     assert not queue._states
     assert not queue._again
-    assert not queue._taken
+    assert not queue.taken
     assert not buckets.wanted
     assert sum(len(bucket.items) for bucket in buckets._buckets.values()) == 0
     assert not any(bucket.stale for bucket in buckets._buckets.values())

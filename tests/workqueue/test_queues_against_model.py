@@ -306,7 +306,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue._schedule._keys_at == {}
         if isinstance(self.queue, PriorityQueue):
             assert self.queue._wanted == {}
-            assert self.queue._taken == {}
+            assert self.queue.taken == {}
 
 
 QueueMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=50)

@@ -1,6 +1,6 @@
 """Requests for objects whose namespace is not followed any more.
 
-Such an object may exist, so its controller must not be called: it would clean up. When the
+Such an object may exist, so its reconcile must not be called with None: it would clean up. When the
 namespace is followed again, or is known to be gone, the keys that are missing are requested.
 """
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 _log = get_logger("pyinformer.controller")
 
-MAX_LEFT_KEYS: Final = (
-    100_000  # of all namespaces together; 60 MB where keys have 317 characters, as most kinds allow
-)
+# Of all namespaces together; 60 MB where keys have 317 characters, as most kinds allow.
+MAX_LEFT_KEYS: Final = 100_000
 
 
 @final
 class LeftKeys:
-    """Keeps requests by namespace, of so many keys; the namespaces left first are dropped first.
+    """Keeps requests by namespace, for a limited number of keys.
+
+    Beyond the limit, the namespace that was left first is forgotten.
 
     Args:
-        source: names the source in the log.
+        source: the name of the source, for the log.
         limit: how many keys are kept.
     """
 
@@ -42,7 +43,7 @@ class LeftKeys:
         return self._size
 
     def keep(self, key: str, requests: Collection[Request]) -> None:
-        """Keep the requests of a key, which the newest ones replace."""
+        """Keep the requests of a key, in place of earlier ones."""
         if not requests:
             return
         namespace = ObjectKey(key).namespace
@@ -61,8 +62,8 @@ class LeftKeys:
     def _drop_oldest(self) -> None:
         namespace = next(iter(self._by_namespace))
         _log.warning(
-            "%s: more than %d keys are in namespaces that are not followed any more; the %d of %s"
-            " are forgotten, so none that is deleted meanwhile will be reconciled",
+            "%s: more than %d keys are in namespaces that are not followed any more; the %d keys of"
+            " %s are forgotten, and objects of them that are deleted will not be reconciled",
             self._source,
             self._limit,
             len(self.take(namespace)),

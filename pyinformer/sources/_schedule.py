@@ -1,8 +1,6 @@
-"""When to remind of what: many keys spread over a period, and timers that keep their beat.
+"""When timers and resyncs are due: keys spread over a period, and beats without drift.
 
-What enters are the keys at the beginning of each round and the time now; what leaves is one key
-after the other, none before it is due, and the time to look again. Missed rounds are not made up
-for, and no key is taken twice in a round.
+No key is taken before it is due, or twice in a round. Missed rounds and beats are skipped.
 """
 
 from __future__ import annotations
@@ -10,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar, final
 
-_SPREAD_RATIO: Final = 0.9  # of the period: what was taken last is handled before the next round
-_TICK_SECONDS: Final = 0.05  # keys due within it are taken together: 20 wake-ups a second suffice
+_SPREAD_RATIO: Final = 0.9  # of the period: the last key is handled before the next round
+_TICK_SECONDS: Final = 0.05  # keys due within it are taken together: 20 wake-ups a second
 _TICKS_MIN: Final = 20  # per period, however short it is
 
 
@@ -25,7 +23,7 @@ class PacedRounds(Generic[_K]):
     Args:
         period_seconds: how long a round takes, more than 0.
         first_at: when the first round begins.
-        keys: returns what there is at the beginning of a round, in a list of its own.
+        keys: returns the keys of a round when it begins; the list is not used otherwise.
     """
 
     def __init__(
@@ -40,7 +38,7 @@ class PacedRounds(Generic[_K]):
         self._taken = 0
 
     def take(self, now: float) -> _K | None:
-        """Take a key that is due, or None if none is.
+        """Return the next key that is due; None if none is.
 
         Args:
             now: the loop's time.
@@ -58,13 +56,13 @@ class PacedRounds(Generic[_K]):
         return key
 
     def wake_at(self) -> float:
-        """Return when to take again."""
+        """Return the loop's time at which to take again."""
         if self._taken == len(self._keys):
             return self._next_round_at
         return self._due_at() + self._tick_seconds
 
     def _begin(self, now: float) -> None:
-        # After a pause longer than a whole round (a suspended machine) the beat starts anew.
+        # After a pause longer than a whole round (a suspended machine) the rounds start anew.
         late = now - self._next_round_at > self._period_seconds
         self._began_at = now if late else self._next_round_at
         self._next_round_at = self._began_at + self._period_seconds
@@ -76,13 +74,13 @@ class PacedRounds(Generic[_K]):
 
 
 def next_beat_at(now: float, *, began_at: float, period_seconds: float) -> float:
-    """Return the first beat after now of a timer that began then; beats missed are skipped.
+    """Return the time of a timer's first beat after `now`.
 
     Args:
         now: the loop's time.
-        began_at: when it began; the first beat is one period later.
+        began_at: when the timer began; the first beat is one period later.
         period_seconds: from beat to beat, more than 0.
     """
     beats = (now - began_at) // period_seconds + 1
     beat_at = began_at + beats * period_seconds
-    return beat_at if beat_at > now else beat_at + period_seconds  # as rounding may have it
+    return beat_at if beat_at > now else beat_at + period_seconds  # rounding
