@@ -102,7 +102,7 @@ async def test_a_reconcile_that_blocks_the_loop_is_named(
         await until(lambda: group.status().watchdog.blocked)
     culprit = group.status().watchdog.last_culprit
     assert culprit == "reconcile of default/a by controller blocker"
-    assert "make a reconcile that does a plain function" in caplog.text
+    assert "make a reconcile that blocks a plain function" in caplog.text
 
 
 @pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])

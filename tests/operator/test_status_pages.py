@@ -300,7 +300,7 @@ def test_a_storm_is_shown_with_what_is_held_and_the_verdicts() -> None:
     line = (
         "controller copies: STORM: 56 % of its newest writes changed nothing; 0 keys wait;"
         " 0 are reconciled; 60 requests held (breaker open); 2 delayed;"
-        " 1 fails, last: ValueError at x; 3 given up (terminal)"
+        " 1 fails, last: ValueError at x; 3 not retried (terminal error)"
     )
     lines = Health(Copies()).overview().splitlines()
     assert lines[:3] == [line, "live: yes", "ready: yes"]
