@@ -220,12 +220,14 @@ class WorkerPool:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def finish(ended: Ended) -> None:
+            """Decide what follows, once."""
             if not outcome.done():
                 now = asyncio.get_running_loop().time()
                 decided = self._engine.decide(request, ended, now, now - worker.started_at)
                 outcome.set_result(decided)
 
         async def run() -> None:
+            """Reconcile in the worker's task."""
             worker.task = _current_task()
             try:
                 finish(await self._reconcile(worker, request))
