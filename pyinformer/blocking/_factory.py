@@ -94,7 +94,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
 
     @property
     def informers(self) -> tuple[BlockingInformer[Any], ...]:
-        """The informers that it has made and that are not closed."""
+        """The informers that are not closed."""
         return tuple(self._face(informer) for informer in self.asynchronous.informers)
 
     @twin(SharedInformerFactory.start)
@@ -107,7 +107,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
 
     @documented_as(SharedInformerFactory.remove_informer)
     def remove_informer(self, informer: BlockingInformer[Any]) -> None:
-        """Stop one informer and forget it; asked for again, it is made anew."""
+        """Stop one informer and forget it; the next request makes a new one."""
         original = informer.asynchronous
         self._thread.call(lambda: self.asynchronous.remove_informer(original))
         self._faces.pop(original, None)
@@ -118,7 +118,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
 
     @direct(SharedInformerFactory.status)
     def status(self) -> FactoryStatus:
-        """Return how everything is doing: a frozen record without object content."""
+        """Return the status of all informers: a frozen record without object content."""
 
     @documented_as(SharedInformerFactory.log_status_on_signal)
     def log_status_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:

@@ -1,9 +1,9 @@
-"""Audits: is the cache what the server had at the cache's own position? On demand, due, suspected.
+"""Audits: comparing a cache with what the server had at the cache's own resource version.
 
-A moment at which the watch runs gives the cache and its position in one step; the server is asked
-for the identities of exactly that version, in pages, and both are compared while they arrive. What
-differs is named, counted and repaired by one complete list. Whatever keeps the server from such an
-answer makes the audit inconclusive, never a repair; repairs that do not help are not repeated.
+While the watch runs, the cache and its position are read in one step, and the server is asked for
+the identities of exactly that version, in pages. Differences are named, counted and repaired by one
+complete list. An audit that the server cannot answer has no verdict and repairs nothing, and
+repairs that do not help are not repeated.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_PAGE_SIZE: Final = 500  # for those who list everything in one body: nobody waits for an audit
-_SLICE: Final = 512  # records per look at the clock
-_LONGEST_SECONDS: Final = 600.0  # of those that nobody asked for: two lifetimes of a page's token
-_SETTLE_SECONDS: Final = 1.0  # versions can be shared: the rest of a batch comes within that
+_PAGE_SIZE: Final = 500  # where lists have no pages: an audit is in no hurry
+_SLICE: Final = 512  # records per read of the clock
+_LONGEST_SECONDS: Final = 600.0  # of a periodic audit: two lifetimes of a page's token
+_SETTLE_SECONDS: Final = 1.0  # objects can share a version: the rest of a batch arrives within that
 _LOOK_SECONDS: Final = 0.05
-_CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch brings first what was missed
+_CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch first brings missed events
 _SPACING_SECONDS: Final = 30.0  # between audits that are forced
 _ATTEMPTS: Final = 5  # of a forced audit that is inconclusive
 _REPAIRS: Final = 3
 _REPAIRS_WINDOW_SECONDS: Final = 600.0
-_HOPELESS: Final = frozenset(  # within the time that somebody waits for an answer
+_HOPELESS: Final = frozenset(  # states that do not end while a caller waits
     {ReflectorState.ABSENT, ReflectorState.FORBIDDEN, ReflectorState.FAILED}
 )
 _FORGET_AT: Final = 1000  # differences that no list cured
@@ -62,18 +62,18 @@ _REPAIRS_WORST_FIRST: Final = ("demanded", "withheld", "none")
 
 @final
 class Auditor:
-    """Compares one informer's cache with its server.
+    """Compares one cache with its server.
 
     Args:
         informer: names it in reports and logs.
         list_watch: what it follows.
         indexer: its cache.
-        reflector: what fills it.
+        reflector: fills the cache.
         request_budget: the cluster's budget for lists.
         options: has the page size and the source of chance.
         metrics: where differences are counted.
-        journal: is told of every audit that found something.
-        period_seconds: the mean time between audits that nobody asks for; 0 for none.
+        journal: records every audit that is not consistent.
+        period_seconds: the mean time between periodic audits; 0 for none.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Auditor:
     ) -> None:
         options = options or ReflectorOptions()
         self.last_report: AuditReport | None = None
-        """The newest report, whoever asked for it."""
+        """The newest report, of any audit."""
         self._informer = informer
         self._list_watch = list_watch
         self._indexer = indexer
@@ -110,11 +110,11 @@ class Auditor:
         self._was_inconclusive = False
 
     def on_state_change(self) -> None:
-        """Take note that the reflector's state has changed."""
+        """Record that the reflector's state has changed."""
         self._changed.set()
 
     def suspect_nowait(self, reason: str) -> None:
-        """Have the cache audited once, soon: something was seen that should not be."""
+        """Audit the cache once, soon, because of an anomaly."""
         self._suspicion = reason
         self._suspected.set()
 
@@ -122,7 +122,7 @@ class Auditor:
         """Audit when it is due, and after suspicions.
 
         Cancellation:
-            The only way to end it.
+            Ends it.
         """
         while True:
             cause = await self._wait_due()
@@ -133,7 +133,7 @@ class Auditor:
                 await self._audit_unasked("due")
 
     async def _wait_due(self) -> str:
-        """Return the suspicion, or nothing if the period is over."""
+        """Wait until an audit is due; return the suspicion, or nothing if the period is over."""
         if self._period:
             with anyio.move_on_after(self._period * self._rng.uniform(0.5, 1.5)) as due:
                 await self._suspected.wait()
@@ -170,10 +170,10 @@ class Auditor:
         Args:
             cause: why.
             timeout_seconds: how long it may take.
-            is_patient: wait for the watch also in a state that only somebody else can end.
+            is_patient: wait for the watch even in a state that only a change on the server ends.
 
         Returns:
-            What was found; inconclusive if it could not be found out in time.
+            What was found; inconclusive if there was no answer in time.
 
         Cancellation:
             Safe; the request is dropped, and nothing is repaired.
@@ -197,8 +197,8 @@ class Auditor:
                 return self._inconclusive(cause, f"the informer is {status.state.value}{reason}")
             self._changed = anyio.Event()
             await self._changed.wait()
-        # One step: the position, and the records that it says are in the cache. A list is copied
-        # in a fraction of the time of a dict, and records never change.
+        # One step: the position, and the objects that it says are in the cache. A list is copied in
+        # a fraction of the time of a dict, and objects never change.
         position, loads = self._reflector.position, self._reflector.status().loads
         records = self._indexer.list()
         comparison = Comparison(await self._by_key(records), position)
@@ -214,8 +214,8 @@ class Auditor:
             return self._repaired(self._inconclusive(cause, str(error), position), "expired")
         except InformerError as error:
             if isinstance(error, ResourceVersionTooLargeError):
-                # The server is behind what the cache has seen: it lags, or its history is another.
-                self._reflector.request_proof(f"an audit was told: {error}")
+                # The server is behind the cache: it lags, or its history has changed.
+                self._reflector.request_proof(f"an audit was answered: {error}")
             return self._inconclusive(cause, str(error), position)
         if comparison.found_any:
             await self._settle(comparison, position)
@@ -260,9 +260,9 @@ class Auditor:
                     await budget.yield_now()
 
     async def _settle(self, comparison: Comparison, position: str) -> None:
-        """Let the rest of a batch of one version arrive, then confirm what still differs."""
+        """Wait for the rest of a batch of one version, then confirm what still differs."""
         with anyio.move_on_after(_SETTLE_SECONDS):
-            # To be told of it would cost every event a call.
+            # A notification would cost every event a call.
             while self._reflector.position == position:  # noqa: ASYNC110
                 await anyio.sleep(_LOOK_SECONDS)
         budget = TimeBudget()
@@ -273,7 +273,7 @@ class Auditor:
             started = budget.now()
 
     def _judge(self, report: AuditReport, comparison: Comparison) -> AuditReport:
-        """Tell what was found, and have it repaired unless that has proven useless."""
+        """Log the differences, and repair them unless that has not helped before."""
         found = set(comparison.named)
         if comparison.names_all and found <= self._uncured:
             reason = "a complete list has not cured these before"
@@ -292,7 +292,7 @@ class Auditor:
         self._uncured |= found
 
     def _repaired(self, report: AuditReport, why: str) -> AuditReport:
-        """Have everything listed again, unless that happens too often."""
+        """Request a complete list, unless that happens too often."""
         now = asyncio.get_running_loop().time()
         is_full = len(self._repairs) == _REPAIRS
         if is_full and now - self._repairs[0] < _REPAIRS_WINDOW_SECONDS:
@@ -329,13 +329,13 @@ async def audit_all(
     timeout_seconds: float,
     unknown: str = "",
 ) -> AuditReport:
-    """Audit all namespaces at the same time; the cluster's budget spreads their lists.
+    """Audit all namespaces at the same time, as far as the cluster's budget for lists allows.
 
     Args:
         informer: names it in the report.
-        members: one for each namespace; one that ends meanwhile has no part in the report.
+        members: one cache per namespace; one that ends meanwhile is left out of the report.
         timeout_seconds: how long each may take.
-        unknown: why it is not known which namespaces to follow; nothing if it is.
+        unknown: why the namespaces are not known; empty if they are.
 
     Cancellation:
         Safe; nothing is repaired after that.
@@ -343,7 +343,7 @@ async def audit_all(
     found: list[AuditReport] = []
 
     async def audit(member: NamespaceCache[Any]) -> None:
-        """Audit one namespace, and keep what is found."""
+        """Audit one namespace, and keep the report."""
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_at_end, member, group.cancel_scope)
             found.append(await member.auditor.audit(timeout_seconds=timeout_seconds))
@@ -369,11 +369,11 @@ async def _cancel_at_end(member: NamespaceCache[Any], scope: anyio.CancelScope) 
 
 
 def joint_report(informer: str, reports: Sequence[AuditReport]) -> AuditReport | None:
-    """Return what several audits have found, as one; None if there was none.
+    """Return several reports as one, as bad as the worst; None if there are none.
 
     Args:
         informer: names it in the report.
-        reports: one for each namespace, or fewer.
+        reports: at most one per namespace.
     """
     if len(reports) <= 1:
         return reports[0] if reports else None

@@ -30,7 +30,7 @@ async def wait_for_cache_sync(*informers: SharedInformer[Any], timeout_seconds: 
         InvalidArgumentError: the timeout is not a duration.
 
     Cancellation:
-        Safe; the informers go on.
+        Safe; the informers continue.
 
     Source:
         client-go tools/cache/shared_informer.go, WaitForCacheSync, which has no timeout.

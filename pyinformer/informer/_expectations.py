@@ -1,10 +1,9 @@
-"""What a controller has done and its cache has not shown yet, by owner.
+"""Expectations: what a controller has written that its cache does not show yet, by owner.
 
 Creations and deletions are recorded before they are sent, so that a reconcile that runs too early
-does not make the same children again. Each is fulfilled when the cache has its version, or no
-longer has its uid or shows it ending; by a complete list; or lowered when it failed. What is never
-fulfilled times out, which is logged, counted and answered once. A new epoch leaves nothing to
-expect. Nothing here waits, so nothing can hang.
+does not repeat them. An expectation is fulfilled when the cache has reached the write, when
+complete lists came after it, or when the write failed. One that is never fulfilled times out, which
+is logged, counted and returned once. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Seen(Protocol):
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
     ) -> bool:
-        """Tell whether the cache has reached a write."""
+        """Return whether the cache has reached a write."""
         ...
 
     def status(self) -> InformerStatus:
@@ -58,10 +57,10 @@ class Seen(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingExpectations:
-    """What an owner still waits for."""
+    """The writes of an owner that its cache does not show yet."""
 
     unanswered_creations: int
-    """Creations of which it is not known yet what became of them."""
+    """Creations without an answer yet."""
     creations: tuple[str, ...]
     """The keys of objects that were created and are not in the cache yet."""
     deletions: tuple[str, ...]
@@ -105,15 +104,15 @@ class Expectations(Generic[_Owner]):
     """Keeps a controller from acting on a cache that does not show its own acts yet.
 
     Call it on the event loop: `expect` before the writes, `created` or `failed` after each, and
-    `check` at the start of a reconcile, which goes on unless the answer is `pending`.
+    `check` at the start of a reconcile, which returns if the answer is `pending`.
 
     Args:
         informer: follows the objects that are created and deleted.
         timeout_seconds: how long an owner may wait for its expectations.
-        clock: what that is measured by.
+        clock: returns the time.
 
     Raises:
-        InvalidArgumentError: the timeout is no duration.
+        InvalidArgumentError: the timeout is not a duration.
 
     Source:
         kubernetes pkg/controller/controller_utils.go, ControllerExpectations, which counts events
@@ -134,7 +133,7 @@ class Expectations(Generic[_Owner]):
         self._owners: dict[_Owner, _Expected] = {}  # the one that was renewed longest ago first
         self._timed_out: dict[_Owner, None] = {}
         self.timeouts: int = 0
-        """How many owners' expectations were never fulfilled."""
+        """The number of owners whose expectations timed out."""
 
     def expect(
         self,
@@ -143,7 +142,7 @@ class Expectations(Generic[_Owner]):
         creations: int = 0,
         deletions: Iterable[KubeObject[View | None]] = (),
     ) -> None:
-        """Record what is about to be written; added to what is expected already.
+        """Record what is about to be written, in addition to what is expected already.
 
         Args:
             owner: whose children these are; anything hashable, such as a Request.
@@ -154,7 +153,7 @@ class Expectations(Generic[_Owner]):
             InvalidArgumentError: a negative number of creations.
         """
         if creations < 0:
-            raise InvalidArgumentError("creations", f"{creations} is negative")
+            raise InvalidArgumentError("creations", f"must be an integer >= 0, got {creations}")
         now = self._clock()
         self._expire(now)
         expected = self._owners.pop(owner, None) or _Expected(now, {})
@@ -168,9 +167,9 @@ class Expectations(Generic[_Owner]):
             self._owners[owner] = expected
 
     def created(self, owner: _Owner, written: KubeObject[View | None]) -> None:
-        """Take note that a creation was answered by this object; the cache will show it.
+        """Record the object that a creation returned; the cache will show it.
 
-        That counts even if nothing was expected any more: the answer may have seemed lost.
+        It counts even if nothing is expected any more: the answer may have seemed lost.
         """
         expected = self._owners.get(owner)
         if expected is None:
@@ -186,9 +185,9 @@ class Expectations(Generic[_Owner]):
         creations: int = 0,
         deletions: Iterable[KubeObject[View | None]] = (),
     ) -> None:
-        """Lower what is expected: these writes were refused, or not sent at all.
+        """Expect fewer writes: these were refused, or never sent.
 
-        Of a write whose answer was lost say nothing: the cache, or the timeout, will tell.
+        Do not call this for a write whose answer was lost: the cache, or the timeout, decides.
         """
         expected = self._owners.get(owner)
         if expected is None:
@@ -198,12 +197,12 @@ class Expectations(Generic[_Owner]):
             expected.deleted.pop(obj.metadata.uid, None)
 
     def check(self, owner: _Owner) -> ExpectationState:
-        """Tell whether the cache shows everything that was done for an owner.
+        """Return whether the cache shows everything that was written for an owner.
 
         Returns:
-            `fulfilled`; `pending`: leave the owner alone, the event that is missing calls again,
-            or ask to be called later, for it may never come; or `timed_out`, once: then nothing
-            is expected any more, so go by the cache.
+            `fulfilled`; `pending`: the event that is missing will trigger another reconcile, or
+            requeue the request in case it never comes; or `timed_out`, once: nothing is expected
+            any more, and the cache is what there is.
         """
         self._expire(self._clock())
         if owner in self._timed_out:
@@ -219,7 +218,7 @@ class Expectations(Generic[_Owner]):
         return "fulfilled"
 
     def pending(self, owner: _Owner) -> PendingExpectations | None:
-        """Return what an owner still waits for; None if that is nothing."""
+        """Return what an owner still waits for; None for nothing."""
         expected = self._owners.get(owner)
         if expected is None:
             return None
@@ -234,7 +233,7 @@ class Expectations(Generic[_Owner]):
         )
 
     def forget(self, owner: _Owner) -> None:
-        """Expect nothing of an owner, for example because it is gone."""
+        """Drop the expectations of an owner, for example because it is gone."""
         self._owners.pop(owner, None)
         self._timed_out.pop(owner, None)
 
@@ -286,7 +285,7 @@ class Expectations(Generic[_Owner]):
         while len(self._timed_out) > _MAX_TIMED_OUT:
             del self._timed_out[next(iter(self._timed_out))]
         _log.warning(
-            "expectations of %s timed out: what was written never showed in the cache",
+            "expectations of %s timed out: the cache never showed what was written",
             owner,
             extra={
                 "owner": str(owner),
@@ -304,4 +303,4 @@ def _has_listed(before: _Cache | None, now: _Cache) -> bool:
     return now.loads >= first + _LISTS
 
 
-_MAX_TIMED_OUT = 10_000  # owners that nobody asks about any more
+_MAX_TIMED_OUT = 10_000  # owners that no reconcile checks any more

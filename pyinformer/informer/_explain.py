@@ -38,7 +38,7 @@ _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
 _NAMED: Final = 3  # keys that may have been meant
 _PARTS: Final = 2  # namespace and name
-_SHOWN: Final = 80  # characters of what somebody has typed
+_SHOWN: Final = 80  # characters of a wrong key
 
 
 @final
@@ -165,7 +165,7 @@ class Explainer(Generic[V]):
                 what, version = "written it out of what is followed", f" (at {entry.version})"
             elif entry is not None:
                 what = "deleted it"
-            reads = "reads say so already, the watch does not yet"
+            reads = "reads show that already, the watch does not yet"
             yield f"This process has {what}{version}: {reads}."
         else:
             version = written.metadata.resource_version
@@ -285,17 +285,17 @@ def _on_handlers(histories: Sequence[HandlerHistory], *, is_cached: bool) -> Ite
         if history.coalesced:
             extras.insert(0, f"{history.coalesced} of its events were merged into others")
         if history.is_in_flight:
-            what = f"is in a call for it, since {_duration(history.in_flight_seconds)}"
+            what = f"has been in a call for it for {_duration(history.in_flight_seconds)}"
         elif history.waits:
-            what = f"has not heard of its latest state: {_waiting(history.ahead)} in its mailbox"
+            what = f"has not received its latest state: {_waiting(history.ahead)} in its mailbox"
         elif not history.has_synced:
-            what = "has not heard of everything yet that existed at its start"
+            what = "has not received everything yet that existed at its start"
         elif is_cached:
-            what = "has heard of its latest state"
+            what = "has received its latest state"
         elif extras:
-            what = "has nothing left to hear of it"
+            what = "has nothing left to receive of it"
         else:
-            continue  # nothing is there, and nothing was: not worth a line
+            continue  # the object is not there, and never was
         yield f"Handler {history.name} {'; '.join((what, *extras))}."
 
 

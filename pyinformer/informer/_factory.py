@@ -1,8 +1,8 @@
-"""The informers of one program on one cluster: made once, shared, started and stopped together.
+"""`SharedInformerFactory`: the informers of one program on one cluster, made once and shared.
 
-What enters are requests for informers; what leaves is one informer for each resource, scope and
-set of selectors, whoever asks. Settings that contradict an earlier request are an error that names
-both places. All of them end within one grace when the factory is closed.
+Every caller who asks for the same resource, scope and selectors gets the same informer. Settings
+that contradict an earlier request are an error that names both places. All informers end within one
+grace when the factory is closed.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class SharedInformerFactory(Closable):
 
     Args:
         cluster: the server.
-        options: how the server is talked to.
+        options: how the reflectors talk to the server.
         metrics: where occurrences are counted.
         grace_seconds: how long closing waits for handlers.
-        audit_period_seconds: the mean time between audits of each informer, which compare its cache
-            with the server, half of it more or less; 0 for none. It bounds how long an event that
-            was lost stays unseen; half an hour is usual.
-        mutation_detector: watches over what informers share; with it given, over all of them,
-            else over those with `sharing="decoded"`.
+        audit_period_seconds: the mean time between periodic audits of each informer, which compare
+            its cache with the server; 0 for none. It bounds how long a lost event stays unnoticed;
+            half an hour is usual.
+        mutation_detector: checks what informers share: of all informers if one is given, otherwise
+            of those with `sharing="decoded"`.
 
     Source:
         client-go informers/factory.go.
@@ -108,12 +108,12 @@ class SharedInformerFactory(Closable):
         self._metrics = metrics
         self._given_detector = mutation_detector
         self.mutation_detector: MutationDetector = mutation_detector or MutationDetector()
-        """Watches over what the informers share."""
+        """Checks what the informers share."""
         self._grace_seconds = grace_seconds
         self._audit_period = audit_period_seconds
         self._shared: dict[Scope, tuple[SharedInformer[Any], str]] = {}
         self._informers: list[SharedInformer[Any]] = []
-        self._removed: list[SharedInformer[Any]] = []  # whose abandoned handlers still run
+        self._removed: list[SharedInformer[Any]] = []  # with abandoned handlers that still run
         self._watchdog = Watchdog()
         self._listeners: list[SignalListener] = []
         self._ended = anyio.Event()
@@ -153,29 +153,31 @@ class SharedInformerFactory(Closable):
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL: `pods`; any custom resource too.
             namespaces: one namespace, several, or None for all of them. Each has a position, a
-                state and errors of its own. They are shared as the set that was asked for,
-                whatever its order; `set_namespaces` changes it later.
-            namespace_selector: chooses the namespaces by their labels, instead: it needs the right
-                to list and watch Namespaces.
-            label_selector: as text or as a mapping; None for all objects.
-            field_selector: as text or as a mapping; None for all objects.
+                state and errors of its own. Requests for the same set share one informer;
+                `set_namespaces` changes the set later.
+            namespace_selector: chooses the namespaces by their labels instead; needs the right to
+                list and watch Namespaces.
+            label_selector: as a string or mapping; None for all objects.
+            field_selector: as a string or mapping; None for all objects.
             projection: the view to decode with each object.
             memory: what is kept of each object: all of it (`raw`), all but managedFields, or that
                 compressed (`compact`, of the extra `pyinformer[compact]`): a fraction of the
                 memory, for some microseconds at each event and each read of a body; the page
                 docs/howto/memory-modes.md has the figures. `metadata` asks the server for the
                 metadata alone: no body of any object reaches the process.
-            transform: your change to each object before it is kept.
-            queue: what stands between the wire and the cache.
-            sharing: `decoded` lets `lister.decoded` hand one dict to all readers; it costs memory.
-            absent: what it means that the resource is not served: `wait` for it; `require` fails
-                the wait for the first sync at once; `optional` is as good as empty.
-            audit_period_seconds: the mean time between audits that nobody asks for, 0 for none;
-                None takes the factory's.
-            private: make one that nobody else gets.
+            transform: your change to each object before it is cached.
+            queue: the queue between the reflector and the cache.
+            sharing: `decoded` lets `lister.decoded` share one dict per object between all readers,
+                which costs memory.
+            absent: what to do while the server does not serve the resource: `wait`; `require` fails
+                the first sync; `optional` treats it as empty.
+            audit_period_seconds: the mean time between periodic audits, 0 for none; None takes the
+                factory's.
+            private: make an informer that is not shared.
 
         Raises:
-            InformerConflictError: the informer exists with other settings; names both places.
+            InformerConflictError: the informer exists with other settings; the error names both
+                places.
             InvalidArgumentError: an argument that cannot work, or two of them swapped; or
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
@@ -220,7 +222,7 @@ class SharedInformerFactory(Closable):
 
     @property
     def informers(self) -> tuple[SharedInformer[Any], ...]:
-        """The informers that it has made and that are not closed."""
+        """The informers that are not closed."""
         return tuple(self._open_informers())
 
     def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
@@ -241,7 +243,7 @@ class SharedInformerFactory(Closable):
         return informer
 
     def _detector_for(self, settings: InformerSettings) -> MutationDetector | None:
-        """Return the one detector, whose budget all share, where there is something to watch."""
+        """Return the detector that all informers share, where there is something to check."""
         return self.mutation_detector if settings.sharing == "decoded" else self._given_detector
 
     async def start(self) -> None:
@@ -264,7 +266,7 @@ class SharedInformerFactory(Closable):
         else:
             self._is_started = True
             await self._host.start()
-            self._refuse_if_closed()  # somebody closed it meanwhile
+            self._refuse_if_closed()  # it may have been closed meanwhile
             self._watchdog.start_nowait()
             for informer in self._open_informers():
                 core_of(informer).start_nowait(self._host.task_group)
@@ -277,13 +279,13 @@ class SharedInformerFactory(Closable):
 
         Raises:
             CacheSyncTimeoutError: some did not in time, or one gave up, which ends the wait at
-                once; it says why for each of them.
+                once; the error says why for each of them.
             LifecycleError: the factory was not started, or is closed.
-            InternalError: something inside of an informer crashed.
-            InvalidArgumentError: the timeout is negative or no number.
+            InternalError: an informer crashed.
+            InvalidArgumentError: the timeout is not a duration.
 
         Cancellation:
-            Safe; the informers go on.
+            Safe; the informers continue.
         """
         if not self._is_started:
             raise LifecycleError("the factory is not started: await factory.start() first")
@@ -292,13 +294,13 @@ class SharedInformerFactory(Closable):
         await wait_for_cache_sync(*self._open_informers(), timeout_seconds=timeout_seconds)
 
     async def remove_informer(self, informer: SharedInformer[Any]) -> None:
-        """Stop one informer and forget it; asked for again, it is made anew.
+        """Stop one informer and forget it; the next request makes a new one.
 
         A second call only waits.
 
         Raises:
             InvalidArgumentError: the informer is not one of this factory.
-            InternalError: something inside of it had crashed.
+            InternalError: it had crashed.
             LifecycleError: the factory runs in another event loop; nothing was stopped.
 
         Cancellation:
@@ -318,21 +320,21 @@ class SharedInformerFactory(Closable):
             self._keep_if_abandoned(informer)
 
     def _forget_closed(self) -> None:
-        """Let go of informers that their users closed: the status is of those that live."""
+        """Drop informers that their users closed: the status is of those that run."""
         for informer in tuple(self._informers):
             if informer.is_closed and informer.crash is None:
                 self._informers.remove(informer)
                 self._keep_if_abandoned(informer)
 
     def _keep_if_abandoned(self, informer: SharedInformer[Any]) -> None:
-        """Keep only what the status has to name: else its cache would stay in memory."""
+        """Keep an informer only while the status must name its handlers: it holds its cache."""
         known = {*self._removed, informer}
         self._removed = [one for one in known if one.abandoned_handlers]
 
     def status(self) -> FactoryStatus:
-        """Return how everything is doing: a frozen record without object content.
+        """Return the status of all informers: a frozen record without object content.
 
-        Call it from any thread, such as that of a health endpoint.
+        Callable from any thread, such as that of a health endpoint.
         """
         informers = tuple(self._informers)
         abandoned = [one.abandoned_handlers for one in (*informers, *self._removed)]
@@ -345,21 +347,21 @@ class SharedInformerFactory(Closable):
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
         """Return the least rights that the informers so far need, as YAML for `kubectl apply`.
 
-        Each resource is listed and watched: by a Role in each namespace that is followed, by a
-        ClusterRole where all are, where a selector chooses them, or where there are none; of an
-        object that a field selector names, that one alone. No server is asked. What handlers and
-        reconciles do themselves needs rights of its own.
+        Each resource needs list and watch: by a Role in each namespace that is followed; by a
+        ClusterRole where all are, where a selector chooses them, or for a resource without
+        namespaces. For an object that a field selector names, only that one. The server is not
+        asked. What handlers and reconciles do themselves needs rights of its own.
 
         Args:
-            name: of all roles, and of their bindings.
-            service_account: who is to have the rights, as `namespace/name`; None for roles
-                without bindings.
+            name: the name of all roles and bindings.
+            service_account: gets the rights, as `namespace/name`; None for roles without
+                bindings.
 
         Returns:
-            Documents of YAML, with `---` in between; empty before the first informer.
+            YAML documents with `---` in between; empty before the first informer.
 
         Raises:
-            InvalidArgumentError: a name that Kubernetes does not take.
+            InvalidArgumentError: Kubernetes does not accept a name.
         """
         needs = [
             ResourceAccess(
@@ -375,8 +377,8 @@ class SharedInformerFactory(Closable):
     def log_status_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:
         """Log `status()` as one block of text whenever the process gets a signal: `kill -USR1`.
 
-        It is answered from a thread, also while the event loop is blocked. Call it in the main
-        thread. Whoever listened to the signal before still hears it.
+        A thread answers, so it works while the event loop is blocked. Call it in the main thread.
+        An earlier handler of the signal is still called.
 
         Args:
             signal_name: the signal's name.
@@ -394,7 +396,7 @@ class SharedInformerFactory(Closable):
         return listener.close
 
     def _tell(self) -> None:
-        # Whoever asks wants to see it, also where nobody has set up logging.
+        # The signal asks for it, so log it even without any setup of logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
         informers = counted(len(self._informers), "informer")
         _log.log(level, "status: %s\n%s", informers, Lines(str(self.status())))
@@ -405,7 +407,7 @@ class SharedInformerFactory(Closable):
         The caches stay readable as they were. A second call only waits.
 
         Raises:
-            InternalError: something inside had crashed.
+            InternalError: an informer had crashed.
             LifecycleError: it runs in another event loop; nothing was stopped.
 
         Cancellation:
@@ -425,13 +427,13 @@ class SharedInformerFactory(Closable):
             await informer.aclose()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, say so, and stay until it is closed: `await task_group.start(factory.run)`.
+        """Start, report that, and run until it is closed: `await task_group.start(factory.run)`.
 
         Raises:
-            InternalError: something inside crashed; everything is closed then.
+            InternalError: an informer crashed; everything is closed then.
 
         Cancellation:
-            The way to stop it: closes as aclose() does.
+            Stops it as aclose() does.
         """
         async with self:
             try:
@@ -439,7 +441,7 @@ class SharedInformerFactory(Closable):
             except LifecycleError:
                 if not self._is_closed:
                     raise
-                return  # closed while it started, which is an end like any other
+                return  # closed while it started
             task_status.started()
             await self._ended.wait()
 
@@ -448,7 +450,7 @@ class SharedInformerFactory(Closable):
         return self
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
-        del group  # informers that are asked for later start in it
+        del group  # later informers start in it
         ready()
         try:
             await anyio.sleep_forever()
@@ -480,7 +482,7 @@ class SharedInformerFactory(Closable):
 
 
 def _is_as_asked(informer: SharedInformer[Any], scope: Scope) -> bool:
-    """Tell whether an informer still follows what it was asked for; its namespaces may change."""
+    """Return whether an informer still follows what it was made for."""
     is_same = scope.namespace_selector is not None or informer.scope == scope
     return is_same and not informer.is_closed
 

@@ -57,7 +57,7 @@ class Freshness(Generic[V]):
         self._scope = scope
         self._indexer = indexer
         self._epoch = 0
-        self._has_begun_epoch = False  # before the reflector says so: its list is being announced
+        self._has_begun_epoch = False  # before the reflector knows: its list is being announced
         self._end = ""
         self.name: str = str(scope)
         self.get = indexer.get

@@ -1,8 +1,8 @@
-"""What a server lists at exactly one resource version: identities only, page by page.
+"""The identities of everything that a server had at exactly one resource version, page by page.
 
-Pages enter as they arrive; each item's key, uid and version leave as soon as it is complete, so
-that nothing is held. A server that answers at another version is found out by the first page that
-says so, and everything that was handed on before it counts for nothing.
+Each item's key, uid and version are passed on as soon as it is complete, so nothing is held. A
+server that answers at another version is detected by its first page; what came before counts for
+nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pyinformer.reflector import ListingSlot
     from pyinformer.transport import ListWatch
 
-_TOTAL_SECONDS: Final = 300.0  # and more for what arrives, as for any list
-_PAUSE_SECONDS: Final = 0.02  # between two pages: nobody waits for an audit, others do for the loop
+_TOTAL_SECONDS: Final = 300.0  # plus time for each byte that arrives, as for any list
+_PAUSE_SECONDS: Final = 0.02  # between two pages: an audit is in no hurry, other tasks are
 
-_MAX_ITEM_BYTES: Final = 1 << 20  # of a longer one the metadata is read as it arrives
+_MAX_ITEM_BYTES: Final = 1 << 20  # of a larger item the metadata is read as it arrives
 
 
 class _Meta(Struct, frozen=True, gc=False, rename="camel"):
@@ -57,8 +57,8 @@ class Identities:
 
     Args:
         list_watch: the scope.
-        take: is told key, uid and resource version of each item.
-        listing: asks for a place among the lists that run, for an API group.
+        take: called with key, uid and resource version of each item.
+        listing: waits for a place among the lists that run, by API group.
         page_size: items per page.
     """
 
@@ -94,7 +94,7 @@ class Identities:
             page = await self._page(position, token, paging)
             if page.resource_version != position:
                 found = page.resource_version[:40]
-                reason = f"it was asked for {position} exactly, and answered at {found}"
+                reason = f"it was asked for version {position} exactly, and answered at {found}"
                 raise ProtocolError(self._what, reason)
             token = page.continue_token
             if not token:

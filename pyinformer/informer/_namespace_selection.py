@@ -2,7 +2,7 @@
 
 All Namespaces are followed and their labels compared here: a watch with the selector would report
 the deletion of a Namespace and a change of its labels by the same event. While the right to watch
-Namespaces is lost, the last choice stays in force and the state says so.
+Namespaces is lost, the last choice stays in force and the state is `forbidden`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which load or watch brought an object of some version into a cache.
+"""Which list or watch brought an object of some version into a cache, for explanations.
 
-What enters is a version and the loads that are remembered; what leaves is how it came, for people.
-A load brought what is newer than the position before it and not newer than its own; a load that
+A list brought what is newer than the position before it and not newer than its own; a list that
 went back, after a restore of the server, brought everything.
 """
 
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 
 @final
 class Provenance(Struct, frozen=True):
-    """How an object came."""
+    """The list or watch that brought an object."""
 
     what: str
     at: float = 0.0
-    """When, in seconds since 1970; 0 if that is not known."""
+    """When, as a Unix time; 0 if that is not known."""
     is_relist: bool = False
 
     def __str__(self) -> str:
@@ -37,11 +36,11 @@ _WATCH: Final = Provenance("the watch")
 
 
 def provenance_of(version: str, loads: Sequence[RelistRecord]) -> Provenance:
-    """Return how an object of this version came.
+    """Return which list or watch brought an object of this version.
 
     Args:
         version: the object's resource version.
-        loads: what is remembered, the oldest first.
+        loads: the lists that are remembered, the oldest first.
     """
     known = _since_the_last_reset(loads)
     versions = (version, *(load.position for load in known))

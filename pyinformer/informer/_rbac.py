@@ -1,8 +1,7 @@
-"""The rights that informers need, as the YAML that grants them: list and watch, and no more.
+"""The rights that informers need, list and watch and no more, as YAML that grants them.
 
-What enters is which resources are followed where; what leaves is text for `kubectl apply`. Nobody
-is asked: without discovery a resource without namespaces may be one of the cluster, or all of its
-kind everywhere, and needs a ClusterRole in both cases.
+The server is not asked. Without discovery a resource without namespaces may be cluster-scoped, or
+followed everywhere; both need a ClusterRole.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ if TYPE_CHECKING:
 _GROUP: Final = "rbac.authorization.k8s.io"
 _VERBS: Final = ("list", "watch")
 _NAMESPACES: Final = GroupVersionResource.of("v1", "namespaces")
-# What stands in YAML as it is; everything else is put in quotes.
+# What YAML reads as a plain string; everything else is quoted.
 _PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*[a-z0-9]")
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9:]*[a-z0-9])?")
 
 
 class ResourceAccess(NamedTuple):
-    """What one informer follows."""
+    """What one informer reads."""
 
     resource: GroupVersionResource
     """Which resource."""
 
     namespaces: AbstractSet[str] | None = None
-    """Where; None for everywhere, and for what has no namespace."""
+    """Where; None for everywhere, and for a resource without namespaces."""
 
     chooses_namespaces: bool = False
-    """Whether a selector on Namespaces says where: which those are, nobody knows in advance."""
+    """Whether a selector on Namespaces says where, which is not known in advance."""
 
     object_name: str = ""
     """The one object that a field selector asks for by its name; empty for all."""
@@ -49,21 +48,23 @@ class _Target(NamedTuple):
 
 
 def rbac_yaml(needs: Iterable[ResourceAccess], *, name: str, service_account: str | None) -> str:
-    """Return the roles that informers need, with bindings if it is known for whom.
+    """Return the roles that informers need, with bindings if there is a service account.
 
     Args:
         needs: what they follow.
-        name: of all roles and bindings.
-        service_account: `namespace/name` of who is to have the rights; None for no bindings.
+        name: the name of all roles and bindings.
+        service_account: gets the rights, as `namespace/name`; None for no bindings.
 
     Returns:
-        Documents of YAML; empty if nothing is needed.
+        YAML documents; empty if nothing is needed.
 
     Raises:
-        InvalidArgumentError: a name that Kubernetes does not take.
+        InvalidArgumentError: Kubernetes does not accept a name.
     """
     if not _NAME.fullmatch(name):
-        raise InvalidArgumentError("name", f"{name!r} can be no role's name")
+        raise InvalidArgumentError(
+            "name", f"must be a name that Kubernetes accepts for a role, got {name!r}"
+        )
     account = _account(service_account)
     documents: list[str] = []
     for namespace, resources in sorted(_by_place(needs).items()):
@@ -78,13 +79,13 @@ def _account(service_account: str | None) -> tuple[str, str] | None:
         return None
     namespace, _, name = service_account.partition("/")
     if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
-        reason = f"{service_account!r} is not a namespace and a name, as in 'shop/watcher'"
+        reason = f"must be 'namespace/name', as in 'shop/watcher', got {service_account!r}"
         raise InvalidArgumentError("service_account", reason)
     return namespace, name
 
 
 def _by_place(needs: Iterable[ResourceAccess]) -> Mapping[str, set[_Target]]:
-    """Return what is followed by namespace; what is of the cluster under an empty one."""
+    """Return what is followed by namespace; cluster-scoped resources under an empty one."""
     cluster: set[_Target] = set()
     inside: dict[str, set[_Target]] = {}
     for need in needs:
@@ -102,7 +103,7 @@ def _by_place(needs: Iterable[ResourceAccess]) -> Mapping[str, set[_Target]]:
 
 
 def _without(found: set[_Target], granted: set[_Target]) -> set[_Target]:
-    """Return what is left where all of a resource makes rights for its objects idle."""
+    """Drop rights for single objects where all objects of the resource are granted."""
     return {
         one
         for one in found

@@ -1,7 +1,7 @@
 """What an informer follows, and how: the arguments of `informer(...)`, checked and comparable.
 
-Two requests for one scope get one informer; if their settings differ, that is an error which names
-both places, since silently handing out the first would be worse.
+Two requests for one scope share one informer. If their settings differ, that is an error which
+names both places, because returning the first informer silently would be worse.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ Memory: TypeAlias = Literal["raw", "strip_managed_fields", "compact", "metadata"
 metadata alone, which is then all that the server sends."""
 
 SharingKind: TypeAlias = Literal["private", "decoded"]
-"""Each reader of a whole object decodes one of its own, or all share one decoded object."""
+"""Each reader of a whole object decodes its own copy, or all share one decoded object."""
 
 QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
-"""What stands between the wire and the cache: nothing, or one of client-go's queues."""
+"""The queue between the reflector and the cache: none, or one of client-go's."""
 
 Selector: TypeAlias = str | Mapping[str, JSONValue] | None
 
 
 _INSTEAD: Final = "ask for the informer with another `memory`"
 _ALWAYS_THERE: Final = frozenset({"metadata", "kind", "apiVersion"})
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; others look empty
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; any other looks empty
 
 
 @final
@@ -58,7 +58,7 @@ class Scope:
 
     resource: GroupVersionResource
     namespaces: frozenset[str] | None
-    """Those that are followed; None is all of them, or none yet if a selector chooses them."""
+    """The followed namespaces; None is all, or unknown yet if a selector chooses them."""
     label_selector: LabelSelector
     field_selector: FieldSelector
     namespace_selector: LabelSelector | None = None
@@ -75,10 +75,10 @@ class Scope:
         *,
         namespace_selector: Selector | LabelSelector = None,
     ) -> Scope:
-        """Check what a user gave.
+        """Return the scope of a user's arguments.
 
         Raises:
-            InvalidArgumentError: something malformed, or namespaces both named and selected.
+            InvalidArgumentError: an argument is malformed, or namespaces are named and selected.
             InvalidSelectorError: a selector cannot be parsed.
         """
         return cls(
@@ -91,22 +91,22 @@ class Scope:
 
     @property
     def namespace(self) -> str | None:
-        """The one namespace that is followed; None if it is not exactly one: see `covers`."""
+        """The only namespace that is followed; None if there is not exactly one: see `covers`."""
         one = self.namespaces if self.namespaces is not None and len(self.namespaces) == 1 else ()
         return next(iter(one), None)
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether all namespaces are followed, or what is in none."""
+        """Whether all namespaces are followed, or a resource without namespaces."""
         return self.namespaces is None and self.namespace_selector is None
 
     @property
     def is_selective(self) -> bool:
-        """Whether an object can leave the scope without being deleted, its namespace being kept."""
+        """Whether a selector is set, so an object can leave the scope without being deleted."""
         return not (self.label_selector.is_empty and self.field_selector.is_empty)
 
     def covers(self, namespace: str | None) -> bool:
-        """Tell whether a namespace is followed; None or nothing is that of what is in none."""
+        """Return whether a namespace is followed; None or "" stands for objects without one."""
         if self.namespaces is None:
             return self.is_everywhere
         return namespace in self.namespaces
@@ -117,7 +117,7 @@ class Scope:
         return replace(self, namespaces=chosen)
 
     def only(self, namespace: str | None) -> Scope:
-        """Return the part of it that is in one namespace; all of it for None."""
+        """Return the part of the scope in one namespace; all of it for None."""
         chosen = None if namespace is None else frozenset((namespace,))
         return replace(self, namespaces=chosen, namespace_selector=None)
 
@@ -139,7 +139,7 @@ class Scope:
 
 
 def named(namespaces: Iterable[str]) -> str:
-    """Name namespaces in a sentence: all of a few, some of many."""
+    """Return the names for a sentence: all of a few, some of many."""
     names = sorted(namespaces)
     if len(names) <= _NAMED:
         return ", ".join(names) or "no namespace"
@@ -152,29 +152,28 @@ _NAMED = 5
 def checked_namespaces(
     namespaces: str | Iterable[str] | None, *, may_be_none: bool = False
 ) -> frozenset[str] | None:
-    """Return the namespaces that somebody wants; None is all of them.
+    """Return the namespaces of an argument, checked; None is all of them.
 
     Args:
         namespaces: one, several, or None.
         may_be_none: an empty list is allowed.
 
     Raises:
-        InvalidArgumentError: one of them is no namespace, or there is none.
+        InvalidArgumentError: one of them is not a namespace, or there is none.
     """
     if namespaces is None:
         return None
     if not isinstance(namespaces, str | Iterable):
-        reason = f"a {type(namespaces).__name__} is no namespace; None follows all of them"
+        reason = f"must be a namespace or several, got a {type(namespaces).__name__}; None is all"
         raise InvalidArgumentError("namespaces", reason)
     given = [namespaces] if isinstance(namespaces, str) else list(namespaces)
     if not given and not may_be_none:
         reason = "an empty list follows nothing; None follows all namespaces"
         raise InvalidArgumentError("namespaces", reason)
     for one in given:
-        # A server answers for any text with an empty list, so a slip would look like an empty
-        # cache.
+        # The server returns an empty list for any name, so a typo would look like an empty cache.
         if not (isinstance(one, str) and _NAMESPACE.fullmatch(one)):
-            reason = f"{one!r} is no namespace; None follows all of them"
+            reason = f"must be the name of a namespace, got {one!r}; None follows all of them"
             raise InvalidArgumentError("namespaces", reason)
     return frozenset(given)
 
@@ -185,11 +184,11 @@ def _checked_selector(
     if namespace_selector is None:
         return None
     if namespaces is not None:
-        reason = "chooses the namespaces by their labels, so none can be named in `namespaces`"
+        reason = "cannot be combined with `namespaces`: it chooses them by their labels"
         raise InvalidArgumentError("namespace_selector", reason)
     selector = LabelSelector.parse(namespace_selector)
     if selector.is_empty:
-        reason = "is empty; leave it out to follow all namespaces by a single watch"
+        reason = "must not be empty; leave it out to follow all namespaces by a single watch"
         raise InvalidArgumentError("namespace_selector", reason)
     return selector
 
@@ -197,7 +196,7 @@ def _checked_selector(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerSettings:
-    """How an informer keeps what it follows."""
+    """How an informer keeps the objects that it follows."""
 
     projection: type[View] | None = None
     memory: Memory = "strip_managed_fields"
@@ -208,24 +207,24 @@ class InformerSettings:
     audit_period_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is none of the choices."""
+        """Raise for a value that is not one of the choices."""
         check_audit_period(self.audit_period_seconds)
         transform = self.transform
         if not (transform is None or callable(transform) or isinstance(transform, BytesTransform)):
-            reason = f"is a function or a BytesTransform, not {type(transform).__name__}"
+            reason = f"must be a function or a BytesTransform, got {type(transform).__name__}"
             raise InvalidTypeError("transform", reason)
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
-                reason = f"{value!r} is none of {', '.join(choices)}"
+                reason = f"must be one of {', '.join(choices)}, got {value!r}"
                 raise InvalidArgumentError(name, reason)
         check_projection(self.memory, self.projection)
         if self.memory == "compact":
-            load_zstandard()  # here, where somebody asks for it, and not when objects arrive
+            load_zstandard()  # fail here, and not when objects arrive
 
 
 def check_safeguards(options: object, mutation_detector: object) -> None:
-    """Refuse what only looks like options or a detector, a mode in place of one for example.
+    """Raise for something else in place of options or a detector, such as a mode.
 
     Raises:
         InvalidTypeError: naming the argument.
@@ -235,21 +234,21 @@ def check_safeguards(options: object, mutation_detector: object) -> None:
         ("mutation_detector", mutation_detector, MutationDetector),
     ):
         if value is not None and not isinstance(value, kind):
-            raise InvalidTypeError(name, f"is a {kind.__name__}, not {type(value).__name__}")
+            raise InvalidTypeError(name, f"must be a {kind.__name__}, got {type(value).__name__}")
 
 
 _LEAST_AUDIT_PERIOD_SECONDS = 1.0
 
 
 def check_audit_period(seconds: float) -> None:
-    """Refuse a period of audits that cannot work.
+    """Raise for a period of audits that cannot work.
 
     Raises:
-        InvalidArgumentError: it is no duration, or shorter than a second; 0 is off.
+        InvalidArgumentError: it is not a duration, or shorter than a second; 0 is off.
     """
     check_seconds("audit_period_seconds", seconds)
     if 0 < seconds < _LEAST_AUDIT_PERIOD_SECONDS:
-        reason = f"{seconds} s is no time between audits; half an hour is usual, 0 is never"
+        reason = f"must be at least 1 s, got {seconds} s; half an hour is usual, 0 is off"
         raise InvalidArgumentError("audit_period_seconds", reason)
 
 
@@ -264,7 +263,7 @@ _CHOICES = {
 def check_same_settings(
     scope: Scope, first: tuple[InformerSettings, str], second: tuple[InformerSettings, str]
 ) -> None:
-    """Refuse a second request that differs from the first.
+    """Raise for a request whose settings differ from those of the informer that exists.
 
     Args:
         scope: what both asked for.
@@ -285,7 +284,7 @@ def check_same_settings(
 
 
 def check_projection(memory: str, projection: type[View] | None) -> None:
-    """Refuse a view of what is not there: a view never has fields of the metadata.
+    """Raise for a projection where only metadata is kept: views have no metadata fields.
 
     Raises:
         InvalidArgumentError: naming the view.
@@ -293,19 +292,19 @@ def check_projection(memory: str, projection: type[View] | None) -> None:
     if memory == "metadata" and projection is not None:
         name = getattr(projection, "__name__", repr(projection))
         reason = (
-            f"{name} reads what is not kept: with memory='metadata' there is obj.metadata and"
+            f"{name} reads fields that memory='metadata' does not keep, which has obj.metadata and"
             f" obj.annotations; leave the projection out, or {_INSTEAD}"
         )
         raise InvalidArgumentError("projection", reason)
 
 
 def check_readable(memory: str, by: str | IndexFunction) -> None:
-    """Refuse an index by a path that no object has.
+    """Raise for an index by a path that no object has.
 
     Raises:
         InvalidArgumentError: naming the path.
         InvalidArgumentError: it is none.
     """
     if memory == "metadata" and isinstance(by, str) and parse_path(by)[0] not in _ALWAYS_THERE:
-        reason = f"{by} is not kept with memory='metadata', so nothing would ever be found by it"
+        reason = f"{by} is not kept with memory='metadata', so the index would stay empty"
         raise InvalidArgumentError("by", f"{reason}; {_INSTEAD}")

@@ -323,7 +323,7 @@ class SharedInformer(Startable, Generic[V]):
     async def set_namespaces(self, namespaces: Iterable[str]) -> None:
         """Follow exactly these namespaces from now on.
 
-        Namespaces that were followed before go on undisturbed. A new one is loaded, and its objects
+        Namespaces that were followed before are not disturbed. A new one is loaded, and its objects
         are reported as additions; until then reads of everything raise, reads of other namespaces
         do not, and `wait_for_cache_sync` waits for it. One that is not named any more is stopped;
         its objects leave the cache, and handlers get deletions with `may_still_exist`. This returns
@@ -517,14 +517,14 @@ class SharedInformer(Startable, Generic[V]):
     ) -> None:
         """Wait until the cache itself, which feeds every handler, has reached a write.
 
-        The lister shows own writes at once; this is for handlers and for writes of others. The wait
-        ends when the cache's position has reached the version, when the object under `key` has, or
-        after a second when a list of that key in this informer's scope shows what the cache holds,
-        so that a write that the selector excludes does not time out. Where versions of two objects
-        do not compare, only that object and such a list count. A write of this process needs no
-        key; any other write without a key is proven only by the position, which moves once a minute
-        on a quiet resource. A key of a namespace that is not followed returns at once, and so does
-        a write that changed nothing.
+        The lister shows own writes at once; this is for handlers, and for writes of other
+        processes. The wait ends when the cache's position has reached the version, when the object
+        under `key` has, or after a second when a list of that key in this informer's scope shows
+        what the cache holds, so that a write that the selector excludes does not time out. Where
+        versions of two objects do not compare, only that object and such a list count. A write of
+        this process needs no key; any other write without a key is proven only by the position,
+        which moves once a minute on a quiet resource. A key of a namespace that is not followed
+        returns at once, and so does a write that changed nothing.
 
         Args:
             resource_version: the version in a write's response; None for a deletion, which ends
@@ -706,7 +706,7 @@ class SharedInformer(Startable, Generic[V]):
             CacheMutatedError: the mutation detector is in mode `debug`, and found a mutation.
 
         Cancellation:
-            Safe; the informer goes on.
+            Safe; the informer continues.
         """
         self._core.lifecycle.loop.check()
         self._core.mutation_guard.check_nowait()

@@ -1,9 +1,8 @@
-"""In what state an informer is: said once at each change, in the log and to whoever asked for it.
+"""The state of an informer, reported once per change: to callbacks and as one log line.
 
-What enters is the reflector's state at each of its steps; what leaves is a call of every callback
-for each change, behind a fence, and one log line. A line that somebody should read is at INFO or
-WARNING: a cache that follows, is loaded again, or is in trouble that lasts. What is over at the
-next attempt, a reconnect for one, is at DEBUG: a thousand informers have one every second.
+A change that needs attention is logged at INFO or WARNING: a cache that is followed, is loaded
+again, or is in trouble that lasts. What the next attempt ends, such as a reconnect, is logged at
+DEBUG, because a thousand informers have one every second.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _log = get_logger("pyinformer.informer")
 
 _LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
-_LASTING_ATTEMPTS = 2  # one that fails is a reconnect; from the second on it is an outage
+_LASTING_ATTEMPTS = 2  # one failed attempt is a reconnect; from the second on it is an outage
 
 
 @final
@@ -41,7 +40,7 @@ class StateChange:
 
 @final
 class StateCallbacks:
-    """Whoever wants to be told of changes, of one or several that follow something."""
+    """The callbacks of one informer, shared by all of its namespaces."""
 
     def __init__(self) -> None:
         self.all: tuple[Callable[[StateChange], object], ...] = ()
@@ -49,7 +48,7 @@ class StateCallbacks:
         self.failures: FailureLog = FailureLog()
 
     def add(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
-        """Call this at each change from now on; what is returned ends that.
+        """Call a function at each change from now on; return a function that ends it.
 
         Raises:
             InvalidTypeError: it cannot be called.
@@ -64,12 +63,12 @@ class StateCallbacks:
 
 @final
 class StateReporter:
-    """Tells of the states of one informer, or of one of its namespaces.
+    """Reports the state of one informer, or of one of its namespaces.
 
     Args:
         informer: what it follows.
-        absence_is_fine: the resource need not be served: that it is not is no alarm.
-        callbacks: are told; None if nobody is.
+        absence_is_fine: the resource is optional: its absence is not logged as trouble.
+        callbacks: called at each change; None for no callbacks.
     """
 
     def __init__(
@@ -83,16 +82,16 @@ class StateReporter:
         self._callbacks = callbacks or StateCallbacks()
         self._quiet = ReflectorState.ABSENT if absence_is_fine else None
         self._state = ReflectorState.NEW
-        self._said = ReflectorState.NEW
+        self._logged = ReflectorState.NEW
         self._troubles: set[ReflectorState] = set()
-        """What was said since all was well: troubles that take turns are not said at each turn."""
+        """The troubles logged since all was well: alternating ones are not logged at each turn."""
 
     def report(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
-        """Take note of the state, and say so if it is another one.
+        """Record the state, and report it if it has changed.
 
         Args:
-            state: what the reflector does now.
-            reason: why; a watch that has one was not accepted yet.
+            state: the state of the reflector.
+            reason: why; a watch with a reason was not accepted yet.
             attempts: how many have failed since the last success.
         """
         before, self._state = self._state, state
@@ -116,9 +115,11 @@ class StateReporter:
 
     def _log_change(self, before: ReflectorState, reason: str, attempts: int) -> None:
         state, level = self._state, logging.DEBUG
-        if state is not self._said and self._lasts(reason, attempts):
-            before, self._said = self._said, state
-            is_known = state in self._troubles or state is self._quiet  # the reflector has said so
+        if state is not self._logged and self._lasts(reason, attempts):
+            before, self._logged = self._logged, state
+            is_known = (
+                state in self._troubles or state is self._quiet
+            )  # the reflector has logged it
             if not is_known:
                 level = logging.WARNING if state in _LOUD else logging.INFO
             if state is ReflectorState.WATCHING:
@@ -137,7 +138,7 @@ class StateReporter:
             case ReflectorState.WAITING:
                 return attempts >= _LASTING_ATTEMPTS
             case ReflectorState.LOADING:
-                return self._said is ReflectorState.WATCHING  # it had everything
+                return self._logged is ReflectorState.WATCHING  # it had everything
             case ReflectorState.PROVING:
                 return False
         return True

@@ -1,8 +1,7 @@
 """How informers are doing, as frozen records that a health endpoint can serve.
 
-They are made of plain dataclasses, texts and numbers all the way down, so that `dataclasses.asdict`
-and `json.dumps` suffice. No record holds the content of an object, only its key. As text each
-informer is one line, with what is wrong in it, and behind them what concerns all.
+They consist of plain dataclasses, strings and numbers, so that `dataclasses.asdict` and
+`json.dumps` suffice, and never hold the content of an object, only its key.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class InformerStatus:
     indexes: tuple[IndexStatistics, ...]
     handlers: tuple[HandlerStatus, ...]
     own_writes: OverlayStatistics | None = None
-    """This process's writes that are read at once, though the cache has not heard of them yet."""
+    """Writes of this process that reads show before the watch brings them."""
     lineage: LineageStatus | None = None
     """What is known about the history of the server, for all informers of its cluster."""
     journal: tuple[JournalEntry, ...] = ()
@@ -172,7 +171,7 @@ class FactoryStatus:
     informers: tuple[InformerStatus, ...]
     watchdog: WatchdogStatistics
     abandoned_handlers: tuple[str, ...]
-    """Handlers that were told to end, did not, and still run."""
+    """Handlers that were cancelled, did not end in time, and still run."""
 
     @property
     def has_synced(self) -> bool:

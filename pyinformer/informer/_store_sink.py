@@ -53,8 +53,8 @@ class SinkOwner(Protocol):
     def on_crash(self, error: Exception) -> None:
         """Record a bug: the cache or a receiver failed, which user code cannot cause.
 
-        The error goes on to the reflector, which would retry; receivers behind the failed one have
-        missed the change, so the informer must not go on.
+        The error reaches the reflector, which would retry; but receivers behind the failed one
+        have missed the change, so the informer must end.
         """
         ...
 

@@ -313,7 +313,12 @@ def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: 
         pytest.param(
             ["get", "pods", "--field-selector", "spec.foo=1"], 1, "400 BadRequest", id="no-field"
         ),
-        pytest.param(["get", "pods", "-n", "A_B"], 1, "'A_B' is no namespace", id="namespace"),
+        pytest.param(
+            ["get", "pods", "-n", "A_B"],
+            1,
+            "namespace, got 'A_B'",
+            id="namespace",
+        ),
         pytest.param(["get", "pods", "--index", "x"], 2, "no PATH=VALUE", id="index"),
         pytest.param(["get", "pods", "-A", "-n", "a"], 2, "without --namespace", id="all-and-one"),
         pytest.param(["get", "pods", "-n", "a,,b"], 2, "between commas is empty", id="commas"),

@@ -111,7 +111,7 @@ async def test_what_the_first_load_brought_and_what_the_watch_did(apiserver: API
         later,
         rf"The cache follows the server: it has every change up to {second}, last proven 0 s ago\.",
     )
-    assert later.sentences[-1] == "Handler audit has heard of its latest state."
+    assert later.sentences[-1] == "Handler audit has received its latest state."
     assert str(later).startswith("default/a in the cache of pods.v1:\nIt is cached at")
 
 
@@ -258,7 +258,7 @@ async def test_what_this_process_has_taken_out_is_told_from_what_it_deleted(
         apiserver.faults.release()
 
     assert has(
-        explanation, rf"This process has {words}: reads say so already, the watch does not yet\."
+        explanation, rf"This process has {words}: reads show that already, the watch does not yet\."
     )
 
 
@@ -456,18 +456,18 @@ async def test_a_handler_is_in_flight_then_behind_then_slow(apiserver: APIServer
         told = informer.explain("default/b")
 
     first = version_of(apiserver)
-    assert has(busy, r"Handler audit is in a call for it, since \d+ ms\.")
+    assert has(busy, r"Handler audit has been in a call for it for \d+ ms\.")
     assert has(
         behind,
-        r"Handler audit has not heard of its latest state: \d events? waits? in its mailbox;"
+        r"Handler audit has not received its latest state: \d events? waits? in its mailbox;"
         r" \d of its events were merged into others\.",
     )
     assert has(
         after,
-        rf"Handler audit has heard of its latest state; a call for {first} took \d+ ms\.",
+        rf"Handler audit has received its latest state; a call for {first} took \d+ ms\.",
     )
     assert has(
-        told, r"Handler audit has heard of its latest state; \d of its events were merged .*"
+        told, r"Handler audit has received its latest state; \d of its events were merged .*"
     )
 
 
@@ -482,7 +482,7 @@ async def test_a_handler_that_failed_is_named_without_what_it_said(apiserver: AP
         explanation = informer.explain("default/a")
 
     failure = rf"a call for {version} failed: ValueError .*test_explain\.py.*"
-    assert has(explanation, rf"Handler audit has heard of its latest state; {failure}\.")
+    assert has(explanation, rf"Handler audit has received its latest state; {failure}\.")
     assert HIDDEN not in str(explanation)
 
 
@@ -502,7 +502,7 @@ async def test_own_writes_that_the_watch_has_not_brought_are_told(apiserver: API
         created, rf"This process has written {version}: reads show it, the watch does not yet\."
     )
     assert has(
-        deleted, r"This process has deleted it: reads say so already, the watch does not yet\."
+        deleted, r"This process has deleted it: reads show that already, the watch does not yet\."
     )
 
 

@@ -205,7 +205,7 @@ class Mutable(View):
             id="view",
         ),
         pytest.param(
-            ("v1", "pods"), {"memory": "none"}, InvalidArgumentError, "is none of", id="memory"
+            ("v1", "pods"), {"memory": "none"}, InvalidArgumentError, "must be one of", id="memory"
         ),
     ],
 )

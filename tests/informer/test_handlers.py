@@ -131,8 +131,7 @@ class Half:
     [
         pytest.param(
             register_wrongly,
-            "None cannot be used: nothing was given; give handler(event), on_add,"
-            " on_update or on_delete",
+            "None cannot be used: pass handler(event), on_add, on_update or on_delete",
             id="nothing",
         ),
         pytest.param(
@@ -155,8 +154,7 @@ class Half:
         ),
         pytest.param(
             lambda: register_wrongly(tell_nothing, on_add=tell_nothing),
-            "tell_nothing cannot be used: it was given together with on_add; give"
-            " one function of an event, or these",
+            "tell_nothing cannot be used: pass either one function of an event, or on_add",
             id="both",
         ),
         pytest.param(
@@ -178,17 +176,17 @@ class Half:
         ),
         pytest.param(
             lambda: register_wrongly(Recorder),
-            "Recorder cannot be used: it is a class; give an object of it",
+            "Recorder cannot be used: it is a class; pass an instance",
             id="class-with-the-methods",
         ),
         pytest.param(
             lambda: in_thread(tell),
-            "tell cannot be used: it is asynchronous already; give it without in_thread",
+            "tell cannot be used: it is asynchronous already; pass it without in_thread",
             id="coroutine-function-in-thread",
         ),
         pytest.param(
             lambda: thread_wrongly(3),
-            "int cannot be used: a int is no function; give in_thread a plain function",
+            "int cannot be used: in_thread needs a plain function, got int",
             id="number-in-thread",
         ),
     ],

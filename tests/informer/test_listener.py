@@ -273,9 +273,7 @@ async def test_a_handler_whose_task_others_cancel_is_named_and_removed(
     assert status.is_removed
     assert status.depth == 0
     assert status.last_error == "its task was cancelled, and not by its informer"
-    assert caplog.messages == [
-        f"handler mine of pods: {status.last_error}; it is told of nothing any more"
-    ]
+    assert caplog.messages == [f"handler mine of pods: {status.last_error}; it gets no more events"]
     with pytest.raises(LifecycleError, match="was removed before it had synced"):
         await listener.wait_synced(timeout_seconds=60.0)
     assert now() == 0.0

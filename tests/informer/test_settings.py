@@ -86,14 +86,18 @@ def test_only_selectors_let_an_object_leave_undeleted(
         pytest.param(
             [], "namespaces: an empty list follows nothing; None follows all namespaces", id="none"
         ),
-        pytest.param("", "namespaces: '' is no namespace; None follows all of them", id="empty"),
-        pytest.param("a/b", "'a/b' is no namespace", id="key"),
-        pytest.param("Web", "'Web' is no namespace", id="upper-case"),
-        pytest.param("web ", "'web ' is no namespace", id="blank"),
-        pytest.param("*", "'*' is no namespace", id="star"),
-        pytest.param("a" * 64, "is no namespace", id="too-long"),
-        pytest.param([None], "None is no namespace", id="none-in-list"),
-        pytest.param(7, "a int is no namespace", id="number"),
+        pytest.param(
+            "",
+            "namespaces: must be the name of a namespace, got ''; None follows all of them",
+            id="empty",
+        ),
+        pytest.param("a/b", "got 'a/b'", id="key"),
+        pytest.param("Web", "got 'Web'", id="upper-case"),
+        pytest.param("web ", "got 'web '", id="blank"),
+        pytest.param("*", "got '*'", id="star"),
+        pytest.param("a" * 64, "must be the name of a namespace", id="too-long"),
+        pytest.param([None], "got None", id="none-in-list"),
+        pytest.param(7, "got a int", id="number"),
     ],
 )
 def test_namespaces_that_cannot_be_followed_are_refused(namespaces: object, words: str) -> None:
@@ -134,9 +138,12 @@ def test_a_resource_that_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"memory": "zstd"}, "memory: 'zstd' is none of raw, strip_managed_fields, compact"),
-        ({"queue": "fifo"}, "queue: 'fifo' is none of direct, real_fifo, delta_fifo"),
-        ({"queue": None}, "queue: None is none of"),
+        (
+            {"memory": "zstd"},
+            "memory: must be one of raw, strip_managed_fields, compact, metadata, got 'zstd'",
+        ),
+        ({"queue": "fifo"}, "queue: must be one of direct, real_fifo, delta_fifo, got 'fifo'"),
+        ({"queue": None}, "queue: must be one of direct, real_fifo, delta_fifo, got None"),
     ],
 )
 def test_settings_outside_of_the_choices_are_refused(options: Any, words: str) -> None:

@@ -1,9 +1,8 @@
-"""What users give us as event handlers, made into one thing that can be called with an event.
+"""Event handlers: one function of an event, three functions by kind, or an object with all three.
 
-A handler is one function of an event, or up to three functions by kind of event, or an object that
-has these three. Each may be plain (it runs on the loop and must not block), asynchronous, or
-marked by `in_thread`. Whatever returns an awaitable is awaited. A handler that could not be called
-is refused when it is registered, by its name and with what it should look like.
+Each may be plain (it runs on the event loop and must not block), asynchronous, or marked by
+`in_thread`. A handler that cannot be called is refused when it is registered, with its name and the
+shape that it should have.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ _R = TypeVar("_R")
 
 
 class ResourceEventHandler(Protocol[_V_contra]):
-    """An object that is told of each change; the methods may be asynchronous."""
+    """An object whose methods are called for each change; they may be asynchronous."""
 
     def on_add(self, obj: KubeObject[_V_contra], /) -> object:
-        """Hear of an object that appeared, or that was there already."""
+        """Handle an object that appeared, or that was there already."""
         ...
 
     def on_update(self, old: KubeObject[_V_contra], new: KubeObject[_V_contra], /) -> object:
-        """Hear of an object that changed; at a resync both are the same."""
+        """Handle an object that changed; at a resync both are the same."""
         ...
 
     def on_delete(self, obj: KubeObject[_V_contra], /) -> object:
-        """Hear of an object that disappeared; it is the last state that was seen."""
+        """Handle an object that disappeared, in the last state that was seen."""
         ...
 
 
@@ -59,9 +58,9 @@ class Handler(Generic[V]):
     """A checked handler."""
 
     name: str
-    """Names it in logs and status: where it was defined."""
+    """The name in logs and status: where it was defined."""
     call: Callable[[Event[V]], object]
-    """Tells it of an event; what comes back is to be awaited if it can be."""
+    """Calls it with an event; an awaitable result must be awaited."""
 
     @classmethod
     def of(
@@ -73,17 +72,17 @@ class Handler(Generic[V]):
         on_delete: ObjectFunction[V] | None = None,
         name: str | None = None,
     ) -> Handler[V]:
-        """Check what a user gave.
+        """Return the handler of a user's arguments.
 
         Args:
             handler: one function of an event, or an object with all three methods.
-            on_add: is called with an object that appeared.
-            on_update: is called with the old and the new object.
-            on_delete: is called with the last known state.
+            on_add: called with an object that appeared.
+            on_update: called with the old and the new object.
+            on_delete: called with the last known state.
             name: instead of the function's own.
 
         Raises:
-            InvalidTypeError: nothing, too much, or something that cannot be called so.
+            InvalidTypeError: there is no function, there are too many, or one cannot be called.
         """
         given = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
         parts = {part: function for part, function in given.items() if function is not None}
@@ -91,7 +90,7 @@ class Handler(Generic[V]):
             return cls._of_parts(parts, name)
         if parts:
             extra = " and ".join(parts)
-            reason = f"it was given together with {extra}; give one function of an event, or these"
+            reason = f"pass either one function of an event, or {extra}"
             raise invalid_handler(name_of(handler), reason)
         methods = {part: getattr(handler, part, None) for part in given}
         if any(methods.values()) and not inspect.isfunction(handler):
@@ -106,7 +105,7 @@ class Handler(Generic[V]):
     ) -> Handler[V]:
         missing = [part for part, method in methods.items() if method is None]
         if isinstance(handler, type):
-            reason = "it is a class; give an object of it"
+            reason = "it is a class; pass an instance"
             raise invalid_handler(name_of(handler), reason)
         if missing:
             reason = f"it has no {' and no '.join(missing)}; a handler object has all three"
@@ -116,7 +115,7 @@ class Handler(Generic[V]):
     @classmethod
     def _of_parts(cls, parts: Mapping[str, object], name: str | None) -> Handler[V]:
         if not parts:
-            reason = "nothing was given; give handler(event), on_add, on_update or on_delete"
+            reason = "pass handler(event), on_add, on_update or on_delete"
             raise invalid_handler("None", reason)
         for part, function in parts.items():
             check_callable(function, *_SHAPES[part])
@@ -155,9 +154,9 @@ def _by_kind(
 def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
     """Make an event handler of a function that blocks.
 
-    The calls run one after the other, in order, in a thread that belongs to this function. Nobody
-    else waits for them. A thread cannot be interrupted: when its handler is removed, the call in
-    flight is waited for and then left alone.
+    The calls run one after the other, in order, in a thread that belongs to this function; other
+    handlers do not wait for them. A thread cannot be interrupted: when the handler is removed, the
+    call in flight is waited for up to the grace, and then abandoned.
 
     Args:
         function: a plain function; what a handler may be: `on_add`, `handler(event)` and so on.
@@ -166,19 +165,19 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
         The same function, to be awaited.
 
     Raises:
-        InvalidTypeError: it is no plain function.
+        InvalidTypeError: it is not a plain function.
     """
     if not callable(function):
-        reason = f"a {type(function).__name__} is no function; give in_thread a plain function"
+        reason = f"in_thread needs a plain function, got {type(function).__name__}"
         raise invalid_handler(name_of(function), reason)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        reason = "it is asynchronous already; give it without in_thread"
+        reason = "it is asynchronous already; pass it without in_thread"
         raise invalid_handler(name_of(function), reason)
     threads = WorkerThreads(name_of(function))
 
     @functools.wraps(function, updated=())
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Be awaited in the function's place."""
+        """Call the function in its thread."""
         return await threads.run(functools.partial(function, *args, **kwargs))
 
     return run

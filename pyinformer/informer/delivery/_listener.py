@@ -1,8 +1,8 @@
-"""One handler and the task that tells it what happened.
+"""One handler, its mailbox and the task that calls it.
 
-Events enter a bounded mailbox as fast as the informer has them and leave one after the other, each
-call awaited before the next. A handler that raises is counted, logged by name and kept; one that
-never returns holds up nobody but itself. This is the informer's fence around user code.
+Events enter a bounded mailbox as fast as they arrive and are handled one after the other, each call
+awaited before the next. A handler that raises is counted, logged by name and kept; one that never
+returns delays no other. This is the informer's fence around user code.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", defaul
 """Marks what runs inside an awaited call: tasks and threads that the handler starts inherit it."""
 
 _BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
-_NOTABLE_SECONDS = 0.01  # a call this slow is remembered for whoever asks why
+_NOTABLE_SECONDS = 0.01  # a call this slow is remembered for explanations
 _NOTABLE_CALLS = 64
-_LONG_CALL_SECONDS = 1.0  # worth a word in an overview
-_CALLS_PER_LOOK = 16  # at the clock, which costs a third of a call
-_SLOW_CALL_SECONDS = _BUDGET_SECONDS / _CALLS_PER_LOOK  # slower ones are looked at one by one
+_LONG_CALL_SECONDS = 1.0  # a call this long is in the status line
+_CALLS_PER_LOOK = 16  # at the clock: reading it costs a third of a call
+_SLOW_CALL_SECONDS = _BUDGET_SECONDS / _CALLS_PER_LOOK  # then the clock is read at each call
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerStatus:
-    """How one handler is doing; for health endpoints, so without object content."""
+    """The status of one handler, without object content."""
 
     name: str
     has_synced: bool
@@ -70,24 +70,24 @@ class HandlerStatus:
     coalesced: int
     """Events that were merged into one that waited already."""
     dropped_pairs: int
-    """Additions that were taken back before the handler heard of them."""
+    """Additions that were dropped with their deletion before the handler was called."""
     depth: int
-    """Events that wait now."""
+    """Waiting events."""
     peak: int
     """The most that were seen waiting."""
     oldest_seconds: float
-    """How long the oldest event has waited, at most; 0 if none waits."""
+    """An upper bound for how long the oldest event has waited; 0 if none waits."""
     in_flight_key: str | None
-    """The object that the handler is busy with, `namespace/name` or `name`; None if it is idle."""
+    """The key of the call in flight, `namespace/name` or `name`; None if it is idle."""
     in_flight_seconds: float
-    """How long it has been; 0 if it is idle."""
+    """How long that call has taken; 0 if it is idle."""
     last_error: str | None
     """The type of the last error and where it was raised; None if there was none."""
     is_removed: bool
-    """It is told of nothing any more."""
+    """It gets no more events."""
 
     def troubles(self) -> Iterator[str]:
-        """Say what is wrong with it, if anything is, and how far it is behind."""
+        """Yield what is wrong with it, and how far it is behind."""
         if self.depth:
             oldest = f"the oldest for {self.oldest_seconds:.1f} s"
             events = "1 event" if self.depth == 1 else f"{self.depth} events"
@@ -103,17 +103,17 @@ class HandlerStatus:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerHistory:
-    """What a handler has to do with one key; holds no object content."""
+    """What one handler knows of one key, without object content."""
 
     name: str
     has_synced: bool
-    """It has been told of the whole initial list."""
+    """It has handled the whole initial list."""
     waits: bool
     """An event of the key waits in its mailbox."""
     ahead: int
     """Events that wait in its mailbox."""
     is_in_flight: bool
-    """It is busy with the key."""
+    """A call for the key is in flight."""
     in_flight_seconds: float
     coalesced: int
     """Events of the key that were merged into others, as far as is remembered."""
@@ -167,7 +167,7 @@ class Listener(Generic[V]):
         self._notable: deque[tuple[str, str]] = deque(maxlen=_NOTABLE_CALLS)
 
     def start_nowait(self) -> None:
-        """Start telling the handler; on the running loop. A second call does nothing."""
+        """Start calling the handler, on the running loop. A second call does nothing."""
         if self._task is None and not self._is_removed:
             name = f"handler {self.name} of {self._informer}"
             self._task = self._tasks.spawn(name, self._run())
@@ -177,18 +177,18 @@ class Listener(Generic[V]):
         self._mailbox.count_bytes_nowait()
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Take what the cache holds already, as additions of the initial list.
+        """Add the objects that exist already, as additions of the initial list.
 
         Args:
-            objects: the cache's content, no key twice; before anything else is put in.
+            objects: the cache's content; no key occurs twice. Call this before any event.
         """
         self._mailbox.preload_nowait(objects)
 
     def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
-        """Do nothing: handlers hear of what the cache held, and of nothing else."""
+        """Do nothing: handlers get only states that were in the cache."""
 
     def resync_nowait(self, objects: Iterable[KubeObject[V]]) -> None:
-        """Take reminders: an update from each object to itself, unless something newer waits.
+        """Add a resync: an update from each object to itself, unless an event waits for it.
 
         Args:
             objects: the cache's content as it is now.
@@ -196,19 +196,19 @@ class Listener(Generic[V]):
         self._mailbox.resync_nowait(objects)
 
     def on_initial_list_complete(self) -> None:
-        """Take note that every addition of the initial list has been put in."""
+        """Record that every addition of the initial list has been added."""
         self._mailbox.on_initial_list_complete()
         if self._in_flight is None:
             self._look_if_synced()
 
     @property
     def has_synced(self) -> bool:
-        """Whether the handler has been told of the whole initial list."""
+        """Whether the handler has handled the whole initial list."""
         return self._has_synced
 
     @property
     def is_removed(self) -> bool:
-        """Whether it is told of nothing any more."""
+        """Whether it gets no more events."""
         return self._is_removed
 
     @property
@@ -220,13 +220,13 @@ class Listener(Generic[V]):
     def is_inside(self) -> bool:
         """Whether the caller runs inside the handler's call in flight.
 
-        That holds for tasks and threads that the call has started, too: who closes an informer
-        from inside of its handler must not wait for that handler.
+        Tasks and threads that the call has started count, too: closing an informer from inside its
+        handler must not wait for that handler.
         """
         return self._in_flight is not None and _current_call.get() is self._call_mark
 
     async def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
-        """Wait until the handler has been told of the whole initial list.
+        """Wait until the handler has handled the whole initial list.
 
         Args:
             timeout_seconds: how long to wait.
@@ -252,7 +252,7 @@ class Listener(Generic[V]):
         raise CacheSyncTimeoutError(waited_seconds=timeout_seconds, pending=(pending,))
 
     async def remove(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Tell it of nothing any more, and wait for the call in flight.
+        """Stop calling it, and wait for the call in flight.
 
         The call may finish; one that does not is cancelled, named in the log and abandoned.
         Called from inside the handler itself, this returns at once, and that call may finish in
@@ -276,7 +276,7 @@ class Listener(Generic[V]):
                 task.abandon_if_running(grace_seconds)
 
     async def aclose(self, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Tell it of nothing any more, and cancel the call in flight, once.
+        """Stop calling it, and cancel the call in flight once.
 
         What the handler does in its `finally` is awaited; if it does not end, it is named in the
         log and abandoned. Called from inside the handler, this returns at once, and the call it
@@ -296,7 +296,7 @@ class Listener(Generic[V]):
             await task.stop(grace_seconds)
 
     def status(self, now: float) -> HandlerStatus:
-        """Return how it is doing.
+        """Return its status.
 
         Args:
             now: the loop's time.
@@ -320,7 +320,7 @@ class Listener(Generic[V]):
         )
 
     def history(self, key: str, now: float) -> HandlerHistory:
-        """Return what it has to do with one key.
+        """Return what it knows of one key.
 
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
@@ -427,25 +427,25 @@ class Listener(Generic[V]):
         _current_call.set(self._call_mark)
 
     def _cancelled_by_others(self) -> None:
-        """Be removed, visibly: a handler that died in silence would look idle for ever."""
+        """Record the removal: a handler that ended silently would look idle."""
         self._last_error = "its task was cancelled, and not by its informer"
         self._close()
         _log.error(
-            "handler %s of %s: %s; it is told of nothing any more",
+            "handler %s of %s: %s; it gets no more events",
             self.name,
             self._informer,
             self._last_error,
         )
 
     def _cancelled(self, event: Event[V], error: asyncio.CancelledError) -> None:
-        """Tell our own cancellation from one that the handler ran into by itself."""
+        """Distinguish our cancellation from one that the handler ran into by itself."""
         task = asyncio.current_task()
         if self._is_removed or (task is not None and task.cancelling()):
             raise error
         self._raised(event, error)
 
     def _calls_per_look(self, last: Event[V] | None, now: float, seconds: float, calls: int) -> int:
-        """Return after how many calls to look at the clock again; remember a slow one."""
+        """Return after how many calls to read the clock again; remember a slow one."""
         took = now - self._in_flight_since
         if calls == 1 and last is not None and took > _NOTABLE_SECONDS:
             what = f"a call for {_version_of(last)} took {took * 1000:.0f} ms"

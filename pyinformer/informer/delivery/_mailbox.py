@@ -1,8 +1,8 @@
 """What waits for a handler or for the consumer of a stream.
 
 A `Mailbox` keeps events in order while there is room and merges them per key beyond that, so a slow
-handler costs bounded memory and still ends with the right state: per key it is called with
-`add (update)* delete`. An `EventQueue` never merges; it overflows. Neither knows an event loop: the
+handler costs bounded memory and still ends with the right state: per key it is called with `add
+(update)* delete`. An `EventQueue` never merges; it overflows. Neither knows an event loop: the
 caller passes `now`.
 """
 

@@ -50,7 +50,7 @@ class Receiver(Protocol[_In]):
         ...
 
     def on_missed_state(self, was: KubeObject[_In], now: KubeObject[_In] | None) -> None:
-        """Record that reads no longer show a state of an own write that no event reports."""
+        """Record that reads no longer show a written state that no event reports."""
         ...
 
 
