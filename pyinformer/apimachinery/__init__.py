@@ -1,6 +1,7 @@
 """The alphabet: objects, keys, selectors, resource versions, errors. No I/O."""
 
 from pyinformer.apimachinery._backoff import ExponentialBackoff
+from pyinformer.apimachinery._checks import check_choice, check_flag, check_integer, check_seconds
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
 from pyinformer.apimachinery._compact import CompactObject, load_zstandard
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
@@ -100,7 +101,6 @@ from pyinformer.apimachinery._resource_version import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.apimachinery._seconds import check_seconds
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
@@ -198,6 +198,9 @@ __all__ = [
     "View",
     "WaitTimeoutError",
     "WriteAnswerError",
+    "check_choice",
+    "check_flag",
+    "check_integer",
     "check_seconds",
     "check_view",
     "compare_resource_versions",

@@ -824,7 +824,7 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
 
     def __init__(self, retry_after_seconds: float, reason: str = "") -> None:
         if not 0 <= retry_after_seconds < math.inf:
-            reason = f"{retry_after_seconds!r} is no duration; give seconds, 0 or more"
+            reason = f"must be seconds >= 0, got {retry_after_seconds!r}"
             raise InvalidArgumentError("retry_after_seconds", reason)
         self.retry_after_seconds = retry_after_seconds
         self.reason = reason

@@ -22,6 +22,8 @@ from pyinformer.apimachinery import (
     InvalidArgumentError,
     InvalidTypeError,
     KubeObject,
+    check_choice,
+    check_integer,
     check_seconds,
 )
 from pyinformer.audit._mutation import digest_of
@@ -211,20 +213,14 @@ class MutationDetector:
         default: MutationMode = "sample" if session is None else "debug"
         self.mode: MutationMode = default if mode is None else mode
         """`off`, `sample` or `debug`."""
-        if self.mode not in _MODES:
-            raise InvalidArgumentError("mode", f"must be one of {', '.join(_MODES)}, got {mode!r}")
-        for name, value in (("period_seconds", period_seconds), ("budget_seconds", budget_seconds)):
-            check_seconds(name, value)
-            if value == 0:
-                raise InvalidArgumentError(name, f"must be greater than 0, got {value}")
+        check_choice("mode", self.mode, _MODES)
+        check_seconds("period_seconds", period_seconds, is_positive=True)
+        check_seconds("budget_seconds", budget_seconds, is_positive=True)
         if budget_seconds > period_seconds / 2:
             most = period_seconds / 2
             reason = f"must be at most half of period_seconds, {most:g}, got {budget_seconds:g}"
             raise InvalidArgumentError("budget_seconds", reason)
-        if isinstance(max_watched, bool) or not isinstance(max_watched, int) or max_watched < 1:
-            raise InvalidArgumentError(
-                "max_watched", f"must be an integer >= 1, got {max_watched!r}"
-            )
+        check_integer("max_watched", max_watched)
         if on_mutation is not None and not callable(on_mutation):
             reason = f"must be callable, got a {type(on_mutation).__name__}"
             raise InvalidTypeError("on_mutation", reason)

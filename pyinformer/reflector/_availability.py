@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
-    InvalidArgumentError,
     NotFoundError,
     ProtocolError,
+    check_choice,
     did_you_mean,
     near_names,
 )
@@ -77,9 +77,7 @@ class Availability:
         *,
         confirm_seconds: float = CONFIRM_SECONDS,
     ) -> None:
-        if policy not in get_args(AbsencePolicy):
-            reason = f"must be one of {', '.join(get_args(AbsencePolicy))}, got {policy!r}"
-            raise InvalidArgumentError("absent", reason)
+        check_choice("absent", policy, get_args(AbsencePolicy))
         self.policy: AbsencePolicy = policy
         self.is_absent: bool = False
         """Whether the last list or watch was answered with 404; the cache may be stale."""

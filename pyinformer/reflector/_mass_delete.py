@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.apimachinery import InvalidArgumentError, check_flag, check_integer
 
 EVERYTHING_FROM: Final = 10
 """From this number of objects on, losing all of them is suspicious. A scope with fewer objects is
@@ -37,14 +37,11 @@ class MassDeletePolicy:
 
     def __post_init__(self) -> None:
         """Raise InvalidArgumentError for values that cannot work."""
-        share, least = self.share, self.at_least
+        share = self.share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             raise InvalidArgumentError("share", f"must be a number >= 0 and < 1, got {share!r}")
-        if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-            raise InvalidArgumentError("at_least", f"must be an integer >= 1, got {least!r}")
-        if not isinstance(self.everything, bool):
-            reason = f"must be True or False, got {self.everything!r}"
-            raise InvalidArgumentError("everything", reason)
+        check_integer("at_least", self.at_least)
+        check_flag("everything", self.everything)
 
 
 def is_mass_delete(cached: int, gone: int, policy: MassDeletePolicy | None) -> bool:

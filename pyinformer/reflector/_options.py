@@ -7,7 +7,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_seconds,
+)
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.transport import MAX_LINE_BYTES
 
@@ -71,27 +77,15 @@ class ReflectorOptions:
 
     def __post_init__(self) -> None:
         """Raise InvalidArgumentError for values that cannot work."""
-        self._check_choices()
-        self._check_sizes()
-        self._check_durations()
-
-    def _check_choices(self) -> None:
-        if not isinstance(self.use_watch_list, bool):
-            reason = f"must be True or False, got {self.use_watch_list!r}"
-            raise InvalidArgumentError("use_watch_list", reason)
+        check_flag("use_watch_list", self.use_watch_list)
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                reason = f"must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                raise InvalidArgumentError(name, reason)
+            check_choice(name, getattr(self, name), known)
+        check_integer("page_size", self.page_size, least=0)
+        check_integer("max_object_bytes", self.max_object_bytes, least=_LEAST_OBJECT_BYTES)
         if not isinstance(self.mass_delete, MassDeletePolicy | None):
             reason = f"must be a MassDeletePolicy or None, got {self.mass_delete!r}"
             raise InvalidArgumentError("mass_delete", reason)
-
-    def _check_sizes(self) -> None:
-        for name, least in (("page_size", 0), ("max_object_bytes", _LEAST_OBJECT_BYTES)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidArgumentError(name, f"must be an integer >= {least}, got {value!r}")
+        self._check_durations()
 
     def _check_durations(self) -> None:
         try:
@@ -105,6 +99,4 @@ class ReflectorOptions:
         for name in _DURATIONS:
             value = getattr(self, name)
             if name not in _ENDLESS or value != math.inf:
-                check_seconds(name, value)
-            if value == 0:
-                raise InvalidArgumentError(name, f"must be greater than 0, got {value}")
+                check_seconds(name, value, is_positive=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import InternalError, InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import InternalError, check_integer, check_seconds
 from pyinformer.reflector._outage import Outage
 from pyinformer.reflector._silence import SilenceMonitor
 from pyinformer.tasks import Throttle
@@ -65,19 +65,15 @@ class RequestBudgetOptions:
     def __post_init__(self) -> None:
         """Raise InvalidArgumentError for values that cannot work."""
         for name in ("max_lists", "burst"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidArgumentError(name, f"must be an integer >= 1, got {value!r}")
+            check_integer(name, getattr(self, name))
         for name in (
             "list_idle_seconds",
             "list_slow_seconds",
             "attempts_per_second",
             "silence_check_seconds",
         ):
-            value = getattr(self, name)
-            check_seconds(name, value)  # a rate is checked like a time
-            if not value:
-                raise InvalidArgumentError(name, f"must be greater than 0, got {value}")
+            # A rate is checked like a time.
+            check_seconds(name, getattr(self, name), is_positive=True)
 
 
 @final

@@ -425,13 +425,13 @@ async def generator(event: object) -> AsyncIterator[None]:
         pytest.param(
             {"handler": print, "resync_period_seconds": -1.0},
             InvalidArgumentError,
-            "resync_period_seconds: -1.0 is no duration; give seconds, 0 or more",
+            "resync_period_seconds: must be seconds >= 0, got -1.0",
             id="negative",
         ),
         pytest.param(
             {"handler": print, "resync_period_seconds": float("nan")},
             InvalidArgumentError,
-            "resync_period_seconds: nan is no duration",
+            "resync_period_seconds: must be seconds >= 0, got nan",
             id="nan",
         ),
         pytest.param(
@@ -464,7 +464,7 @@ async def test_durations_that_are_none_are_refused(apiserver: APIServer, seconds
             registration.remove(grace_seconds=seconds),
             informer.remove_event_handler(registration, grace_seconds=seconds),
         ):
-            with pytest.raises(InvalidArgumentError, match="is no duration; give seconds"):
+            with pytest.raises(InvalidArgumentError, match="must be seconds >= 0"):
                 await call
         assert len(informer.status().handlers) == 1
         async with cluster_of(apiserver) as cluster:

@@ -1,0 +1,63 @@
+"""Checks of the settings that a program passes: each raises an error that names the setting."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pyinformer.apimachinery._errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def check_seconds(name: str, seconds: float, *, is_positive: bool = False) -> None:
+    """Refuse a duration that is not a finite number of seconds >= 0.
+
+    Args:
+        name: the setting.
+        seconds: its value.
+        is_positive: refuse 0 as well.
+
+    Raises:
+        InvalidArgumentError: naming the setting.
+    """
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    usable = is_number and seconds >= 0 and math.isfinite(seconds)
+    if not usable:
+        reason = f"must be seconds >= 0, got {seconds!r}"
+        raise InvalidArgumentError(name, reason)
+    if is_positive and not seconds:
+        raise InvalidArgumentError(name, f"must be greater than 0, got {seconds}")
+
+
+def check_integer(name: str, value: object, *, least: int = 1) -> None:
+    """Refuse a setting that is not an integer, or is too small.
+
+    Raises:
+        InvalidArgumentError: naming the setting.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidArgumentError(name, f"must be an integer >= {least}, got {value!r}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Refuse a setting that is not one of its choices.
+
+    Raises:
+        InvalidArgumentError: naming the setting.
+    """
+    known = tuple(choices)
+    if value not in known:
+        reason = f"must be one of {', '.join(map(str, known))}, got {value!r}"
+        raise InvalidArgumentError(name, reason)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse a setting that is not a bool.
+
+    Raises:
+        InvalidArgumentError: naming the setting.
+    """
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(name, f"must be True or False, got {value!r}")
