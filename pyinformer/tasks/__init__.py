@@ -10,17 +10,12 @@ from pyinformer.tasks._failures import (
     trace_text,
 )
 from pyinformer.tasks._functions import check_callable, name_of, place_of
-from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, sleep_until_cancelled
+from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
 from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
-from pyinformer.tasks._user_tasks import (
-    DEFAULT_GRACE_SECONDS,
-    UserTask,
-    UserTasks,
-    wait_shielded,
-)
+from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
 from pyinformer.tasks._worker_threads import WorkerThreads, run_in_daemon
 
@@ -51,8 +46,6 @@ __all__ = [
     "place_of",
     "repeats_text",
     "run_in_daemon",
-    "sleep_until_cancelled",
     "spread",
     "trace_text",
-    "wait_shielded",
 ]

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self, TypeAlias, final
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
@@ -40,9 +40,66 @@ async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) ->
     await anyio.sleep_forever()
 
 
+async def close_on_exit(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
+    """Close at the end of an `async with`; a crash is raised, or added to the block's own error.
+
+    Args:
+        close: closes the owner of the block.
+        error: the error that the block has raised, or None.
+
+    Raises:
+        InformerError: what `close` raised, if the block raised no error.
+
+    Cancellation:
+        As that of `close`.
+    """
+    try:
+        await close()
+    except InformerError as crash:
+        if error is None:
+            raise
+        error.add_note(f"meanwhile: {crash}")
+
+
+class Closable(ABC):
+    """A base class for objects that an `async with` closes; see `close_on_exit`."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Stop everything and wait for it, for a bounded time; a second call only waits.
+
+        Cancellation:
+            Takes effect when everything has ended.
+        """
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await close_on_exit(self.aclose, exc)
+
+
+class Startable(Closable):
+    """A base class for objects that an `async with` starts and closes."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start and wait until it is running.
+
+        Cancellation:
+            What was started is stopped.
+        """
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+
 @final
-class Host:
-    """A task group with a lifetime: start() and aclose(), or `async with`, or run().
+class Host(Startable):
+    """A task group with a lifetime: start() and aclose(), or `async with`.
 
     Args:
         name: its name in errors and logs.
@@ -67,7 +124,7 @@ class Host:
         self._group: TaskGroup | None = None
         self._ready: asyncio.Future[None] | None = None
         self._closing = False
-        self._error: BaseException | None = None
+        self._error: InformerError | None = None
 
     @property
     def is_running(self) -> bool:
@@ -134,38 +191,6 @@ class Host:
         if error is not None:
             raise error
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start, report it, and run until cancelled: `await task_group.start(host.run)`.
-
-        Raises:
-            InternalError: a task inside crashed.
-
-        Cancellation:
-            The way to stop it: it closes as aclose() does, then raises.
-        """
-        async with self:
-            task_status.started()
-            if self._task is not None:
-                await asyncio.wait((self._task,))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if exc is None:
-            await self.aclose()
-            return
-        await self._stop(self._grace_seconds)
-        error = self._take_error()
-        if error is not None:
-            exc.add_note(f"{self.name} had crashed meanwhile: {error}")
-
     async def _run(self) -> None:
         try:
             async with anyio.create_task_group() as group:
@@ -207,7 +232,7 @@ class Host:
         crash.__cause__ = error
         return crash
 
-    def _take_error(self) -> BaseException | None:
+    def _take_error(self) -> InformerError | None:
         error, self._error = self._error, None
         return error
 
@@ -223,60 +248,3 @@ class Host:
         finally:
             if not task.done():
                 _log.error("%s did not stop within %.1f s", self.name, grace_seconds)
-
-
-async def close_on_exit(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
-    """Close at the end of an `async with`; a crash is raised, or added to the block's own error.
-
-    Args:
-        close: closes the owner of the block.
-        error: the error that the block has raised, or None.
-
-    Raises:
-        InformerError: what `close` raised, if the block raised no error.
-
-    Cancellation:
-        As that of `close`.
-    """
-    try:
-        await close()
-    except InformerError as crash:
-        if error is None:
-            raise
-        error.add_note(f"meanwhile: {crash}")
-
-
-class Closable(ABC):
-    """A base class for objects that an `async with` closes; see `close_on_exit`."""
-
-    @abstractmethod
-    async def aclose(self) -> None:
-        """Stop everything and wait for it, for a bounded time; a second call only waits.
-
-        Cancellation:
-            Takes effect when everything has ended.
-        """
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await close_on_exit(self.aclose, exc)
-
-
-class Startable(Closable):
-    """A base class for objects that an `async with` starts and closes."""
-
-    @abstractmethod
-    async def start(self) -> None:
-        """Start and wait until it is running.
-
-        Cancellation:
-            What was started is stopped.
-        """
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
