@@ -75,7 +75,7 @@ class RenewingCredentials:
         self._due_at: float | None = None
         self._is_refused = False  # by some API; the others may accept it
         self._is_invalid = False
-        self._heeds_refusals_at = float("-inf")
+        self._ignores_refusals_until = float("-inf")
         # One login at a time, however many requests wait. A lock belongs to one event loop; a
         # configuration may serve several, at the same time in threads or one after another.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
@@ -107,8 +107,8 @@ class RenewingCredentials:
         if self._login is None or self._is_due():
             attempts = self._attempts
             lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-            is_good = not self._is_refused and self._still_good_until() is not None
-            if self._login is not None and lock.locked() and is_good:
+            is_valid = not self._is_refused and self._valid_until() is not None
+            if self._login is not None and lock.locked() and is_valid:
                 return self._login.headers  # another task is renewing it in time
             async with lock:
                 if self._login is None or self._is_due():  # else done by the task before this one
@@ -119,15 +119,15 @@ class RenewingCredentials:
     def on_unauthorized(self, headers: Mapping[str, str]) -> None:
         """Log in again before the next request, if `headers` are the current ones.
 
-        Of many concurrent requests that were refused, only the first has an effect. So has only one
-        refusal in ten seconds, and none while the login cannot be renewed: an aggregated API may
-        refuse what the API server accepts.
+        Of many concurrent requests that were refused, only the first has an effect. Refusals are
+        ignored for ten seconds after one that had an effect, and while the login cannot be renewed:
+        an aggregated API may refuse credentials that the API server accepts.
         """
         if self._login is None or headers is not self._login.headers:
             return
-        left = self._heeds_refusals_at - self._wall_clock()
-        is_heeded = not 0 < left <= _REFUSED_AGAIN_SECONDS  # the clock may have gone back
-        self._is_refused = self._is_refused or (is_heeded and self._failure is None)
+        left = self._ignores_refusals_until - self._wall_clock()
+        counts = not 0 < left <= _REFUSED_AGAIN_SECONDS  # the clock may have gone back
+        self._is_refused = self._is_refused or (counts and self._failure is None)
 
     def invalidate(self) -> None:
         """Log in again before the next request; the last login is not used any more."""
@@ -144,7 +144,7 @@ class RenewingCredentials:
 
     async def _renew(self) -> None:
         if self._is_refused:
-            self._heeds_refusals_at = self._wall_clock() + _REFUSED_AGAIN_SECONDS
+            self._ignores_refusals_until = self._wall_clock() + _REFUSED_AGAIN_SECONDS
         try:
             login = await self._log_in()
             self._attempts, self._failure = self._attempts + 1, None
@@ -163,13 +163,13 @@ class RenewingCredentials:
 
     def _put_off(self) -> bool:
         """Postpone the renewal; return whether the login is valid until then."""
-        ends_at = self._still_good_until()
+        ends_at = self._valid_until()
         if ends_at is not None:
             self._due_at = min(self._wall_clock() + _RETRY_SECONDS, ends_at)
             self._is_refused = False
         return ends_at is not None
 
-    def _still_good_until(self) -> float | None:
+    def _valid_until(self) -> float | None:
         login = self._login
         if login is None or self._is_invalid:
             return None
