@@ -87,7 +87,7 @@ test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python cl
 test-wheel: $(READY_TO_TEST)  ## build sdist and wheel, and use the wheel alone, with mypy, with [cli]
 	@$(BIN)/python -m tests.packaging.wheel
 
-test-pythons: $(READY_TO_TEST)  ## the wheel on each Python that is installed (PYTHONS="/path/to/one ..." names some)
+test-pythons: $(READY_TO_TEST)  ## the wheel on each other Python that is installed (PYTHONS="/path/to/one ..." names some)
 	@$(BIN)/python -m tests.packaging.pythons
 
 test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproject.toml allows
