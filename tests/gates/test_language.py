@@ -76,7 +76,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {}
 """The phrases that a file keeps, in lower case; a comment beside each says why."""
 
 NOT_YET_PLAIN: Final = (
-    "CONTRIBUTING.md",
     "Makefile",
     "benchmarks",
     "benchmarks/harness",
