@@ -20,7 +20,7 @@ async def test_the_stream_of_the_page_tells_what_exists_and_what_happens(
 ) -> None:
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as pods:
-        telling = asyncio.create_task(module_of(PAGE).tell_ready(pods, 3))
+        telling = asyncio.create_task(module_of(PAGE).first_events(pods, 3))
         made = apiserver.create(pod("b"))
         apiserver.update({**made, "metadata": {**made["metadata"], "labels": {"x": "y"}}})
         told = await telling

@@ -44,7 +44,7 @@ def pod(name: str, *, namespace: str = "default", node: str = "n0", **labels: st
 
 
 class Notes:
-    """A handler that notes what it hears, and a mirror made of nothing else."""
+    """A handler that notes its calls, and a mirror made of nothing else."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -53,7 +53,7 @@ class Notes:
         self.mirror: dict[str, tuple[str, str]] = {}
         """Key to uid and resource version."""
         self.faults: list[str] = []
-        """What no handler may ever hear."""
+        """Calls that no handler may ever get."""
 
     def __call__(self, event: Event[None]) -> None:
         """Note one event."""
@@ -80,7 +80,7 @@ class Notes:
             self.faults.append(otherwise)
 
     async def until_heard(self, *expected: str) -> None:
-        """Wait until these have been heard, among others."""
+        """Wait until these calls were made, among others."""
         await until(lambda: set(expected) <= set(self.heard))
 
 

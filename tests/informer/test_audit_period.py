@@ -1,4 +1,4 @@
-"""When audits that nobody asks for are due: spread about their period, and soon after suspicion."""
+"""When periodic audits are due: spread about their period, and soon after a suspicion."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ async def following(
 
 
 def is_audit(request: RequestRecord) -> bool:
-    """Tell whether this is the first page of an audit."""
+    """Return whether this is the first page of an audit."""
     return request.query.get("resourceVersionMatch") == "Exact"
 
 
@@ -171,7 +171,7 @@ async def test_one_lost_event_is_named_counted_and_repaired(
 
 
 async def test_an_audit_sees_its_own_scope_only(apiserver: APIServer) -> None:
-    """An object that left by its labels is a phantom, though it exists; others are nobody's."""
+    """An object that left by its labels is a phantom, though it exists; others are not compared."""
     for namespace in ("default", "kube-system"):
         for name in "ab":
             apiserver.create(pod(name, namespace=namespace, team="x"))
@@ -211,7 +211,7 @@ async def test_what_is_written_while_pages_are_read_is_no_difference(apiserver: 
 
 
 async def test_half_a_batch_of_one_version_is_no_difference() -> None:
-    """Six deletions share a version; the cache has heard of one when the audit begins."""
+    """Six deletions share a version; the cache has received one when the audit begins."""
     with APIServer(event_ttl_seconds=3600) as server:
         for number in range(6):
             reference = {"involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"}}
@@ -329,7 +329,7 @@ async def test_a_restore_that_no_witness_tells_of_is_found_by_the_audit(
 async def test_differences_that_no_list_cures_are_told_and_not_repaired_again(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the server lists at this version and in no other way would be repaired for ever."""
+    """What the server lists at this version and in no other way would be repaired in a loop."""
     fill(apiserver, "a")
     async with following(apiserver) as followed:
         ghost = ghost_list(followed.informer.status().position, "g")

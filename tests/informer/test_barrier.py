@@ -111,7 +111,7 @@ def test_a_look_proves_a_deletion_when_neither_side_has_the_uid(
 
 
 class Followed:
-    """A cache that stands where it is told to."""
+    """A cache at a position that the test sets."""
 
     name = "pods"
     position = "9"
@@ -121,11 +121,11 @@ class Followed:
         """Return nothing: it is empty."""
 
     def is_elsewhere(self, key: str) -> bool:
-        """Tell whether a key is in another namespace."""
+        """Return whether a key is in another namespace."""
         return key.startswith("other/")
 
     def is_outstanding(self, key: str, uid: str) -> bool:
-        """Tell that nothing was written."""
+        """Return False: nothing was written."""
         return False
 
     def check_running(self) -> None:

@@ -190,7 +190,7 @@ def malformed(name: str) -> bytes:
 
 
 async def test_giving_up_ends_the_wait_at_once(apiserver: APIServer) -> None:
-    """Though another informer, asked for first, would keep everybody waiting for an hour."""
+    """Though another informer, asked for first, would make the wait last for an hour."""
     apiserver.watch_list = False
     apiserver.faults.add(
         Fault(resource="secrets", hang=True, times=None),

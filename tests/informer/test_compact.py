@@ -58,7 +58,7 @@ def state_of(informer: SharedInformer[Any]) -> dict[str, tuple[bytes, Any, Any]]
 
 
 def is_packed(obj: KubeObject[Any]) -> bool:
-    """Tell whether a record's body is compressed."""
+    """Return whether a record's body is compressed."""
     body: bytes = pyinformer.KubeObject.__dict__["raw"].__get__(obj)
     return body.startswith(b"\x28\xb5\x2f\xfd")
 
@@ -135,7 +135,7 @@ async def test_a_compact_informer_holds_what_a_stripped_one_holds(
         apiserver.drop_connections()
         apiserver.delete("v1", "pods", "p1")
         apiserver.update(big_pod(2, round="4"))
-        apiserver.compact()  # so that only a list can tell
+        apiserver.compact()  # so that only a list can show it
         apiserver.accept_again()
         await agreed(apiserver, packed, usual)
         await until(lambda: notes.mirror == mirrors.mirror == listed(apiserver))
@@ -200,7 +200,7 @@ async def test_a_collection_too_small_to_learn_from_is_read_as_any_other(
 async def test_closing_amid_the_first_objects_leaves_nothing_behind(
     apiserver: APIServer, held: int
 ) -> None:
-    """Cancelled while it learns: neither a task nor a thread is there that could go on."""
+    """Cancelled while it learns: neither a task nor a thread is left."""
     for number in range(held):
         apiserver.create(big_pod(number))
     threads, tasks = set(threading.enumerate()), asyncio.all_tasks()

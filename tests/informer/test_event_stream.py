@@ -58,7 +58,7 @@ class Source:
         """Allow every caller."""
 
     def put(self, *events: Event) -> None:
-        """Tell every stream."""
+        """Feed every stream."""
         for stream in self.streams:
             for event in events:
                 stream.put_nowait(event)

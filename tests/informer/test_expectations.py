@@ -44,7 +44,7 @@ class Cache:
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
     ) -> bool:
-        """Tell by the same rule as an informer."""
+        """Return it by the same rule as an informer."""
         wanted = WriteTarget.of(resource_version, key, uid)
         return wanted.is_met(self.position, self.objects.get(key or ""))
 

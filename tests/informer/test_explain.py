@@ -1,7 +1,4 @@
-"""Why a cache shows what it shows: each cause has its sentence, and no sentence shows an object.
-
-What enters are a server's objects and troubles; what leaves are sentences, read word by word.
-"""
+"""Why a cache shows what it shows: each cause has its sentence, and no sentence shows an object."""
 
 from __future__ import annotations
 
@@ -89,7 +86,7 @@ async def until_cached(informer: SharedInformer[Any], version: str, key: str = "
 
 
 def has(explanation: Explanation, pattern: str) -> bool:
-    """Tell whether one sentence is this one, as a whole."""
+    """Return whether one sentence is this one, as a whole."""
     return any(re.fullmatch(pattern, sentence) for sentence in explanation.sentences)
 
 

@@ -705,10 +705,10 @@ class Broken:
         """Take what exists."""
 
     def on_initial_list_complete(self) -> None:
-        """Take note."""
+        """Do nothing."""
 
     def on_missed_state(self, was: object, now: object) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:

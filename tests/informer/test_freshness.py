@@ -1,7 +1,7 @@
-"""How an informer's stations tell overlay and barrier of what the cache has caught up with.
+"""How changes of a cache reach its overlay and its barrier.
 
-The distribution is driven by hand, and time is virtual: who waits is let go in the turn of the loop
-in which the cache gets there, not when it looks for itself a second later.
+The sink is driven by hand, and time is virtual: a waiter is released in the turn of the loop in
+which the cache gets there, not a second later by a list of its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Reflector:
         self.buried: set[tuple[str, str]] = set()
 
     def has_tombstone(self, key: str, uid: str) -> bool:
-        """Tell whether a deletion was heard of."""
+        """Return whether a deletion is remembered."""
         return (key, uid) in self.buried
 
 
@@ -52,7 +52,7 @@ class Running:
 
 
 class Bench:
-    """A cache with everything that is told of its changes."""
+    """A cache with everything that follows its changes."""
 
     def __init__(self) -> None:
         self.indexer: Indexer[None] = Indexer()
@@ -149,7 +149,7 @@ async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
     found: list[bool] = []
 
     class Receiver:
-        """Looks for the ghost whenever it is told of something."""
+        """Looks for the ghost at each event."""
 
         def put_nowait(self, event: Event[None]) -> None:
             """Look."""
@@ -159,10 +159,10 @@ async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
             """Take nothing."""
 
         def on_initial_list_complete(self) -> None:
-            """Take note of nothing."""
+            """Do nothing."""
 
         def on_missed_state(self, was: object, now: object) -> None:
-            """Take note of nothing."""
+            """Do nothing."""
 
     bench.distribution.attach(Receiver())
     bench.list("110", make("ns/b", resource_version="108"))
@@ -177,7 +177,7 @@ async def test_an_answer_older_than_a_list_that_is_being_told_is_known() -> None
     while bench.indexer.resource_version != "110":
         next(steps)
     bench.freshness.overlay.put(make("ns/ghost", resource_version="107"))
-    assert bench.reflector.position == "100"  # it moves when everything is told
+    assert bench.reflector.position == "100"  # it moves when everything is announced
     assert not bench.freshness.overlay.entries
 
 
@@ -215,7 +215,7 @@ async def test_a_ghost_that_a_list_ends_is_told_to_those_who_act_on_reads() -> N
     told: list[tuple[str, object]] = []
 
     class Receiver:
-        """Writes down what is told."""
+        """Records the events."""
 
         def put_nowait(self, event: Event[None]) -> None:
             """Write down the event."""
@@ -225,7 +225,7 @@ async def test_a_ghost_that_a_list_ends_is_told_to_those_who_act_on_reads() -> N
             """Take nothing."""
 
         def on_initial_list_complete(self) -> None:
-            """Take note of nothing."""
+            """Do nothing."""
 
         def on_missed_state(self, was: pyinformer.KubeObject, now: object) -> None:
             """Write down what is gone."""

@@ -41,7 +41,7 @@ class Recorder:
         self.calls.append(("delete", obj))
 
 
-async def tell(handler: Handler, events: list[Event]) -> None:
+async def notify(handler: Handler, events: list[Event]) -> None:
     """Call the handler as a listener does."""
     for event in events:
         result = handler.call(event)
@@ -52,7 +52,7 @@ async def tell(handler: Handler, events: list[Event]) -> None:
 async def test_one_function_hears_every_event() -> None:
     heard: list[Event] = []
 
-    await tell(Handler.of(heard.append, name="list"), EVENTS)
+    await notify(Handler.of(heard.append, name="list"), EVENTS)
 
     assert heard == EVENTS
 
@@ -61,7 +61,7 @@ async def test_an_object_hears_each_kind_by_its_own_method() -> None:
     recorder = Recorder()
     checked: ResourceEventHandler = recorder
 
-    await tell(Handler.of(checked), EVENTS)
+    await notify(Handler.of(checked), EVENTS)
 
     assert recorder.calls == [("add", OLD), ("update", OLD, NEW), ("delete", NEW)]
 
@@ -69,7 +69,7 @@ async def test_an_object_hears_each_kind_by_its_own_method() -> None:
 async def test_parts_that_were_not_given_are_silent() -> None:
     heard: list[object] = []
 
-    await tell(Handler.of(on_delete=heard.append), EVENTS)
+    await notify(Handler.of(on_delete=heard.append), EVENTS)
 
     assert heard == [NEW]
 
@@ -85,7 +85,7 @@ async def test_parts_may_be_of_different_kinds() -> None:
     handler: Handler = Handler.of(
         on_add=in_thread(slow_add), on_update=recorder.on_update, on_delete=recorder.on_delete
     )
-    await tell(handler, EVENTS)
+    await notify(handler, EVENTS)
 
     assert [call[0] for call in recorder.calls] == ["add", "update", "delete"]
     assert threads[0] is not threading.main_thread()
@@ -180,8 +180,8 @@ class Half:
             id="class-with-the-methods",
         ),
         pytest.param(
-            lambda: in_thread(tell),
-            "tell cannot be used: it is asynchronous already; pass it without in_thread",
+            lambda: in_thread(notify),
+            "notify cannot be used: it is asynchronous already; pass it without in_thread",
             id="coroutine-function-in-thread",
         ),
         pytest.param(

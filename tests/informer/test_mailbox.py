@@ -73,7 +73,7 @@ def counting(size: int = 1024) -> Mailbox:
 
 @pytest.mark.parametrize("count", [40, 1_000])
 def test_events_of_large_objects_are_merged_before_they_hold_much(count: int) -> None:
-    """A tenant writes while a handler is slow; a life is still told, and from start to end."""
+    """A tenant writes while a handler is slow; it still gets a whole life, from start to end."""
     mailbox = counting()
     told = updates("a", count, 1 << 20)
     for number, event in enumerate(told):
@@ -472,7 +472,7 @@ class MailboxMachine(RuleBasedStateMachine):
         self.version = 0
         self.world: dict[str, KubeObject] = {}
         self.mirror: dict[str, KubeObject] = {}
-        self.initial: set[str] = set()  # uids that are to be heard of first
+        self.initial: set[str] = set()  # uids that must come first
         self.is_complete = False
         self.is_synced = False
 
@@ -532,7 +532,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def take(self, count: int) -> None:
-        """Let the handler hear a few events."""
+        """Let the handler take a few events."""
         for _ in range(count):
             event = self.mailbox.take_nowait()
             if event is not None:
@@ -555,7 +555,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
-        """Let the handler hear everything: its mirror is the world."""
+        """Let the handler take everything: its mirror is the world."""
         for event in drain(self.mailbox):
             self._hear(event)
         assert self.mirror == self.world
@@ -570,7 +570,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @invariant()
     def synced_only_with_the_whole_initial_list(self) -> None:
-        """Promise no more than was heard."""
+        """Promise no more than was taken."""
         if hasattr(self, "mailbox") and self.mailbox.initial_list_taken:
             assert self.is_complete
             assert not self.initial

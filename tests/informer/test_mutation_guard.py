@@ -83,7 +83,7 @@ async def sharing(
 
 
 def change(shared: Mapping[str, Any], value: object = 1) -> None:
-    """Do what nobody may."""
+    """Do what no reader may."""
     cast("dict[str, Any]", shared)["metadata"]["x"] = value
 
 
@@ -172,13 +172,13 @@ async def test_sample_mode_finds_heals_and_counts_a_mutation(
     apiserver.create(pod("a"))
     counters = Counters()
     async with sharing(apiserver, "sample", metrics=counters) as pods:
-        pods.add_event_handler(lambda _: None, name="somebody")
+        pods.add_event_handler(lambda _: None, name="culprit")
         before = pods.lister["default/a"].raw
         change(pods.lister.decoded["default/a"])
         await until(lambda: pods.mutation_detector.recent)
 
         (mutation,) = pods.mutation_detector.recent
-        assert (mutation.key, mutation.handlers) == ("default/a", ("somebody",))
+        assert (mutation.key, mutation.handlers) == ("default/a", ("culprit",))
         assert [str(path) for path in mutation.paths] == ["metadata.x: absent became int"]
         assert "x" not in pods.lister.decoded["default/a"]["metadata"]
         assert pods.lister["default/a"].raw is before
@@ -277,7 +277,7 @@ async def test_an_async_handler_hears_at_its_next_await(apiserver: APIServer) ->
                 await asyncio.Event().wait()
             except CacheMutatedError as error:
                 errors.append(error)
-            await asyncio.sleep(0)  # it may go on
+            await asyncio.sleep(0)  # it may continue
             ended.set()
 
         pods.add_event_handler(handler, name="careless")
@@ -350,7 +350,7 @@ async def test_outside_of_handlers_the_next_await_of_the_informer_raises(
         change(pods.lister.decoded["default/a"], 2)
         with pytest.raises(CacheMutatedError):
             await pods.wait_until("1", key="default/a")
-        await pods.wait_for_cache_sync()  # each is told once
+        await pods.wait_for_cache_sync()  # each is raised once
 
 
 async def test_the_next_read_raises_and_the_one_after_it_is_as_it_arrived(

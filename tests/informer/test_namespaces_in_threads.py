@@ -46,7 +46,7 @@ def _reads(lister: Lister[None], fresh: Lister[None]) -> list[Callable[[], bool]
 
 
 def _is_whole(found: list[str]) -> bool:
-    """Tell whether of each namespace there is everything, or nothing."""
+    """Return whether of each namespace there is everything, or nothing."""
     return all(sum(key.startswith(one) for key in found) in {0, 3} for one in "abc")
 
 

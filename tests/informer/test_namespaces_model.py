@@ -172,7 +172,7 @@ def _write(server: APIServer, what: str, namespace: str, name: str) -> None:
 def test_what_was_left_in_the_middle_of_a_list_is_told_before_it_is_taken_back(
     before: set[int], after: set[int], announces: bool, taken: int
 ) -> None:
-    """However much of a list was told when its task was ended, no handler hears an odd life."""
+    """However much of a list was announced when its task ended, no handler gets an odd life."""
     indexer: Indexer[None] = Indexer()
     distribution: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=announces))
     witness = _Witness()
@@ -193,7 +193,7 @@ def _objects(numbers: set[int]) -> dict[str, KubeObject[None]]:
 
 
 class _Witness:
-    """A receiver that notes what it is told."""
+    """A receiver that notes its events."""
 
     def __init__(self) -> None:
         self.notes = Notes()

@@ -1,4 +1,4 @@
-"""What `required_rbac` promises: the least that informers need, as YAML, without asking anybody."""
+"""`required_rbac`: the least that informers need, as YAML, without asking the server."""
 
 from __future__ import annotations
 

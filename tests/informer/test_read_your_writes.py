@@ -1,7 +1,7 @@
 """Reads after own writes, over real HTTP, while the watch says nothing.
 
 The server's watches stall after the first list, so the cache stays as it was: what a read shows is
-the overlay's, until the script lets the watch go on.
+the overlay's, until the script lets the watch continue.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ async def test_nothing_of_a_new_epoch_is_told_beside_writes_of_the_one_before(
 
 
 class Reader:
-    """A receiver that reads a key with every update that it is told."""
+    """A receiver that reads a key with every update that it gets."""
 
     def __init__(self, pods: SharedInformer[Any], key: str) -> None:
         self._pods = pods

@@ -1,4 +1,4 @@
-"""Reminders beside lists that are handed over in steps: no handler hears an odd life."""
+"""Resyncs beside lists that are handed over in steps: no handler gets an odd life."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_a_handler_added_before_during_or_after_start_hears_the_same_world
 
 
 def moved_on(informer: SharedInformer[None], position: str, thread: threading.Thread) -> bool:
-    """Tell whether something has happened since this position, or nothing will."""
+    """Return whether something has happened since this position, or nothing will."""
     return informer.status().position != position or not thread.is_alive()
 
 
@@ -253,7 +253,7 @@ async def test_removal_waits_for_the_call_in_flight(apiserver: APIServer) -> Non
 
         assert ended.is_set()
         began.clear()
-    assert not began.is_set()  # the other pod was never told
+    assert not began.is_set()  # the handler was never called for the other pod
 
 
 async def test_removal_abandons_and_names_a_call_that_does_not_end(
@@ -303,7 +303,7 @@ async def test_a_handler_that_removes_itself_gets_no_second_call(apiserver: APIS
 async def test_a_handler_may_close_its_own_informer(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also after it has removed itself in the same call; nobody is abandoned."""
+    """Also after it has removed itself in the same call; no handler is abandoned."""
     done = asyncio.Event()
 
     async def last_will(event: Event[None]) -> None:
@@ -578,11 +578,11 @@ async def test_reading_a_synced_cache(apiserver: APIServer) -> None:
     async with informer_of(apiserver) as informer:
         informer.add_index("node", "spec.nodeName")
         lister = informer.lister
-        assert lister.get("default/nobody") is None
+        assert lister.get("default/missing") is None
         with pytest.raises(ObjectNotFoundError) as raised:
-            lister["default/nobody"]
+            lister["default/missing"]
         assert isinstance(raised.value, KeyError)
-        assert "default/nobody" in str(raised.value)
+        assert "default/missing" in str(raised.value)
         assert len(lister.by_index("node", "n1")) == 10
         assert len(lister.list(label_selector="app=a1")) == 15
         assert len(lister.namespace("default").list(label_selector={"app": "a0"})) == 15
@@ -987,10 +987,10 @@ class Broken:
         """Take what exists."""
 
     def on_initial_list_complete(self) -> None:
-        """Take note."""
+        """Do nothing."""
 
     def on_missed_state(self, was: object, now: object) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:

@@ -1,7 +1,4 @@
-"""In what state an informer is: told once at each change, with the reason, and how old a cache is.
-
-What enters are a server's troubles; what leaves are callbacks, log lines and an age in seconds.
-"""
+"""The state of an informer, reported at each change with the reason; the age of its cache."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How much an informer says in the log: nothing about what is normal, a few lines about trouble.
-
-What enters are watches that time out, reconnects, outages and refusals; what leaves are the lines
-that somebody reads at the usual level, counted.
-"""
+"""The log lines of states: one for what lasts, none at INFO for what the next attempt ends."""
 
 from __future__ import annotations
 
@@ -54,7 +50,7 @@ def said(lines: pytest.LogCaptureFixture, logger: str = "pyinformer.informer") -
 
 
 def has_been_asked(server: APIServer, before: int) -> bool:
-    """Tell whether there were more requests than that."""
+    """Return whether there were more requests than that."""
     return len(server.requests) > before
 
 

@@ -1,7 +1,4 @@
-"""What a status says as text: one line for each informer, what is wrong in it, then the loop.
-
-What enters are informers in trouble and slow handlers; what leaves is read line by line.
-"""
+"""The status of informers in trouble as text, read line by line."""
 
 from __future__ import annotations
 
@@ -129,7 +126,7 @@ needs_signals = pytest.mark.skipif(
 async def test_a_signal_has_the_status_logged_as_one_block(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture, level: int
 ) -> None:
-    """Also where only warnings are logged: somebody has asked."""
+    """Also where only warnings are logged: the signal asks for it."""
     caplog.set_level(level, "pyinformer")
     before = signal.getsignal(signal.SIGUSR1)
     async with (

@@ -1,4 +1,4 @@
-"""The informer's sink, driven by hand: the cache leads, differences only, nobody is told twice."""
+"""The informer's sink, driven by hand: the cache leads, differences only, none of them twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sinks import SinkOwner
 
 
 class Mirror:
-    """A receiver that notes what it is told, and what the cache held at that moment."""
+    """A receiver that notes its events, and what the cache held at that moment."""
 
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
@@ -28,7 +28,7 @@ class Mirror:
         self.initial: list[str] | None = None
         self.is_complete = False
         self.late: list[str] = []
-        """Keys told before the cache had them as told."""
+        """Keys of events that came before the cache had them."""
 
     @property
     def put_nowait(self) -> Callable[[Event], None]:
@@ -63,11 +63,11 @@ class Mirror:
         self.objects = {str(obj.key): obj.metadata.uid for obj in objects}
 
     def on_initial_list_complete(self) -> None:
-        """Take note that this was all."""
+        """Record that this was all."""
         self.is_complete = True
 
     def on_missed_state(self, was: object, now: object) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 class Failing(Mirror):
@@ -202,7 +202,7 @@ def test_a_bookmark_moves_the_cache_and_tells_nobody(queue: QueueKind) -> None:
 
 
 def test_a_list_is_in_the_cache_as_a_whole_before_its_first_difference_is_told() -> None:
-    """C55: nobody sees half of a relist."""
+    """C55: no reader sees half of a relist."""
     bench = Bench()
     mirror = bench.attach()
     bench.replace(A1, B1)
@@ -248,7 +248,7 @@ def test_whoever_attaches_at_any_step_of_a_relist_has_no_duplicate_and_no_gap() 
     assert len(mirrors) > 8
     assert [mirror.objects for mirror in mirrors] == [wanted] * len(mirrors)
     assert [mirror.late for mirror in mirrors] == [[]] * len(mirrors)
-    # Some came before the swap and were told the differences, some after it and were not.
+    # Those that came before the swap got the differences, those after it did not.
     assert {len(mirror.events) for mirror in mirrors} == {1, 1501}
 
 
@@ -297,7 +297,7 @@ def test_a_receiver_with_a_bug_is_reported_and_raised(queue: QueueKind, how: str
 def test_a_receiver_that_fails_at_the_first_list_is_reported() -> None:
     bench = Bench()
     mirror = bench.attach()
-    mirror.initial = ["told before"]
+    mirror.initial = ["given before"]
 
     with pytest.raises(AssertionError):
         bench.replace(A1)
@@ -355,7 +355,7 @@ class Bystander(Mirror):
     told = 0
 
     def preload_nowait(self, objects: Collection[KubeObject]) -> None:
-        """Take note of what was handed over."""
+        """Record what was handed over."""
         self.given = objects
 
 

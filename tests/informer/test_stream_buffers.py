@@ -36,7 +36,7 @@ def drain(buffer: Mailbox[None] | EventQueue[None]) -> list[Event[None]]:
 
 
 @pytest.mark.parametrize(
-    ("given_events", "told"),
+    ("given_events", "expected"),
     [
         pytest.param([Added(A1), Updated(A1, A2)], [Added(A2)], id="added-updated"),
         pytest.param(
@@ -52,13 +52,13 @@ def drain(buffer: Mailbox[None] | EventQueue[None]) -> list[Event[None]]:
     ],
 )
 def test_events_of_one_key_become_what_has_become_of_it(
-    given_events: list[Event[None]], told: list[Event[None]]
+    given_events: list[Event[None]], expected: list[Event[None]]
 ) -> None:
     buffer: Mailbox[None] = Mailbox(merges_at_once=True)
     for event in given_events:
         buffer.put_nowait(event)
-    assert buffer.statistics(0.0).depth == len(told)
-    assert drain(buffer) == told
+    assert buffer.statistics(0.0).depth == len(expected)
+    assert drain(buffer) == expected
 
 
 def test_a_deletion_that_was_taken_leaves_the_addition_behind_it_first_in_line() -> None:
@@ -133,7 +133,7 @@ def test_what_cannot_work_is_refused_by_name(
 
 
 class World:
-    """A few keys that come, change and go; and a consumer who believes what it is told."""
+    """A few keys that come, change and go; and a consumer that believes its events."""
 
     def __init__(self, preloaded: list[str]) -> None:
         self.versions = 0
@@ -168,7 +168,7 @@ class World:
         )
 
     def take(self) -> bool:
-        """Let the consumer take one event, and check that it fits what was told before."""
+        """Let the consumer take one event, and check that it fits the events before."""
         event = self.buffer.take_nowait()
         match event:
             case Added(obj):

@@ -297,10 +297,10 @@ class Broken:
         """Take what exists."""
 
     def on_initial_list_complete(self) -> None:
-        """Take note."""
+        """Do nothing."""
 
     def on_missed_state(self, was: object, now: object) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 async def test_a_crash_of_ours_is_raised_to_whoever_waits(apiserver: APIServer) -> None:
