@@ -23,8 +23,7 @@ from pyinformer.apimachinery import (
     ResourceExpiredError,
     ResourceVersionTooLargeError,
 )
-from pyinformer.audit import AuditReport, Comparison, Difference
-from pyinformer.audit._consistency import Mismatches
+from pyinformer.audit import AuditReport, Comparison, Difference, Mismatches
 from pyinformer.informer._identities import Identities
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions, ReflectorState

@@ -203,7 +203,7 @@ class EventApplier(Generic[V]):
     def _skip(self, error: InvalidObjectError) -> None:
         """Skip an object that cannot be identified: it must not cost any other object."""
         self.skipped += 1
-        self._guard.count("undecodable", "skipped")
+        self._guard.metrics.count("undecodable", "skipped")
         self._on_skipped(error)
 
     def _change(self, new: KubeObject[V], old: KubeObject[V] | None) -> None:
@@ -294,5 +294,5 @@ class EventApplier(Generic[V]):
         raise StreamBroken(breach, ProtocolError(what, reason), verify=guard.to_verify)
 
     def _unreadable(self, error: InformerError, line: bytes) -> StreamBroken:
-        self._guard.count("unknown_events")
+        self._guard.metrics.count("unknown_events")
         return StreamBroken(Breach.UNREADABLE, error, line)

@@ -34,7 +34,7 @@ from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import Journal, KubeObject, ObjectCodec
+    from pyinformer.apimachinery import Journal, ObjectCodec
     from pyinformer.reflector._options import ReflectorOptions
     from pyinformer.reflector._reporting import AuditRequests
     from pyinformer.reflector._sink import Sink
@@ -303,12 +303,12 @@ class Loader(Generic[V]):
         cached = len(keys_of(self._sink))
         facts = {"resource": str(self._codec.resource), "gone": cached}
         if is_mass_delete(cached, cached, self._options.mass_delete):
-            self._guard.count("mass_deletes", "confirmed")  # by discovery, twice
+            self._guard.metrics.count("mass_deletes", "confirmed")  # by discovery, twice
             _log.error(
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
             )
         self._journal.note(f"no longer served: {cached} cached objects are deleted")
-        await self._replace({}, self._guard.position or "0")
+        await spread(self._sink.replace_nowait({}, self._guard.position or "0"))
 
     def _complete(self, snapshot: Snapshot[V], resource_version: str) -> None:
         snapshot.complete(resource_version)
@@ -321,7 +321,7 @@ class Loader(Generic[V]):
         if not is_mass_delete(cached, gone, self._options.mass_delete):
             return False
         facts = self._facts(snapshot, cached=cached, gone=gone)
-        self._guard.count("mass_deletes", "held")
+        self._guard.metrics.count("mass_deletes", "held")
         self._journal.note(f"a load would delete {gone} of {cached} cached objects: listing again")
         _log.error(
             "%(resource)s: a list would delete %(gone)d of %(cached)d cached objects; it is held"
@@ -360,7 +360,7 @@ class Loader(Generic[V]):
             found = await self._list(mode, seconds)
         except InformerError as error:
             facts = self._facts(held, error=str(error))
-            self._guard.count("mass_deletes", "unconfirmed")
+            self._guard.metrics.count("mass_deletes", "unconfirmed")
             _log.error(
                 "%(resource)s: the second list failed, so nothing is deleted and the load is"
                 " retried: %(error)s",
@@ -372,7 +372,7 @@ class Loader(Generic[V]):
         confirmed = is_mass_delete(cached, gone, self._options.mass_delete)
         action = "confirmed" if confirmed else "averted"
         facts = self._facts(found, cached=cached, gone=gone, action=action)
-        self._guard.count("mass_deletes", action)
+        self._guard.metrics.count("mass_deletes", action)
         self._journal.note(
             f"the mass deletion is {action}: {gone} of {cached} cached objects are gone"
         )
@@ -392,9 +392,6 @@ class Loader(Generic[V]):
             **more,
         }
 
-    async def _replace(self, objects: dict[str, KubeObject[V]], resource_version: str) -> None:
-        await spread(self._sink.replace_nowait(objects, resource_version))
-
     async def _apply(self, snapshot: Snapshot[V]) -> None:
         resource_version = snapshot.resource_version or ""  # a complete one has a version
         rewound, broken = snapshot.rewound, self.distrust
@@ -402,7 +399,7 @@ class Loader(Generic[V]):
             self._codec.keep_kind()
         # Before the sink has it, so that the updates of a new epoch are marked as such.
         self._guard.begin_load(resource_version, rewound=rewound, broken=broken)
-        await self._replace(snapshot.objects, resource_version)
+        await spread(self._sink.replace_nowait(snapshot.objects, resource_version))
         self._had_nameless = snapshot.nameless > 0
         if snapshot.skipped:
             self._audits.item_skipped(anyio.current_time())

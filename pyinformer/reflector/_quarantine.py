@@ -67,7 +67,7 @@ class Quarantine(Generic[V]):
 
     def notice(self, bad: KubeObject[V]) -> None:
         """Record an unreadable object, before the sink has it."""
-        self._guard.count("undecodable", "kept")
+        self._guard.metrics.count("undecodable", "kept")
         key, uid = bad._key, bad.metadata.uid
         cached, held = self._get(key), self._held.get(key)
         good = None

@@ -493,7 +493,7 @@ class Reflector(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop continues
             self._as_informer_error(error)
             return steps.Proved(HistoryVerdict.UNDECIDED)
-        self._guard.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
+        self._guard.metrics.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
         if proof.verdict is HistoryVerdict.INTACT:
             self._end_outage()
         elif proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members

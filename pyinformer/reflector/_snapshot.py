@@ -250,7 +250,7 @@ class Snapshot(Generic[V]):
     def _skip(self, error: Exception, text: bytes) -> None:
         """Skip an object; the cached object under its key stays, if a key can be read."""
         self.skipped += 1
-        self._guard.count("undecodable", "skipped")
+        self._guard.metrics.count("undecodable", "skipped")
         key = key_in(text)
         if key:
             self._unread.add(key)
@@ -289,7 +289,8 @@ class Snapshot(Generic[V]):
         if self._rewound and self._reused:
             # In another history the same version can stand for another state.
             self._guard.compares_contents = True
-            raise self._inconsistent("the server went back in time; what is cached proves nothing")
+            reason = "the server went back in time; what is cached proves nothing"
+            raise ListInconsistentError(f"list {self._codec.resource}", reason)
         self.resource_version = resource_version
         if self.skipped:
             self._keep_unread()
@@ -320,9 +321,6 @@ class Snapshot(Generic[V]):
             reason = f"it is at {resource_version} and holds an object at {self._newest}"
             self._guard.unordered_lists += 1
             raise ListUnorderedError(f"list {self._codec.resource}", reason)
-
-    def _inconsistent(self, reason: str) -> ListInconsistentError:
-        return ListInconsistentError(f"list {self._codec.resource}", reason)
 
     def _keep_unread(self) -> None:
         """Keep the cached objects that an unidentified item may stand for.

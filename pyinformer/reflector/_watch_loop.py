@@ -191,7 +191,7 @@ class WatchLoop(Generic[V]):
             body = await made.enter_async_context(self.open())
             await stack.aclose()
             self.liveness.takeovers += 1
-            self._guard.count("watch_takeovers", "silent", label="reason")
+            self._guard.metrics.count("watch_takeovers", "silent", label="reason")
             return made.pop_all(), body
 
     def _splitter(self) -> LineSplitter:
@@ -226,7 +226,7 @@ class WatchLoop(Generic[V]):
             return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
         except InformerError as error:
             if isinstance(error, APIStatusError):
-                self._guard.count("watch_errors", str(error.status), label="code")
+                self._guard.metrics.count("watch_errors", str(error.status), label="code")
             lasted = self._now() - started
             return WatchFailed(error, established=applier.frames > 0, seconds=lasted)
         lasted = self._now() - started
@@ -235,21 +235,21 @@ class WatchLoop(Generic[V]):
 
     async def _read(self, body: Body, splitter: LineSplitter, applier: EventApplier[V]) -> float:
         """Read a watch to its end; return for how long it was silent, if that ended it."""
-        stream = _SupervisedStream(
-            self._list_watch,
-            self._guard,
-            splitter,
-            applier,
-            silence_seconds=self._options.silence_seconds,
-            silence=self._request_budget.silence,
-        )
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
-            idle = stream.start(group.cancel_scope)
-            if stream.is_doubted():
+            stream = _SupervisedStream(
+                self._list_watch,
+                self._guard,
+                splitter,
+                applier,
+                scope=group.cancel_scope,
+                silence_seconds=self._options.silence_seconds,
+                silence=self._request_budget.silence,
+            )
+            if stream.can_be_checked:
                 group.start_soon(stream.cancel_when_doubtful)
             try:
-                await read_body(body, splitter, self._on_turn(applier, idle))
+                await read_body(body, splitter, self._on_turn(applier, stream.idle))
                 stream.has_ended = True
             except Exception as error:  # noqa: BLE001 - the group would wrap it
                 failure = error
@@ -325,6 +325,7 @@ class _SupervisedStream(Generic[V]):
         guard: has the position of the stream.
         splitter: knows how much of an unfinished line has arrived.
         applier: counts what has arrived.
+        scope: is cancelled when the stream is stalled, or silent for too long.
         silence_seconds: when a stream counts as silent.
         silence: the silent streams of the connection.
     """
@@ -336,41 +337,37 @@ class _SupervisedStream(Generic[V]):
         splitter: LineSplitter,
         applier: EventApplier[V],
         *,
+        scope: anyio.CancelScope,
         silence_seconds: float,
         silence: SilenceMonitor,
     ) -> None:
+        self.has_ended: bool = False
+        """Whether the body was read to its end."""
+        # A long line that arrives at an honest rate is not silence; a byte now and then is.
+        # The grace is limited: otherwise a line without an end would hide a stalled stream.
+        self.idle: IdleTimer = IdleTimer(silence_seconds, scope.cancel, grace=self._grace_seconds)
+        """Cancels the scope when nothing has arrived for too long."""
+        self.can_be_checked: bool = silence_seconds < math.inf and isinstance(
+            list_watch.connection, NetworkConnection
+        )
+        """Whether a second watch can show that this one is stalled."""
+        self._scope = scope
         self._list_watch = list_watch
         self._guard = guard
-        self._silence_seconds = silence_seconds
         self._silence = silence
+        self._leave = silence.join(self.idle)
         self._splitter = splitter
         self._applier = applier
         self._finding = SilenceFinding.NOTHING
-        self.has_ended: bool = False
-        """Whether the body was read to its end."""
-
-    def start(self, scope: anyio.CancelScope) -> IdleTimer:
-        """Start the timer that cancels a scope when the stream is silent for too long."""
-        self._scope = scope
-        # A long line that arrives at an honest rate is not silence; a byte now and then is.
-        # The grace is limited: otherwise a line without an end would hide a stalled stream.
-        self._idle = IdleTimer(self._silence_seconds, scope.cancel, grace=self._grace_seconds)
-        self._leave = self._silence.join(self._idle)
-        return self._idle
 
     def stop(self) -> None:
         """Stop the timer and the task that doubts the stream."""
         self._leave()
-        self._idle.cancel()
+        self.idle.cancel()
         self._scope.cancel()
 
     def _grace_seconds(self) -> float:
         return min(_LONG_LINE_SECONDS, self._splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND)
-
-    def is_doubted(self) -> bool:
-        """Return whether a second watch can show that this one is stalled."""
-        is_over_a_network = isinstance(self._list_watch.connection, NetworkConnection)
-        return is_over_a_network and self._silence_seconds < math.inf
 
     async def cancel_when_doubtful(self) -> None:
         """End the reading when the stream is known to be stalled, or its server to be lost.
@@ -379,7 +376,7 @@ class _SupervisedStream(Generic[V]):
             Safe; a second watch is closed.
         """
         self._finding = await until_doubtful(
-            self._silence, self._idle, self._list_watch, self._progress
+            self._silence, self.idle, self._list_watch, self._progress
         )
         self._scope.cancel()
 
@@ -400,7 +397,7 @@ class _SupervisedStream(Generic[V]):
         """
         if self.has_ended:
             return 0.0
-        silent_seconds = anyio.current_time() - self._idle.progressed_at
+        silent_seconds = anyio.current_time() - self.idle.progressed_at
         if self._finding is SilenceFinding.LOST:
             reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"
             url = self._list_watch.connection.config.server + self._list_watch.path

@@ -31,7 +31,6 @@ NOT_YET_PRIVATE: Final[frozenset[str]] = frozenset(
         "controller -> sources._request",
         "controller -> sources._source",
         "controller -> sources._timer",
-        "informer -> audit._consistency",
         "operator -> controller._controller",
         "operator -> controller._group",
         "operator -> controller._options",

@@ -544,7 +544,7 @@ def test_every_regression_has_the_same_label_names() -> None:
 
 def test_an_error_of_a_watch_is_counted_by_its_code() -> None:
     metrics = Counter()
-    Guard(metrics=metrics, resource="pods.v1").count("watch_errors", "410", label="code")
+    Guard(metrics=metrics, resource="pods.v1").metrics.count("watch_errors", "410", label="code")
     assert metrics.counted == [
         ("informer_watch_errors_total", {"resource": "pods.v1", "code": "410"})
     ]

@@ -224,10 +224,6 @@ class Guard:
         """Return the keys of which a point read has shown a state later than a list's version."""
         return self._memory.point_reads.beyond(resource_version).keys()
 
-    def count(self, name: str, value: str = "", *, label: str = "action") -> None:
-        """Count an occurrence that is not a decision of the guard."""
-        self.metrics.count(name, value, label=label)
-
     def statistics(self) -> GuardStatistics:
         """Return the position and the counts."""
         tombstones, counts = len(self._memory.tombstones), self.metrics.counts()
