@@ -1,4 +1,4 @@
-"""The alphabet: objects, keys, selectors, resource versions, errors. No I/O."""
+"""Objects, keys, selectors, resource versions, errors: what all other folders use. No I/O."""
 
 from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.apimachinery._checks import check_choice, check_flag, check_integer, check_seconds

@@ -1,8 +1,7 @@
 """Exponential backoff: how long to wait before the next attempt.
 
-What enters is the time of a failure; what leaves is a delay. Chance and time are the caller's, so
-this waits for nothing and decides only. An outage that lasts never starts the sequence over; a
-healthy time that lasts does.
+It decides and does not wait; time and randomness are passed in. A long outage never restarts the
+sequence; a long healthy period does.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import final
 
 from pyinformer.apimachinery._errors import InvalidArgumentError
 
-_FLOOR = 0.25  # of the first delay: full jitter alone may draw 0, again and again: a hot loop
+_FLOOR = 0.25  # of the first delay: full jitter alone could draw 0 repeatedly, a hot loop
 
 
 @final
 class ExponentialBackoff:
-    """Delays that double up to a limit, drawn at random so that clients spread.
+    """Random delays that double up to a limit, so that clients do not retry at the same time.
 
     Each delay is uniform between a quarter of `initial_seconds` and a ceiling: `initial_seconds`
     at first, multiplied by `factor` with each call, never above `max_seconds`.
@@ -52,9 +51,10 @@ class ExponentialBackoff:
             initial_seconds: the first ceiling; positive.
             factor: from one ceiling to the next; at least 1.
             max_seconds: the last ceiling; at least `initial_seconds`.
-            reset_after_seconds: so long without a failure counts as healthy. Longer than an
-                attempt can take to fail, lest a hanging server looks healthy; may be infinite.
-            rng: the source of chance.
+            reset_after_seconds: this long without a failure counts as healthy. It must be longer
+                than an attempt can take to fail, or a server that hangs looks healthy; may be
+                infinite.
+            rng: the source of randomness.
 
         Raises:
             InvalidArgumentError: one of the numbers cannot work.
@@ -80,9 +80,9 @@ class ExponentialBackoff:
             now: monotonic seconds, the time of the failure.
 
         Source:
-            client-go tools/cache/reflector.go, which since 1.36 measures from the last reset and
-            so starts over every two minutes of one outage; here the time since the last delay
-            ended counts.
+            client-go tools/cache/reflector.go, which from version 1.36 on measures from the last
+            reset and so starts over every two minutes of one outage; here the time from the end of
+            the last delay counts.
         """
         if now - self._delay_ends > self._reset_after_seconds:
             self.reset()
@@ -92,9 +92,10 @@ class ExponentialBackoff:
         return delay
 
     def first(self) -> float:
-        """Return a delay as after a first failure, and count none.
+        """Return a delay as after a first failure, without counting a failure.
 
-        For what failed and had been of use before: it must not hammer, and is no outage.
+        For an attempt that had worked for a while: its retry must be delayed, but it is not an
+        outage.
         """
         return self._draw(self._initial_seconds)
 

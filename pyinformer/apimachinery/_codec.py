@@ -1,9 +1,8 @@
-"""From the bytes of one object to the shared record: the hottest code of the library.
+"""Decodes the bytes of one object into the shared record: the hottest code of the library.
 
-What enters is a slice of what the server sent, in any key order and white space; what leaves is a
-KubeObject whose body always carries apiVersion and kind, without managedFields if those are
-stripped. The fast path takes the two shapes that API servers really write and decodes them in one
-pass; everything it cannot prove goes to the slow path, which rebuilds the object field by field.
+The body of a record always has apiVersion and kind, and no managedFields if those are stripped. The
+fast path decodes the two shapes that API servers write, in one pass; everything that it cannot
+prove goes to the slow path, which rebuilds the object field by field.
 """
 
 from __future__ import annotations
@@ -62,15 +61,14 @@ _IMPOSSIBLE_HEAD = b"\0"
 _PARTIAL_KIND = b'"PartialObjectMetadata"'
 _PARTIAL_NAMES = (PARTIAL_OBJECT_METADATA.kind, PARTIAL_OBJECT_METADATA.api_version)
 LARGE_BODY_BYTES: Final = 16 << 10
-"""Most objects are shorter: a pod has 4 to 8 KiB. What waits in buffers is counted by bytes only
-where longer ones arrive."""
+"""Most objects are shorter: a pod has 4 to 8 KiB. Buffers count bytes only of longer ones."""
 _MAX_NAMESPACES = 65_536
-_MAX_NAMESPACE_LENGTH = 63  # a label of DNS: at most 4 MiB of them are kept
+_MAX_NAMESPACE_LENGTH = 63  # of a DNS label, so at most 4 MiB are kept
 
 
 @final
 class ObjectCodec(Generic[V]):
-    """Decodes the objects of one resource; learns their kind and their shape from the first.
+    """Decodes the objects of one resource, whose kind and shape it learns from the first one.
 
     Args:
         resource: the resource whose objects these are.
@@ -78,12 +76,12 @@ class ObjectCodec(Generic[V]):
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
         compact: keep bodies compressed; needs the package zstandard.
         transform: the user's change to each object before it is kept.
-        metadata_only: keep an object's metadata alone, as a PartialObjectMetadata, whether or not
-            that is what the server has sent.
-        on_problem: is given each object that can be identified and not read as asked, before
-            anybody else is.
-        on_large: is called for each object whose body is longer than `LARGE_BODY_BYTES`, before
-            the object is returned.
+        metadata_only: keep an object's metadata alone, as a PartialObjectMetadata, even if the
+            server sent the whole object.
+        on_problem: called with each object that can be identified but not decoded as requested,
+            before it is returned.
+        on_large: called for each object whose body is longer than `LARGE_BODY_BYTES`, before the
+            object is returned.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class ObjectCodec(Generic[V]):
     ) -> None:
         self.resource = resource
         self.gvk: GroupVersionKind | None = None
-        """What the objects are, whatever their bodies call themselves; None before it is known."""
+        """The kind of the objects, whatever their bodies say; None until it is known."""
         self._strip = strip_managed_fields
         self._make: Callable[..., KubeObject[V]] = BodyPacker().record if compact else KubeObject
         if metadata_only:
@@ -110,7 +108,7 @@ class ObjectCodec(Generic[V]):
         self._on_problem = on_problem
         self._on_large = on_large
         self._view = cast("type[View] | None", view)
-        self._is_settled = False  # gvk is what objects say, no longer what their list's name hints
+        self._is_settled = False  # whether gvk is from an object, not guessed from a list's kind
         self._decode_any = wire_decoder(self._view)
         self._decode_wire = self._decode_any
         self._decode_tail = self._decode_any  # until the kind is known; no head is known before
@@ -124,11 +122,11 @@ class ObjectCodec(Generic[V]):
         self._cut_offset = 0
 
     def decode(self, data: bytes | bytearray, start: int, end: int) -> KubeObject[V]:
-        """Decode the object that `data[start:end]` is; of `data` itself nothing is kept.
+        """Decode the object in `data[start:end]`, without keeping a reference to `data`.
 
         Raises:
-            InvalidObjectError: it is no JSON object, has no name, or is of another kind; what
-                can be identified is never refused, it carries a `problem` instead.
+            InvalidObjectError: it is not a JSON object, has no name, or is of another kind. An
+                object that can be identified is not refused; it gets a `problem` instead.
         """
         head = self._head
         if data.startswith(head, start):
@@ -143,8 +141,8 @@ class ObjectCodec(Generic[V]):
                 wire = self._decode_wire(text[start:end])
                 raw = fill + text[body:end] if fill else bytes(text[body:end])
                 return self._record(wire.metadata, wire, raw, self.gvk)
-            # The search starts where the cut was in the leanest object so far; whatever it finds
-            # is proven below, and an object with an earlier cut takes the slow path once.
+            # The search starts at the smallest offset so far; what it finds is proven below, and
+            # an object with an earlier offset takes the slow path once.
             cut = data.find(_MANAGED_FIELDS, start + self._cut_offset, end)
             close = data.find(b"]", cut, end) if cut > 0 else -1
             if close > 0 and data.startswith(_LAST_OF_METADATA, close):
@@ -167,14 +165,13 @@ class ObjectCodec(Generic[V]):
     def _decode_parts(  # noqa: PLR0917 - a tuple of the places would cost a percent
         self, data: bytearray, body: int, inner: int, cut: int, close: int, end: int, fill: bytes
     ) -> KubeObject[V] | None:
-        """Decode what precedes managedFields, and what follows metadata: each an object.
+        """Decode the text before managedFields and the text after metadata, each as an object.
 
-        So no byte is looked at twice, and what is thrown away not at all. If each of the two is
-        complete in itself, what was cut out is a field of metadata and of nothing nested in it,
-        wherever the text is JSON: closed at `cut`, metadata is one level deep there; the rest
-        closes one level, no more; and between the list's start and the first bracket that ends one
-        no other list can end. Nor can that bracket stand in a string: of the quotes behind it,
-        an odd number would be left.
+        So no byte is read twice, and dropped bytes are not read at all. If both parts are complete
+        objects, the dropped text is a field of metadata itself: metadata closed at `cut` is one
+        level deep there; the rest closes exactly one level; and no other list can end between the
+        start of this one and the first closing bracket. The bracket cannot be inside a string:
+        that would leave an odd number of quotes after it.
         """
         text = memoryview(data)
         try:
@@ -183,7 +180,7 @@ class ObjectCodec(Generic[V]):
             wire = self._decode_tail(text[close + 2 : end])
         finally:
             data[cut] = data[close + 2] = _COMMA
-        if meta.managed_fields or wire._metadata:  # noqa: SLF001 - a name no view can have
+        if meta.managed_fields or wire._metadata:  # noqa: SLF001 - a name that views cannot have
             return None
         raw = b"".join((fill, text[body:cut], text[close + 1 : end]))
         return self._record(meta, wire, raw, self.gvk)
@@ -191,10 +188,10 @@ class ObjectCodec(Generic[V]):
     def _decode_alone(
         self, data: bytes | bytearray, body: int, inner: int, cut: int
     ) -> KubeObject[V] | None:
-        """Decode an object that is metadata alone, and ends with managedFields, up to those.
+        """Decode an object that is metadata alone and ends with managedFields, up to those.
 
-        What precedes them is one object if closed there; behind them nothing follows but the two
-        ends, and no list ends before theirs. So no byte of them needs to be looked at.
+        The text before them is one object if closed there; after them only two brackets follow,
+        and no other list ends earlier. So their bytes need not be read.
         """
         meta = decode_wire_meta(data[inner - 1 : cut] + b"}")
         if meta.managed_fields:
@@ -212,7 +209,7 @@ class ObjectCodec(Generic[V]):
         end: int,
         fill: bytes,
     ) -> KubeObject[V] | None:
-        """Decode an object in one pass, and cut managedFields out if they are found."""
+        """Decode an object in one pass, and cut out managedFields if there are any."""
         text = memoryview(data)
         wire = self._decode_wire(text[start:end])
         managed = wire.metadata.managed_fields
@@ -224,8 +221,8 @@ class ObjectCodec(Generic[V]):
             rest = cut + _BEFORE_LIST + len(managed)
             if not managed or not data.startswith(managed, cut + _BEFORE_LIST):
                 return None
-            # What precedes the cut is one object if closed here, so the cut is a field of
-            # metadata itself and of nothing nested in it.
+            # The text before the cut is one object if closed here, so the cut is a field of
+            # metadata itself and not of an object in it.
             skip_object(data[inner - 1 : cut] + b"}")
             raw = b"".join((fill, text[body:cut], text[rest:end]))
         return self._record(wire.metadata, wire, raw, self.gvk)
@@ -233,7 +230,7 @@ class ObjectCodec(Generic[V]):
     def decode_head(self, head: bytes, size_bytes: int) -> KubeObject[V]:
         """Return the record of an object that is too long to be kept, from its kind and metadata.
 
-        It has its metadata, a `problem` that says so, and no body.
+        It has its metadata, a `problem` that states the length, and no body.
 
         Args:
             head: what `MetadataReader.head` has returned.
@@ -265,7 +262,7 @@ class ObjectCodec(Generic[V]):
         problem: str = "",
     ) -> KubeObject[V]:
         if not problem and not raw.isascii():
-            raw.decode()  # a skipping decoder does not look at the text it skips
+            raw.decode()  # the decoder does not check the text that it skips
         if len(raw) > LARGE_BODY_BYTES and self._on_large is not None:
             self._on_large()
         namespace, name = meta.namespace, meta.name
@@ -303,7 +300,7 @@ class ObjectCodec(Generic[V]):
         known = self._namespaces
         if len(namespace) > _MAX_NAMESPACE_LENGTH:
             return namespace
-        if namespace not in known:  # no namespace is known and never found by its truth
+        if namespace not in known:  # the empty one may be known although it is falsy
             self._namespace_misses += 1
             if len(known) >= _MAX_NAMESPACES:
                 known.clear()
@@ -312,12 +309,12 @@ class ObjectCodec(Generic[V]):
         return known[namespace]
 
     def learn_kind(self, kind: str) -> None:
-        """Take note of what objects without a kind of their own are, from their list's kind.
+        """Record the kind of objects that name none, from the kind of their list.
 
-        It holds until an object names another: the kind of a custom resource's list is free.
+        It holds until an object names another one: a custom resource may choose its list's kind.
 
         Args:
-            kind: the kind of the items, `Pod` for a `PodList`. That of metadata alone says nothing.
+            kind: the kind of the items, `Pod` for a `PodList`; that of metadata alone is ignored.
         """
         is_mute = self._metadata_only and kind == PARTIAL_OBJECT_METADATA.kind
         if not (self._is_settled or is_mute):
@@ -338,7 +335,7 @@ class ObjectCodec(Generic[V]):
             self._is_settled = True
 
     def learn_no_kind(self) -> None:
-        """Take note that nobody says what the objects are whose metadata is sent."""
+        """Record that neither the list nor its items name the kind of the objects."""
         if self.gvk is None:
             self.gvk = PARTIAL_OBJECT_METADATA
             self._expect_partial()
@@ -349,7 +346,7 @@ class ObjectCodec(Generic[V]):
             self._head = PARTIAL_HEAD
 
     def _settle(self, gvk: GroupVersionKind) -> None:
-        """Expect this kind from now on, and no other, wherever in an object it is named."""
+        """Accept only this kind from now on, wherever in an object it is named."""
         self.gvk, self._is_settled = gvk, True
         if self._metadata_only:
             self._expect_partial()
@@ -361,7 +358,7 @@ class ObjectCodec(Generic[V]):
             self._fill = b'{"kind":%s,"apiVersion":%s,' % named
 
     def _learn_head(self, text: bytes) -> None:
-        """Recognise from now on the order in which this server writes kind and apiVersion."""
+        """Learn the order in which this server writes kind and apiVersion."""
         if self._transform is not None or self.gvk is None or self._metadata_only:
             return
         kind, api_version = encode(self.gvk.kind), encode(self.gvk.api_version)
@@ -424,11 +421,11 @@ class ObjectCodec(Generic[V]):
     def _record_or_problem(
         self, raw: bytes, gvk: GroupVersionKind, meta: Fields, problem: str
     ) -> KubeObject[V]:
-        """Build the record from as much of the object as can be read."""
+        """Build the record from the fields of the object that can be decoded."""
         ways: tuple[Callable[[], Any], ...] = (
             lambda: self._decode_any(raw),
             lambda: decode_wire_object(raw),
-            lambda: known_by_metadata(meta),  # of what is nested too deeply
+            lambda: known_by_metadata(meta),  # if another field is nested too deeply
             lambda: identity_of(self.resource, meta, raw),
         )
         for decode in ways:
@@ -442,7 +439,7 @@ class ObjectCodec(Generic[V]):
         raise InvalidObjectError(str(self.resource), problem)
 
     def statistics(self) -> dict[str, InternStatistics]:
-        """Return how well labels, owner references and namespaces are shared."""
+        """Return the counters of shared labels, owner references and namespaces."""
         return {
             "labels": self._labels.statistics(),
             "owners": self._owners.statistics(),
@@ -458,5 +455,5 @@ _NULL = Raw(b"null")
 
 
 def _is_partial(fields: Fields) -> bool:
-    """Tell whether an object is written as the server writes metadata alone."""
+    """Return whether an object is a PartialObjectMetadata as servers write it."""
     return fields.keys() == _REBUILT and bytes(fields["kind"]) == _PARTIAL_KIND

@@ -1,9 +1,8 @@
-"""Bodies kept compressed: the memory mode `compact` of one informer.
+"""Bodies that are kept compressed: the memory mode `compact` of one informer.
 
-The text of an object enters; a record that holds it packed leaves, and unpacks it whenever somebody
-reads. The dictionary that makes small bodies smaller still is trained on the informer's own objects
-and belongs to it alone. Every record says itself how its body is to be read, so that what was
-packed before a dictionary, or with an earlier one, stays as readable as the rest, from any thread.
+A record decompresses its body at each read. The dictionary that makes small bodies smaller is
+trained on the informer's own objects. Every record refers to the dictionary of its body, so bodies
+that were compressed without one or with an earlier one stay readable, from any thread.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _PACKED = b"("[0]  # every zstd frame begins with it, and no JSON object does
 
 
 def load_zstandard() -> ModuleType:
-    """Import the package that packs.
+    """Import the package that compresses.
 
     Raises:
-        InvalidArgumentError: it is not installed; says how to get it.
+        InvalidArgumentError: it is not installed; the text names the command that installs it.
     """
     try:
-        import zstandard  # noqa: PLC0415 - optional, and nobody who does not ask for it pays for it
+        import zstandard  # noqa: PLC0415 - optional, and loaded only by programs that use it
     except ImportError as error:
         reason = "'compact' needs the package zstandard: pip install 'pyinformer[compact]'"
         raise InvalidArgumentError("memory", reason) from error
@@ -51,10 +50,10 @@ def load_zstandard() -> ModuleType:
 
 @final
 class Unpacker:
-    """Unpacks what was packed with one dictionary, in any thread.
+    """Decompresses bodies that were compressed with one dictionary, in any thread.
 
-    A decompressor serves one call at a time: each is taken out of the idle ones and put back. That
-    needs no lock, so a signal handler or a finalizer that reads cannot wait for itself.
+    A decompressor serves one call at a time: each call takes one from the idle ones and puts it
+    back. That needs no lock, so a signal handler or finalizer that reads cannot deadlock.
 
     Args:
         package: zstandard.
@@ -68,18 +67,18 @@ class Unpacker:
     ) -> None:
         self._package = package
         self._dictionary = dictionary
-        # The first one makes what all share of the dictionary: two threads at once must not.
+        # The first one prepares the shared dictionary, which two threads must not do at once.
         self._idle: list[zstandard.ZstdDecompressor] = [
             package.ZstdDecompressor(dict_data=dictionary)
         ]
         self.latest: tuple[bytes, bytes] = (b"", b"")
-        """The newest body, packed and plain: indexes by path read it as it arrives."""
+        """The newest body, compressed and plain: indexes by path read it when it arrives."""
 
     def unpack(self, body: bytes) -> bytes:
-        """Return the text of a body, packed or not.
+        """Return the text of a body, compressed or not.
 
         Raises:
-            InternalError: it is not what was packed.
+            InternalError: it cannot be decompressed.
         """
         packed, plain = self.latest  # one read: the loop replaces it at any moment
         if packed is body:
@@ -104,23 +103,23 @@ _body: Final[Any] = KubeObject.__dict__["raw"]
 
 
 class CompactObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: ignore[misc]  # final for others
-    """A KubeObject whose body is kept packed; what it says is the same."""
+    """A KubeObject whose body is kept compressed; its content is the same."""
 
     _unpacker: Unpacker = cast("Unpacker", None)  # always given; `problem` before it has a default
 
     @property  # type: ignore[misc]  # as read-only as the field
     def raw(self) -> bytes:
-        """The JSON text, unpacked at each read; apiVersion and kind are always in it.
+        """The JSON text, decompressed at each read; apiVersion and kind are always in it.
 
         Raises:
             InternalError: the memory that holds it was overwritten.
         """
-        # In this order: an early record gets its unpacker first, and then the body packed for it.
+        # In this order: an early record gets its unpacker first, and the compressed body second.
         body: bytes = _body.__get__(self)
         return self._unpacker.unpack(body)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy elsewhere stands for itself: no dictionary goes with it.
+        # A copy in another process has the plain body: the dictionary is not copied.
         fields = (self._key, self.metadata, self._view, self.raw, self.gvk, self.problem)
         return KubeObject, fields
 
@@ -131,12 +130,12 @@ _unpacker: Final[Any] = CompactObject.__dict__["_unpacker"]
 
 @final
 class BodyPacker:
-    """Makes the records of one informer; learns from the first of them, and ever more rarely.
+    """Creates the records of one informer, and trains dictionaries on its objects.
 
-    The first objects stay as they are until there are enough to learn from, then they are packed,
-    too: at most 128 of them, or 1 MiB. The second dictionary is trained some 2,000 objects later,
-    each further one after 16 times as many: lists come in the order of names, so the first objects
-    need not resemble the rest. Records are made in one thread.
+    The first objects stay uncompressed until there are enough for a training: at most 128 objects
+    or 1 MiB. The second dictionary is trained some 2,000 objects later, each further one after 16
+    times as many: lists are ordered by name, so the first objects may differ from the rest. Records
+    are created in one thread.
 
     Raises:
         InvalidArgumentError: the package zstandard is not installed.
@@ -149,7 +148,7 @@ class BodyPacker:
         self._samples_bytes = 0
         self._stride = self._until_sample = 1
         self.trainings: int = 0
-        """How often it has learned."""
+        """How many dictionaries were trained."""
         self._use(None)
 
     def record(  # noqa: PLR0917 - called in the place of KubeObject, for every object
@@ -161,7 +160,7 @@ class BodyPacker:
         gvk: GroupVersionKind,
         problem: str,
     ) -> KubeObject[Any]:
-        """Make the record of an object; the arguments are those of KubeObject."""
+        """Return the record of an object; the arguments are those of KubeObject."""
         unpacker = self._unpacker
         if self._early is not None and len(raw) <= _LARGE_BYTES:
             early = self._early[key] = CompactObject(
@@ -184,7 +183,7 @@ class BodyPacker:
         return bytes(memoryview(packed))  # it was made with room for the worst case, and keeps it
 
     def _sample(self, key: str, raw: bytes) -> None:
-        """Keep a body to learn from; one of each object, else a busy one would be all there is."""
+        """Keep a body for the next training; one of each object, or a busy one would dominate."""
         self._until_sample = self._stride
         if len(raw) > _LARGE_BYTES:
             return
@@ -204,7 +203,7 @@ class BodyPacker:
             _body.__set__(obj, self._pack(_body.__get__(obj)))
 
     def _train(self, samples: list[bytes]) -> zstandard.ZstdCompressionDict | None:
-        """Return a dictionary; None if the samples teach nothing, being too few or too odd."""
+        """Return a dictionary; None if the samples are too few or too different."""
         try:
             dictionary: zstandard.ZstdCompressionDict = self._package.train_dictionary(
                 _DICTIONARY_BYTES, samples, **_TRAINING

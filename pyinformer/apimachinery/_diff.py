@@ -1,7 +1,7 @@
 """What changed between two objects, as paths.
 
-What enters are two objects, or two dicts; what leaves is one change for each value that differs,
-in the order of the older object. Changes print paths and never values: objects may be Secrets.
+There is one change for each value that differs, in the order of the older object. The text of a
+change is its path and never a value: objects may be Secrets.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Path: TypeAlias = tuple[str | int, ...]
 _Place: TypeAlias = "tuple[_Place, str | int] | None"
 """The container that a value is in, and where in it; None is the root.
 
-Values that lie deeply share it: a path for each of them would need a thousand times as much.
+Deeply nested values share it: a path for each of them would need a thousand times the memory.
 """
 _Pair: TypeAlias = "tuple[_Place, JSONValue | Absent, JSONValue | Absent]"
 """A place, and what is there in the older and in the newer object."""
 
-_NAME = re.compile(r"[A-Za-z_$][\w$-]*")  # what a path holds without quotes
+_NAME = re.compile(r"[A-Za-z_$][\w$-]*")  # a name that needs no quotes in a path
 
 
 @final
@@ -38,7 +38,7 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Stands where one of the two objects has no value; None would be a null that is there."""
+"""Stands for a value that one of the two objects does not have; None is a null."""
 
 
 @final
@@ -101,7 +101,7 @@ class Change:
 
 @runtime_checkable
 class HasDict(Protocol):
-    """What `diff` compares besides dicts: a KubeObject, for example."""
+    """An object that `diff` converts to a dict: a KubeObject, for example."""
 
     def to_dict(self) -> JSONObject:
         """Return the whole object as a dict."""
@@ -116,13 +116,13 @@ def diff(
 ) -> tuple[Change, ...]:
     """Compare two objects and return what differs.
 
-    Lists are compared by position. What only one side has is one change, however much it holds.
+    Lists are compared by position. A value that only one side has is one change, however large.
 
     Args:
         old: the older object, or its dict; not changed.
         new: the newer object, or its dict; not changed.
-        ignore: paths that are not compared, nor what is below them; by default what changes with
-            every write. Pass `()` to compare everything.
+        ignore: paths that are not compared, with everything below them; by default fields that
+            change with every write. Pass `()` to compare everything.
 
     Returns:
         The changes; their values belong to the dicts that were given.
@@ -141,7 +141,7 @@ def _as_dict(argument: str, side: HasDict | JSONObject) -> JSONObject:
         return side
     if isinstance(side, HasDict):
         return side.to_dict()
-    raise InvalidTypeError(argument, f"is an object or its dict, not {type(side).__name__}")
+    raise InvalidTypeError(argument, f"must be an object or its dict, not {type(side).__name__}")
 
 
 def _changes(old: JSONObject, new: JSONObject, ignored: frozenset[Path]) -> Iterator[Change]:
@@ -158,7 +158,7 @@ def _changes(old: JSONObject, new: JSONObject, ignored: frozenset[Path]) -> Iter
         if inner is not None:
             pending.append(inner)
         elif not _same(pair[1], pair[2]):
-            yield Change._of(pair)  # noqa: SLF001 - a path for each is what it avoids
+            yield Change._of(pair)  # noqa: SLF001 - without building a path
 
 
 def _path_of(place: _Place) -> Path:
@@ -172,7 +172,7 @@ def _path_of(place: _Place) -> Path:
 def _inner(
     place: _Place, old: JSONValue | Absent, new: JSONValue | Absent
 ) -> Iterator[_Pair] | None:
-    """Return what two containers of one kind hold; None if they are anything else."""
+    """Yield the pairs of values in two containers of one kind; None if they are not containers."""
     if isinstance(old, dict) and isinstance(new, dict):
         return _fields(place, old, new)
     if isinstance(old, list) and isinstance(new, list):

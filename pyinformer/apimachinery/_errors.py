@@ -1,8 +1,7 @@
-"""Every error that pyinformer raises on purpose, in one tree.
+"""Every error that pyinformer raises, in one tree.
 
-Each class names a situation that somebody can act on, carries the data of that situation as typed
-attributes, builds its own text, and joins the builtin exception that people already catch. All of
-them survive pickling and copying, attributes included.
+Each class is a situation that a caller can handle. It has the data as typed attributes, builds its
+own text, and derives from the builtin exception that fits. Errors can be pickled and copied.
 
     InformerError
       InternalError                          (RuntimeError)
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-_SHOWN = 64  # characters of a text that is not ours; the attribute holds all of it
+_SHOWN = 64  # characters of a foreign text in a message; the attribute has all of it
 
 
 def _rebuild(
@@ -69,11 +68,10 @@ def _rebuild(
 
 
 class InformerError(Exception):
-    """The root: `except InformerError` catches everything pyinformer raises on purpose.
+    """The root: `except InformerError` catches every error of this library.
 
-    Its text is one line in which characters that are not printed are escaped, whatever objects and
-    servers have put into it, and no credential in use is in it. The attributes hold the data as
-    they are.
+    The text is one line. Unprintable characters in it are escaped and credentials in use are
+    removed, also in texts of objects and servers. The attributes have the data unchanged.
     """
 
     def __init__(self, message: str) -> None:
@@ -126,7 +124,7 @@ class InvalidSelectorError(InvalidArgumentError):
 
 @final
 class InvalidResourceVersionError(InvalidArgumentError):
-    """A resource version that is no positive decimal number was compared.
+    """A resource version that is not a positive decimal number was compared.
 
     Attributes:
         resource_version: the text as given.
@@ -136,18 +134,18 @@ class InvalidResourceVersionError(InvalidArgumentError):
         self.resource_version = resource_version
         super().__init__(
             "resource_version",
-            # It comes from the network: as long as a line may be.
-            f"{resource_version[:_SHOWN]!r} is not comparable: only decimal numbers without leading"
-            " zeros are ordered, everything else can only be tested for equality",
+            # It comes from the network: up to the length of a line.
+            f"must be a decimal number without leading zeros, got {resource_version[:_SHOWN]!r};"
+            " other resource versions can only be compared for equality",
         )
 
 
 @final
 class InformerConflictError(InvalidArgumentError):
-    """One informer was asked for twice with different options.
+    """One informer was requested twice with different options.
 
     Attributes:
-        informer: what was asked for.
+        informer: the informer.
         option: the first option that differs.
         first_call_site: `file:line` of the call that created the informer.
         second_call_site: `file:line` of the call that conflicts with it.
@@ -163,28 +161,26 @@ class InformerConflictError(InvalidArgumentError):
         super().__init__(
             option,
             f"the informer for {informer} exists with another {option} (created at"
-            f" {first_call_site}, asked for again at {second_call_site}); use the same options"
-            " in both places, or private=True for an informer of your own",
+            f" {first_call_site}, requested again at {second_call_site}); use the same options"
+            " in both places, or private=True for a separate informer",
         )
 
 
 @final
 class OwnerScopeError(InvalidArgumentError):
-    """An object cannot be owned from where its owner lives.
+    """An object cannot have an owner in another namespace.
 
     Attributes:
         owner_namespace: the owner's namespace; never empty, a cluster-scoped owner may own all.
-        namespace: the object's namespace; empty if it names none.
+        namespace: the object's namespace; empty if it has none.
     """
 
     def __init__(self, *, owner_namespace: str, namespace: str) -> None:
         self.owner_namespace = owner_namespace
         self.namespace = namespace
-        found = f"is in namespace {namespace!r}" if namespace else "names no namespace"
+        found = f"it is in {namespace!r}" if namespace else "it has no namespace"
         super().__init__(
-            "obj",
-            f"{found}, and its owner lives in {owner_namespace!r}: an owner in a namespace owns"
-            " only what is in the same one, nothing elsewhere and nothing cluster-scoped",
+            "obj", f"must be in the namespace of its owner, {owner_namespace!r}, but {found}"
         )
 
 
@@ -221,33 +217,38 @@ class InvalidModelError(InvalidTypeError):
 
 @final
 class FrozenObjectError(InformerError, TypeError, AttributeError):
-    """Somebody tried to index or to change a cached object.
+    """User code tried to index or change a cached object, or read an attribute it does not have.
 
     Attributes:
         key: the object's key, `namespace/name` or `name`.
-        operation: what was tried, such as `object['spec']`.
+        operation: the expression that failed, such as `object['spec']`.
     """
 
-    def __init__(self, *, key: str, operation: str) -> None:
+    def __init__(self, *, key: str, operation: str, instead: str = "") -> None:
         self.key = key
         self.operation = operation
+        advice = "read one field with at('spec.nodeName'), or take a private dict with to_dict()"
         super().__init__(
-            f"{operation} is not possible on {key!r}: cached objects are shared and immutable;"
-            " read one field with at('spec.nodeName'), or take a private dict with to_dict()"
+            f"{operation} is not possible on {key!r}: "
+            + (
+                f"read {instead}"
+                if instead
+                else f"cached objects are shared and immutable; {advice}"
+            )
         )
 
 
 @final
 class CacheMutatedError(InformerError, RuntimeError):
-    """Somebody changed in place what others read, too; raised in `debug` mode only.
+    """User code changed a shared object in place; raised in `debug` mode only.
 
     Attributes:
         informer: what the informer follows.
         key: the object's key, `namespace/name` or `name`.
         what: what was changed, such as `the shared decoded object`.
         paths: where, and the types before and after: `metadata.labels.x: absent became str`; no
-            values. Empty if that cannot be told.
-        readers: the handlers and the places in the code that had it.
+            values. Empty if it is unknown.
+        readers: the handlers and the places in the code that read it.
     """
 
     def __init__(
@@ -267,13 +268,13 @@ class CacheMutatedError(InformerError, RuntimeError):
         where = f" ({'; '.join(paths)})" if paths else ""
         whose = f" It was read by {', '.join(readers)}." if readers else ""
         super().__init__(
-            f"{what} of {key!r} in {informer} was changed in place{where}.{whose} What is shared is"
-            " for reading: take a dict of your own with to_dict() before you change it"
+            f"{what} of {key!r} in {informer} was changed in place{where}.{whose} Shared objects"
+            " are read-only: take a private dict with to_dict() before you change it"
         )
 
 
 class InvalidObjectError(InformerError, ValueError):
-    """The bytes of one object cannot be read as asked.
+    """The bytes of one object cannot be decoded as requested.
 
     Attributes:
         what: the object or the frame, as far as it can be named.
@@ -288,11 +289,11 @@ class InvalidObjectError(InformerError, ValueError):
 
 @final
 class WriteAnswerError(InvalidObjectError):
-    """The server carried out a write, and its answer cannot be read: do not send the write again.
+    """The server carried out a write, but its response cannot be read: do not send it again.
 
     Attributes:
         what: the write: `POST configmaps.v1`.
-        reason: what is wrong with the answer.
+        reason: what is wrong with the response.
     """
 
     def __init__(self, what: str, reason: str) -> None:
@@ -300,7 +301,7 @@ class WriteAnswerError(InvalidObjectError):
         self.reason = reason
         InformerError.__init__(
             self,
-            f"{what}: the server carried out the write, but its answer cannot be read: {reason};"
+            f"{what}: the server carried out the write, but its response cannot be read: {reason};"
             " do not send the write again",
         )
 
@@ -310,7 +311,7 @@ class ConfigurationError(InformerError, ValueError):
 
     Attributes:
         source: the file, the variable or the argument that holds it.
-        reason: what is wrong, and what would be right.
+        reason: what it must be, and what it is.
     """
 
     def __init__(self, source: str, reason: str) -> None:
@@ -321,7 +322,7 @@ class ConfigurationError(InformerError, ValueError):
 
 @final
 class ConfigurationNotFoundError(ConfigurationError, FileNotFoundError):
-    """No configuration of a cluster was found where it was looked for."""
+    """No configuration of a cluster was found, or a file that was named does not exist."""
 
     def __init__(self, source: str, reason: str) -> None:
         ConfigurationError.__init__(self, source, reason)
@@ -331,7 +332,7 @@ class TransportError(InformerError, ConnectionError):
     """The server could not be reached, or the connection broke.
 
     Attributes:
-        url: the URL that was asked for, without its query.
+        url: the requested URL, without its query.
         reason: what happened.
         is_unreachable: no connection was made, so the server has not seen the request.
     """
@@ -362,7 +363,7 @@ class RequestTimeoutError(TransportError, TimeoutError):
 
 
 class ProtocolError(InformerError, ValueError):
-    """The server answered with something that is not the Kubernetes API.
+    """The server's response does not follow the Kubernetes API.
 
     Attributes:
         what: the request or the frame.
@@ -378,7 +379,7 @@ class ProtocolError(InformerError, ValueError):
 
 
 class ListInconsistentError(ProtocolError):
-    """A list contradicts itself: its pages, its items or its count do not agree."""
+    """A list is inconsistent: its pages, its items or its count do not agree."""
 
 
 class APIStatusError(InformerError):
@@ -387,8 +388,8 @@ class APIStatusError(InformerError):
     Attributes:
         status: the HTTP status code, or the code of a watch's ERROR event.
         reason: the machine-readable reason of the Status, such as `NotFound`; may be empty.
-        message: the server's own words, shortened.
-        request: what was asked for, such as `list pods`, or the method and path.
+        message: the server's message, shortened.
+        request: the request, such as `list pods`, or its method and path.
         causes: the reasons in the Status's details.
         retry_after_seconds: how long the server asks to wait, or None.
     """
@@ -437,7 +438,7 @@ class ForbiddenError(APIStatusError):
     """403: the credentials are valid and the right is missing.
 
     Attributes:
-        needed: the right that is missing, in the words of RBAC; empty if it is not known.
+        needed: the missing right, in the terms of RBAC; empty if it is unknown.
     """
 
     def __init__(
@@ -466,11 +467,11 @@ class ForbiddenError(APIStatusError):
 
 @final
 class NotFoundError(APIStatusError):
-    """404: no such object, or no such resource on this server."""
+    """404: the object does not exist, or the server does not have the resource."""
 
 
 class ConflictError(APIStatusError):
-    """409: the object exists already, or was changed in between."""
+    """409: the object exists already, or has changed since it was read."""
 
 
 class FieldConflict(NamedTuple):
@@ -480,12 +481,12 @@ class FieldConflict(NamedTuple):
     """Its path, as the server writes it: `.spec.replicas`."""
 
     manager: str
-    """Who owns it; empty if the server does not say."""
+    """Its manager; empty if the server does not name it."""
 
 
 @final
 class ApplyConflictError(ConflictError):
-    """409: a server-side apply would change what other field managers own.
+    """409: a server-side apply would change fields that other managers own.
 
     Attributes:
         conflicts: those fields, each with its manager.
@@ -520,12 +521,12 @@ class ResourceExpiredError(APIStatusError):
 
 @final
 class InvalidError(APIStatusError):
-    """422: the server understands the request and refuses its content."""
+    """422: the server understood the request and refused its content."""
 
 
 @final
 class TooManyRequestsError(APIStatusError):
-    """429: the server asks to come back later."""
+    """429: the server asks to retry later."""
 
 
 class ServerError(APIStatusError):
@@ -534,7 +535,7 @@ class ServerError(APIStatusError):
 
 @final
 class ResourceVersionTooLargeError(ServerError):
-    """504 with that cause: the server has not seen this position yet, or never will."""
+    """504 with that cause: the server has not reached this position yet, or never will."""
 
 
 @final
@@ -573,7 +574,7 @@ class CacheSyncTimeoutError(InformerError, TimeoutError):
         self.pending: tuple[str, ...] = tuple(pending)
         super().__init__(
             f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. Every"
-            " informer whose state is not failed goes on trying"
+            " informer whose state is not failed continues to retry"
         )
 
 
@@ -588,7 +589,7 @@ class StaleCacheError(InformerError, TimeoutError):
         position: the resource version up to which the cache holds every change.
         waited_seconds: how long was waited; 0 for a read, which never waits.
         state: the state of the informer's reflector.
-        reason: its last error, or why there is no more hope; empty if there is none.
+        reason: its last error, or why waiting cannot succeed; empty if there is none.
         max_age_seconds: how old the cache may be for this reader; None after a wait for a write.
         age_seconds: how long ago the cache was last proven; None if never, or after a wait.
     """
@@ -622,14 +623,14 @@ class StaleCacheError(InformerError, TimeoutError):
             age = "never" if age_seconds is None else f"{age_seconds:.1f} s ago"
             found = f"was last proven {age}, and its reader allows {max_age_seconds:g} s"
         super().__init__(
-            f"the cache of {informer} {found} (state: {state}; {reason or 'no error'}); it goes on"
-            " trying: read it as it is, or try again later"
+            f"the cache of {informer} {found} (state: {state}; {reason or 'no error'}); it keeps"
+            " trying: read it as it is, or retry later"
         )
 
 
 @final
 class WaitTimeoutError(InformerError, TimeoutError):
-    """No state of an object was the wanted one before the deadline.
+    """An object did not reach the wanted state before the deadline.
 
     Attributes:
         informer: which informer.
@@ -664,9 +665,9 @@ class WaitTimeoutError(InformerError, TimeoutError):
         else:
             found = f"it exists at {resource_version or '?'}" if exists else "it does not exist"
         super().__init__(
-            f"{key!r} of {informer} did not become what was waited for within"
+            f"{key!r} of {informer} did not reach the wanted state within"
             f" {waited_seconds:.1f} s: {found} (state: {state}; {last_error or 'no error'}); the"
-            " informer goes on: wait again, or longer"
+            " informer keeps running: wait again, or longer"
         )
 
 
@@ -676,14 +677,14 @@ class NotCachedError(InformerError, LookupError):
 
     Attributes:
         informer: which informer.
-        namespace: the namespace that was asked for.
+        namespace: the namespace that was read.
     """
 
     def __init__(self, *, informer: str, namespace: str) -> None:
         self.informer = informer
         self.namespace = namespace
         super().__init__(
-            f"{informer} does not watch namespace {namespace!r}, so its cache knows nothing about"
+            f"{informer} does not watch namespace {namespace!r}, so its cache has no objects of"
             " it; add an informer for that namespace, or read with allow_unsynced=True"
         )
 
@@ -693,7 +694,7 @@ class ObjectNotFoundError(InformerError, KeyError):
     """No object with this key is cached.
 
     Attributes:
-        resource: the resource that was asked for.
+        resource: the resource that was read.
         key: `namespace/name`, or `name` if cluster-scoped.
     """
 
@@ -708,14 +709,14 @@ class IndexNotFoundError(InformerError, KeyError):
     """No index has this name.
 
     Attributes:
-        index: the name that was asked for.
+        index: the requested name.
         known: the names that exist.
     """
 
     def __init__(self, *, index: str, known: Sequence[str]) -> None:
         self.index = index
         self.known: tuple[str, ...] = tuple(known)
-        super().__init__(f"no index is called {index!r}; there are: {', '.join(known) or 'none'}")
+        super().__init__(f"no index has the name {index!r}; existing: {', '.join(known) or 'none'}")
 
 
 @final
@@ -735,12 +736,12 @@ class FieldNotFoundError(InformerError, KeyError):
 
 @final
 class UnknownResourceError(InformerError, LookupError):
-    """Nothing that the server serves has this name.
+    """The server does not serve a resource with this name.
 
     Attributes:
         name: the name as given.
-        near: resources whose names come near.
-        unavailable: groups and versions that the server lists and cannot tell about at present.
+        near: resources with similar names.
+        unavailable: groups and versions whose resources the server currently cannot list.
     """
 
     def __init__(
@@ -750,18 +751,18 @@ class UnknownResourceError(InformerError, LookupError):
         self.near: tuple[str, ...] = tuple(near)
         self.unavailable: tuple[str, ...] = tuple(unavailable)
         hint = f"; it serves {', '.join(near)}" if near else ""
-        silent = f"; of {', '.join(unavailable)} it cannot tell now" if unavailable else ""
-        super().__init__(f"the server serves no resource {name[:_SHOWN]!r}{hint}{silent}")
+        silent = f"; it currently cannot list {', '.join(unavailable)}" if unavailable else ""
+        super().__init__(f"the server does not serve {name[:_SHOWN]!r}{hint}{silent}")
 
 
 @final
 class AlreadyOwnedError(InformerError, RuntimeError):
-    """Another object controls this one, and there is only one controller.
+    """Another object controls this one already, and an object has only one controller.
 
     Attributes:
         key: the object's key, `namespace/name` or `name`.
-        controller: who controls it: kind and name.
-        owner: who was to control it: kind and name.
+        controller: the kind and name of its controller.
+        owner: the kind and name of the owner that was to control it.
     """
 
     def __init__(self, *, key: str, controller: str, owner: str) -> None:
@@ -776,7 +777,7 @@ class AlreadyOwnedError(InformerError, RuntimeError):
 
 @final
 class LifecycleError(InformerError, RuntimeError):
-    """Something was called in a state in which it cannot work: not started, closed, twice."""
+    """A method was called in the wrong state: not started, already started, or closed."""
 
 
 @final
@@ -799,14 +800,14 @@ class EventStreamOverflowError(InformerError, RuntimeError):
 
 @final
 class QueueClosedError(InformerError, RuntimeError):
-    """A queue was closed and has nothing left."""
+    """A queue is closed and empty."""
 
 
 class TerminalError(InformerError):
-    """Raised by a reconcile: trying again is in vain until something changes.
+    """Raised by a reconcile: retrying is useless until something changes.
 
     Attributes:
-        reason: why; it appears in logs, so it must hold no secrets.
+        reason: why; it is logged, so it must not contain secrets.
     """
 
     def __init__(self, reason: str) -> None:
@@ -815,11 +816,11 @@ class TerminalError(InformerError):
 
 
 class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP header of that name
-    """Raised by a reconcile: try again, but not before a time.
+    """Raised by a reconcile: retry it, but not before a time.
 
     Attributes:
         retry_after_seconds: how long to wait.
-        reason: why; it appears in logs, so it must hold no secrets.
+        reason: why; it is logged, so it must not contain secrets.
     """
 
     def __init__(self, retry_after_seconds: float, reason: str = "") -> None:
@@ -829,16 +830,16 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
         self.retry_after_seconds = retry_after_seconds
         self.reason = reason
         because = f": {reason}" if reason else ""
-        super().__init__(f"to be tried again after {retry_after_seconds:g} s{because}")
+        super().__init__(f"to be retried after {retry_after_seconds:g} s{because}")
 
 
 @final
 class ModelMismatchError(InvalidObjectError, TerminalError):
-    """An object does not fit the model that its reconcile asks for.
+    """An object does not fit the model that its reconcile uses.
 
     Attributes:
         key: the object's key.
-        path: the field that does not fit, such as `spec.replicas`; empty if it is no single one.
+        path: the field that does not fit, such as `spec.replicas`; empty if it is not a single one.
     """
 
     def __init__(self, what: str, reason: str, *, key: str, path: str) -> None:
@@ -846,7 +847,7 @@ class ModelMismatchError(InvalidObjectError, TerminalError):
         self.reason = reason
         self.key = key
         self.path = path
-        outlook = "it is reconciled when it changes, other objects are not affected"
+        outlook = "it is reconciled again when it changes; other objects are not affected"
         InformerError.__init__(self, f"{what}: {reason}; {outlook}")
 
 
@@ -868,14 +869,14 @@ class ReconcileTimeoutError(InformerError, TimeoutError):
 
 @final
 class ClusterUnavailableError(InformerError, ConnectionError):
-    """A pool has no open cluster of this name: it cannot be opened, or not in time.
+    """A pool could not open a cluster, or not in time.
 
     Attributes:
         cluster: the cluster's name.
-        reason: what is known to be the cause.
+        reason: the known cause.
         waited_seconds: how long this caller waited.
         attempts: how many attempts to open it failed in a row.
-        retry_after_seconds: when the next attempt may begin; None while one goes on.
+        retry_after_seconds: when the next attempt may begin; None while one is under way.
     """
 
     def __init__(
@@ -926,7 +927,7 @@ class KubeAPIServerNotFoundError(KubeAPIServerError, FileNotFoundError):
             "kube-apiserver and etcd are needed and were not found",
             f"{reason}. Set KUBEBUILDER_ASSETS to a folder that holds both, or allow them to be"
             " built once: build=True, `pyinformer serve --real --build`, or"
-            " `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go on PATH, or"
+            " `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go in PATH, or"
             " pip install 'pyinformer[kube-apiserver]')",
         )
 

@@ -1,7 +1,7 @@
-"""What happened to an object, as handlers and sinks hear it.
+"""What happened to an object: the events that handlers and sinks receive.
 
-Per key these form a life: one Added, any number of Updated, one Deleted, in order. An object that
-was recreated under the same name is a Deleted and an Added. All are frozen and match by position:
+The events of a key alternate: one Added, any number of Updated, one Deleted. An object that was
+recreated under the same name is a Deleted and an Added. All are frozen and match by position:
 `case Added(pod)`, `case Updated(old, new)`, `case Deleted(last_known)`.
 """
 
@@ -20,7 +20,7 @@ class Added(Struct, Generic[V], frozen=True, gc=False):
 
     object: KubeObject[V]
     is_in_initial_list: bool = False
-    """It was there before this handler began to listen, or its namespace to be followed."""
+    """It existed before this handler was added, or before its namespace was followed."""
 
     @property
     def key(self) -> str:
@@ -35,10 +35,10 @@ class Updated(Struct, Generic[V], frozen=True, gc=False):
     old: KubeObject[V]
     new: KubeObject[V]
     is_resync: bool = False
-    """Nothing changed: the handler asked to be told again from time to time."""
+    """Nothing changed: the handler was registered with a resync period."""
     may_go_back: bool = False
-    """The server's history is not the one that was followed, as after a restore from a backup: the
-    new state may be an older one, whatever its resource version says."""
+    """The server's history was replaced, as after a restore from a backup: the new state may be an
+    older one, whatever its resource version is."""
 
     @property
     def key(self) -> str:
@@ -51,9 +51,9 @@ class Deleted(Struct, Generic[V], frozen=True, gc=False):
     """An object disappeared."""
 
     last_known: KubeObject[V]
-    """The newest state that was seen; the last one that existed, unless the next field says no."""
+    """The newest known state; the last one that existed, unless `final_state_unknown`."""
     final_state_unknown: bool = False
-    """The deletion itself was missed and found out by a list: the state may be older."""
+    """The deletion event was missed and found by a list: the state may be older."""
     may_still_exist: bool = False
     """The informer has a selector: the object may exist and no longer match."""
 

@@ -1,8 +1,7 @@
 """Field selectors: from `metadata.name=web,spec.nodeName!=n1` to a predicate on fields.
 
-What enters is text as kubectl and the server take it, or a mapping; what leaves is immutable, and
-prints canonically. Which fields a resource supports only its server knows: a path that it does not
-support is refused there, with 400.
+Selectors are immutable and have a canonical text. Only the server knows which fields a resource
+supports: it refuses others with 400.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class FieldRequirement:
     Attributes:
         path: the field, such as `spec.nodeName`.
         operator: `=` or `!=`.
-        value: what it is compared with, unescaped.
+        value: the value that it is compared with, unescaped.
     """
 
     path: str
@@ -50,10 +49,10 @@ _BACKSLASHED = r"\\\1"
 class FieldSelector:
     """Selects objects by their fields; built by `parse`, which validates.
 
-    Equal selectors have equal text: requirements are sorted and stand there once, `==` is `=`.
+    Equal selectors have equal text: requirements are sorted and unique, and `==` becomes `=`.
 
     Attributes:
-        requirements: what all has to hold; none selects everything.
+        requirements: the conditions, all of which must hold; without any, everything is selected.
     """
 
     requirements: tuple[FieldRequirement, ...] = ()
@@ -63,16 +62,15 @@ class FieldSelector:
 
     @classmethod
     def parse(cls, selector: str | Mapping[str, str] | FieldSelector | None) -> FieldSelector:
-        r"""Read a selector in any form users have it in.
+        r"""Return the selector for a text or a mapping.
 
         Args:
             selector: text, with `\`, `,` and `=` in values escaped by a backslash; a mapping of
-                paths to values that all have to be equal, not escaped; None or nothing, which
-                selects everything.
+                paths to values, not escaped; None or an empty text selects everything.
 
         Raises:
-            InvalidSelectorError: it says what is wrong, and at which position, counted from 0.
-            InvalidTypeError: it is none of these forms.
+            InvalidSelectorError: names the problem and its position, counted from 0.
+            InvalidTypeError: it is not one of these forms.
 
         Source:
             apimachinery pkg/fields/selector.go, ParseSelector (which also takes paths that no
@@ -87,7 +85,7 @@ class FieldSelector:
                 return cls(tuple(_parse_text(selector)))
             case Mapping():
                 return cls(tuple(_parse_mapping(selector)))
-        reason = f"is text, a mapping or None, not {type(selector).__name__}"
+        reason = f"must be a text, a mapping or None, not {type(selector).__name__}"
         raise InvalidTypeError("field_selector", reason)
 
     def matches(self, get: Callable[[str], str]) -> bool:
@@ -102,12 +100,12 @@ class FieldSelector:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths it reads, each once."""
+        """The paths that it reads, each once."""
         return tuple(dict.fromkeys(each.path for each in self.requirements))
 
     @property
     def name(self) -> str:
-        """The `metadata.name` that it asks for; empty if it asks for none or for more than one."""
+        """The `metadata.name` that it requires; empty if it requires none, or several."""
         names = {
             each.value
             for each in self.requirements
@@ -129,10 +127,10 @@ def _parse_text(text: str) -> Iterator[FieldRequirement]:
         start = term.start()
         operator = _OPERATOR.search(text, start, term.end())
         if operator is None:
-            raise _error(text, start, f"{term[0]!r} has none of =, == and !=")
+            raise _error(text, start, f"{term[0]!r} must have one of =, == and !=")
         path, value = text[start : operator.start()], text[operator.end() : term.end()]
         if not _PATH.fullmatch(path):
-            raise _error(text, start, f"{path!r} is no field path, such as 'metadata.name'")
+            raise _error(text, start, f"{path!r} is not a field path such as 'metadata.name'")
         stray = _UNESCAPED.search(_ESCAPE.sub("__", value))
         if stray is not None:
             problem = f"{stray[0]!r} in a value: write a backslash before each of '\\', ',' and '='"

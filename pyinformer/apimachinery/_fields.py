@@ -1,9 +1,9 @@
 r"""The fields of a JSON object, read without recursion and in pieces of any size.
 
-The decoder of whole objects gives up where an object is nested too deeply, and an object that is
-too long is never held as a whole. Both are read here: nesting is counted, strings are stepped over,
-and of each field no more is kept than there is room for. Values are not validated, but each ends
-where its own brackets end. Reading ends behind 10,000 fields of one object.
+The decoder of whole objects fails on objects that are nested too deeply, and objects that are too
+long are never held as a whole. Both are read here: nesting is counted, strings are skipped, and
+each field is kept up to a limit. Values are not validated, but each ends where its own brackets
+end. Reading stops after 10,000 fields of one object.
 """
 
 from __future__ import annotations
@@ -411,7 +411,7 @@ def _joined(fields: dict[str, bytes]) -> bytes:
 
 @final
 class Identity(Struct, frozen=True, gc=False):
-    """What tells an object from all others; a text is empty where the object has none."""
+    """The fields that identify an object; a text is empty if the object has no such field."""
 
     namespace: str = ""
     name: str = ""

@@ -1,8 +1,6 @@
-"""What an object is, read by hand where the decoder of whole objects gave up.
+"""Reads what identifies an object by hand, where the decoder of whole objects failed.
 
-What enters are the undecoded fields of one object and its text; what leaves are its kind, its
-metadata's fields and the four of them that identify it. What cannot be identified is refused by an
-error that names the object as far as its text does.
+An object that cannot be identified is refused with an error that names it as far as possible.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ def named_kind(resource: GroupVersionResource, fields: Fields, text: bytes) -> t
         An empty kind, or the resource's apiVersion, if it names none.
 
     Raises:
-        InvalidObjectError: one of them is no text.
+        InvalidObjectError: one of them is not a text.
     """
     try:
         kind = _decode_text(fields["kind"]) if "kind" in fields else ""
@@ -73,10 +71,10 @@ def known_by_metadata(meta: Fields) -> WireObject:
 
 
 def identity_of(resource: GroupVersionResource, meta: Fields, text: bytes) -> WireObject:
-    """Read the four fields without which an object cannot be told from another.
+    """Read the four fields that identify an object.
 
     Raises:
-        InvalidObjectError: one of them is no text.
+        InvalidObjectError: one of them is not a text.
     """
     wanted = ("namespace", "name", "uid", "resourceVersion")
     try:

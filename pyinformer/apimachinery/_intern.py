@@ -1,9 +1,8 @@
-"""One copy of what many objects share: label sets, owner references, namespaces.
+"""One copy of values that many objects share: label sets, owner references, namespaces.
 
-What enters is the JSON text of a value; what leaves is the decoded, immutable value, the same one
-for the same text. The table is bounded in entries and in bytes: when it is full it is emptied, and
-the objects that hold values keep them. A long text is decoded and not kept: what tenants write is
-long, unique and without end.
+A table maps a JSON text to its decoded, immutable value. It is bounded in entries and bytes: a full
+table is emptied, and the objects keep their values. Long texts are decoded and not kept: a tenant
+can write any number of long, unique ones.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ MAX_TABLE_BYTES: Final = 4 << 20
 
 @final
 class InternStatistics(Struct, frozen=True, gc=False):
-    """How a table of shared values does."""
+    """Counters of a table of shared values."""
 
     entries: int
     misses: int
     clears: int
     held_bytes: int = 0
-    """Of the texts; the values take as much again, or a few times as much."""
+    """The size of the texts; the values take as much again, or a few times as much."""
 
 
 @final
@@ -62,7 +61,7 @@ class InternTable(Generic[T]):
         """Decode a text that is not known yet, and keep the value unless the text is long.
 
         Raises:
-            msgspec.DecodeError: the text is no such value.
+            msgspec.DecodeError: the text is not such a value.
         """
         value = self._decode(text)
         self._misses += 1
@@ -78,5 +77,5 @@ class InternTable(Generic[T]):
         return value
 
     def statistics(self) -> InternStatistics:
-        """Return the table's size and how often it failed to help."""
+        """Return the table's size and how often a text was not in it."""
         return InternStatistics(len(self.known), self._misses, self._clears, self._bytes)

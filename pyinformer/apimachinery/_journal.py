@@ -1,7 +1,7 @@
-"""What happened lately, in words: a bounded ring that answers "why?" afterwards.
+"""A bounded ring of the newest notable occurrences, to explain a state afterwards.
 
-What enters are sentences about what is rare: loads, disconnects, changes of state, suspicions. What
-leaves are the newest of them with the wall time of each. Texts never hold an object's content.
+Entries are sentences about rare things (relists, disconnects, changes of state) with their wall
+time. They never contain an object's content.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MAX_LENGTH: Final = 2_048  # an error may quote what a server or a tenant wrote
 @final
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One thing that happened."""
+    """One occurrence."""
 
     at: float
-    """When: seconds since 1970."""
+    """When: seconds of the Unix epoch."""
     what: str
     """A sentence without object content."""
 
@@ -36,11 +36,11 @@ class JournalEntry:
 
 @final
 class Journal:
-    """The newest things that happened, from any thread.
+    """The newest occurrences; readable from any thread.
 
     Args:
         size: how many are kept; an hour of a troubled informer has far fewer.
-        wall_clock: the seconds since 1970.
+        wall_clock: returns the seconds of the Unix epoch.
     """
 
     def __init__(self, size: int = 256, *, wall_clock: Callable[[], float] = wall_time) -> None:
@@ -48,9 +48,9 @@ class Journal:
         self._wall_clock = wall_clock
 
     def note(self, what: str) -> None:
-        """Keep a sentence, and forget the oldest if there is no room."""
+        """Add a sentence, and drop the oldest if the journal is full."""
         self._entries.append(JournalEntry(self._wall_clock(), what[:_MAX_LENGTH]))
 
     def entries(self) -> tuple[JournalEntry, ...]:
-        """Return what is kept, the oldest first."""
+        """Return the entries, oldest first."""
         return tuple(self._entries.copy())

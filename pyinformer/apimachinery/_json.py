@@ -1,7 +1,7 @@
-"""JSON as this library meets it: the value types, and decoding that names what it could not read.
+"""The JSON types, and decoding with errors that name the object.
 
-The bytes that enter were checked when they arrived, except for two things that a skipping decoder
-cannot see: numbers out of range, and text that is no UTF-8. Both become one typed error here.
+Bytes were checked when they arrived, except for two things that a skipping decoder does not check:
+numbers out of range, and text that is not UTF-8. Both become one typed error here.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ JSONValue: TypeAlias = Any
 """Any value JSON can express: None, bool, int, float, str, list or dict of such."""
 
 JSONObject: TypeAlias = dict[str, JSONValue]
-"""A JSON object as Python decodes it; whoever gets one owns it."""
+"""A JSON object as Python decodes it; the caller that receives it owns it."""
 
 DECODE_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What the decoder raises for bytes it cannot read; the last one for absurdly deep nesting."""
+"""The errors of the decoder; the last one for nesting that is too deep."""
 
 _decode_object = msgspec.json.Decoder(JSONObject).decode
 
 
-# What msgspec complains of where one of a few values is expected, and where the tag of a union is.
+# msgspec's message where one of a few values is expected, and for the tag of a union.
 _QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
 
 
 def complaint_of(error: Exception) -> str:
-    """Return what msgspec complains of, in one line and without the value: it can be a Secret's."""
+    """Return msgspec's message in one line and without the value, which can be a Secret's."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     words, at, place = str(error).rpartition(" - at `")  # as msgspec ends it
@@ -39,7 +39,7 @@ def complaint_of(error: Exception) -> str:
 
 
 def cause_of(error: Exception) -> Exception:
-    """Return what may stand in a traceback: the error itself, unless it quotes a value."""
+    """Return the error for a traceback, without the value that it may quote."""
     if isinstance(error, msgspec.ValidationError) and _QUOTED.match(str(error)):
         return type(error)(complaint_of(error))
     return error
@@ -53,7 +53,7 @@ def decode_object(raw: bytes, what: str) -> JSONObject:
         what: how an error names the object.
 
     Raises:
-        InvalidObjectError: the bytes are no JSON object, or hold a number out of range.
+        InvalidObjectError: the bytes are not a JSON object, or have a number out of range.
     """
     try:
         return _decode_object(raw)

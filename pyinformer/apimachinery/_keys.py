@@ -1,9 +1,7 @@
-"""Names of things: resources, kinds and objects.
+"""Names of resources, kinds and objects, as values that compare, hash and print as Kubernetes does.
 
-What enters is text a user or a server gave; what leaves are frozen values that compare, hash and
-print the way Kubernetes writes them. Keys are `namespace/name`, or `name` for cluster-scoped
-objects. What is stored holds plain strings: an instance of a `str` subclass is tracked by the
-garbage collector, a plain string is not.
+Keys are `namespace/name`, or `name` for cluster-scoped objects. Caches hold plain strings: the
+garbage collector tracks an instance of a `str` subclass, and not a plain string.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _NOT_NAMES: Final = frozenset({"", ".", ".."})
 class ObjectKey(str):
     """The key of an object: `namespace/name`, or `name` if it is cluster-scoped.
 
-    It is a string, equal to the plain one, that also knows its two parts.
+    It is a string, equal to the plain one, with properties for its two parts.
     """
 
     __slots__ = ()
@@ -48,11 +46,11 @@ def object_key(namespace: str, name: str) -> str:
 
 
 def is_object_name(text: str) -> bool:
-    """Tell whether an object, or a namespace, may have this name, as far as a text can show it.
+    """Return whether an object or a namespace can have this name.
 
-    API servers take more than DNS names: RBAC's have colons, those of aggregated APIs spaces. None
-    is empty, a dot, two dots, or has a slash or a percent sign. A Role's name may even have control
-    characters; no program should act on such a name because a text in another object says so.
+    API servers accept more than DNS names: RBAC's have colons, those of aggregated APIs spaces. No
+    name is empty, a dot, two dots, or has a slash or a percent sign. A Role's name may have control
+    characters; such a name is refused here, since it would come from a text in another object.
 
     Source:
         k8s.io/apimachinery pkg/api/validation/path, IsValidPathSegmentName.
@@ -69,7 +67,7 @@ def _split_api_version(api_version: str) -> tuple[str, str]:
 
 @final
 class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
-    """What an object is: `apps`, `v1`, `Deployment`."""
+    """The kind of an object: `apps`, `v1`, `Deployment`."""
 
     group: str
     version: str
@@ -77,7 +75,7 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
 
     @classmethod
     def of(cls, api_version: str, kind: str) -> GroupVersionKind:
-        """Build one from the two fields that every object carries.
+        """Return the kind for the two fields that every object has.
 
         Args:
             api_version: `v1` or `apps/v1`.
@@ -87,7 +85,7 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
 
     @property
     def api_version(self) -> str:
-        """The text objects carry: `v1`, or `apps/v1`."""
+        """The `apiVersion` of its objects: `v1`, or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
@@ -95,12 +93,12 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
 
 
 PARTIAL_OBJECT_METADATA: Final = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
-"""What an object calls itself whose body was left out: no server takes it for the whole."""
+"""The kind of an object without its body; servers do not accept it as the whole object."""
 
 
 @final
 class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
-    """What a server serves: `apps`, `v1`, `deployments`."""
+    """A resource of a server: `apps`, `v1`, `deployments`."""
 
     group: str
     version: str
@@ -108,7 +106,7 @@ class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
 
     @classmethod
     def of(cls, api_version: str, plural: str) -> GroupVersionResource:
-        """Build one from the text a user writes, and refuse what cannot be meant.
+        """Return the resource for the texts that a user writes.
 
         Args:
             api_version: `v1` for the core group, else `group/version`.
@@ -116,28 +114,28 @@ class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
 
         Raises:
             InvalidArgumentError: one of them is malformed, or they are in the wrong order.
-            InvalidTypeError: one of them is no text.
+            InvalidTypeError: one of them is not a text.
         """
         for argument, value in (("api_version", api_version), ("plural", plural)):
             if not isinstance(value, str):
-                raise InvalidTypeError(argument, f"must be text, not {type(value).__name__}")
+                raise InvalidTypeError(argument, f"must be a text, not {type(value).__name__}")
         if _VERSION.fullmatch(plural.rpartition("/")[2]) and not _looks_versioned(api_version):
             reason = f"arguments swapped: write ({plural!r}, {api_version!r})"
             raise InvalidArgumentError("api_version", reason)
         if not _API_VERSION.fullmatch(api_version):
-            reason = f"{api_version!r} is neither 'v1' nor 'group/version'"
+            reason = f"must be 'v1' or 'group/version', got {api_version!r}"
             raise InvalidArgumentError("api_version", reason)
         if "/" not in api_version and not _looks_versioned(api_version):
-            reason = f"{api_version!r} names no version: write '{api_version}/v1'"
+            reason = f"must have a version, got {api_version!r}: write '{api_version}/v1'"
             raise InvalidArgumentError("api_version", reason)
         if not _PLURAL.fullmatch(plural):
-            reason = f"{plural!r} is no plural resource name in lower case, such as 'pods'"
+            reason = f"must be a plural resource name in lower case such as 'pods', got {plural!r}"
             raise InvalidArgumentError("plural", reason)
         return cls(*_split_api_version(api_version), plural)
 
     @property
     def api_version(self) -> str:
-        """The text users write: `v1`, or `apps/v1`."""
+        """The text that users write: `v1`, or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

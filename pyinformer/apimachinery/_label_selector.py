@@ -1,8 +1,8 @@
-"""Label selectors: from what a user writes to a predicate on labels.
+"""Label selectors: from a text or a mapping to a predicate on labels.
 
-What enters is text as kubectl and the server take it, a mapping of labels, or a LabelSelector as
-it stands in manifests; what leaves is immutable, and prints canonically. Every selector that
-parses here is accepted by the server, and selects there what it selects here.
+It reads the text that kubectl and the server accept, a mapping of labels, and a LabelSelector as
+manifests have it. Selectors are immutable and have a canonical text. Every selector that parses
+here is accepted by the server, and selects the same objects there.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _key_problem(key: str) -> str | None:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > _PREFIX_MAX or not _PREFIX.fullmatch(prefix)):
         return (
-            f"the prefix of the key {key!r} is no DNS subdomain in lower case of at most"
+            f"the prefix of the key {key!r} must be a DNS subdomain in lower case of at most"
             f" {_PREFIX_MAX} characters"
         )
     if len(name) > _NAME_MAX or not _NAME.fullmatch(name):
@@ -297,7 +297,7 @@ class _TextParser:
 
 
 class _MappingReader:
-    """Reads the two forms of a mapping; where a problem is, is told as a path into it."""
+    """Reads the two forms of a mapping; errors name the path of a problem in it."""
 
     def __init__(self, selector: Mapping[str, JSONValue]) -> None:
         self._selector = selector
@@ -311,9 +311,9 @@ class _MappingReader:
             self._fail("the mapping", f"has {name!r} beside matchLabels and matchExpressions")
         labels, expressions = (self._selector.get(part) for part in parts)
         if not isinstance(labels, Mapping | None):
-            self._fail("matchLabels", "is no mapping")
+            self._fail("matchLabels", "must be a mapping")
         if not isinstance(expressions, list | tuple | None):
-            self._fail("matchExpressions", "is no list")
+            self._fail("matchExpressions", "must be a list")
         return (
             *self._equalities(labels or {}, "matchLabels"),
             *itertools.starmap(self._expression, enumerate(expressions or ())),
@@ -331,15 +331,15 @@ class _MappingReader:
     def _expression(self, number: int, expression: JSONValue) -> LabelRequirement:
         where = f"matchExpressions[{number}]"
         if not isinstance(expression, Mapping):
-            self._fail(where, "is no mapping")
+            self._fail(where, "must be a mapping")
         key, values = expression.get("key"), expression.get("values") or ()
         operator = _OBJECT_OPERATORS.get(str(expression.get("operator")))
         if operator is None:
             self._fail(where, f"needs an operator, one of {', '.join(_OBJECT_OPERATORS)}")
         if not _is_text(key):
-            self._fail(where, "needs a key")
+            self._fail(where, "must have a key")
         if not isinstance(values, list | tuple) or not all(map(_is_text, values)):
-            self._fail(where, "needs a list of text as values")
+            self._fail(where, "must have a list of texts as values")
         if bool(values) != (operator in {"in", "notin"}):
             self._fail(where, "needs values with In and NotIn, and none with the other operators")
         self._check(where, _key_problem(key))

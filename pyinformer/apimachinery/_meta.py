@@ -1,15 +1,14 @@
-"""Metadata of an object: small, deeply immutable, and invisible to the garbage collector.
+"""Metadata of an object: small, immutable at every depth, and not tracked by the garbage collector.
 
-What enters are the values of a decoded `metadata`; what leaves is a frozen record that everybody
-may share. Labels are a mapping over one flat tuple of strings: a frozen record with a dict inside
-would neither be immutable nor untracked.
+Labels are a mapping over one flat tuple of strings: a frozen record with a dict in it would be
+neither immutable nor untracked.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import ItemsView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NoReturn, final
 
 from msgspec import Struct
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FEW: Final = 64
-"""Up to so many keys, one search through all of them is the fastest; more are kept sorted."""
+"""Up to this many keys, a linear search is the fastest; more keys are kept sorted."""
 
 
 @final
@@ -58,7 +57,7 @@ else:
         """All keys, then all values: a key is found by one search at the speed of C.
 
         More than `_FEW` keys are sorted: an API server stores 100,000 labels of one object, and
-        to search all of them for each of them would take minutes.
+        comparing all of them pair by pair would take minutes.
         """
 
         @classmethod
@@ -153,9 +152,9 @@ NO_LABELS = Labels(())
 
 @final
 class ObjectMeta(Struct, frozen=True, gc=False):
-    """The metadata that keys, selectors, owners and guards need, shared and immutable.
+    """The metadata of an object, shared and immutable.
 
-    Annotations and managed fields are not here: read `obj.annotations`, or `obj.to_dict()`.
+    Annotations and managed fields are not in it: read `obj.annotations`, or `obj.to_dict()`.
     """
 
     namespace: str
@@ -171,6 +170,14 @@ class ObjectMeta(Struct, frozen=True, gc=False):
     """RFC 3339, as the server wrote it."""
     deletion_timestamp: str | None = None
     """RFC 3339; set while the object waits for its finalizers."""
+
+    if not TYPE_CHECKING:
+        # Type checkers refuse it already.
+        @property
+        def annotations(self) -> NoReturn:
+            """Raise an error that names where annotations are."""
+            message = "ObjectMeta has no annotations: read obj.annotations"
+            raise AttributeError(message)
 
     @property
     def controller(self) -> OwnerReference | None:

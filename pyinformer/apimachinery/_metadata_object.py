@@ -1,10 +1,9 @@
-"""Records of metadata alone, which share what their neighbours say as well.
+"""Records of metadata alone, which share text with their neighbours.
 
-The text of a PartialObjectMetadata enters; a record leaves that keeps what is its own and puts the
-text together whenever somebody reads it. The pods of one workload have the same labels and the same
-owner: such a text is kept once, from the second time it is seen. What the record has in its fields
-anyway is not kept twice. A control character stands in place of each, which no JSON text can
-contain, so that any text comes back as it was, byte for byte.
+Such a record keeps its own text and builds the whole text at each read. The pods of one workload
+have the same labels and owner: such a text is kept once, from the second time it is seen. Values
+that the record has in its fields are not kept twice. A control character, which JSON text cannot
+contain, stands for each of them, so every text is restored byte for byte.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.i
 """How API servers begin such an object."""
 
 _MARKS: Final = (b"\1", b"\2")
-"""What stands for the text of the labels, and of the owners."""
+"""Placeholders for the text of the labels, and of the owners."""
 _FIELDS: Final = (
     (b"\3", "name"),
     (b"\4", "uid"),
@@ -29,7 +28,7 @@ _FIELDS: Final = (
     (b"\6", "generate_name"),
     (b"\7", "namespace"),
 )
-"""What stands for a text that is in a field; `generate_name` is the name but for its last part."""
+"""Placeholders for fields; `generate_name` is the name without its last part."""
 _PHRASES: Final = (
     (
         b"\x08",
@@ -38,7 +37,7 @@ _PHRASES: Final = (
     (b"\x0b", b'"name":"\3","namespace":"\7","uid":"\4","resourceVersion":"'),
     (b"\x0c", b',"creationTimestamp":"\5",'),
 )
-"""What stands for what API servers write in between."""
+"""Placeholders for the texts that API servers write in between."""
 _ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in (*_FIELDS, *_PHRASES)))
 _SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
 _WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
@@ -49,7 +48,7 @@ _body: Final[Any] = KubeObject.__dict__["raw"]
 
 
 class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: ignore[misc]  # final for others
-    """A KubeObject of which only metadata is known; what it says is the same."""
+    """A KubeObject of which only metadata is known; its content is the same."""
 
     _labels_text: bytes = b""
     _owners_text: bytes = b""
@@ -66,7 +65,7 @@ class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: i
         return PARTIAL_HEAD + body
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy elsewhere stands for itself: nothing that it shares goes with it.
+        # A copy in another process has its whole text: shared texts are not copied.
         fields = (self._key, self.metadata, self._view, self.raw, self.gvk, self.problem)
         return KubeObject, fields
 
@@ -76,7 +75,7 @@ refuse_changes(MetadataObject)
 
 @final
 class MetadataSharer:
-    """Makes the records of one informer. Records are made in one thread."""
+    """Creates the records of one informer, in one thread."""
 
     def __init__(self) -> None:
         self._texts: InternTable[bytes] = InternTable(bytes, max_entries=_MAX_TEXTS)
@@ -91,13 +90,13 @@ class MetadataSharer:
         gvk: GroupVersionKind,
         problem: str,
     ) -> KubeObject[Any]:
-        """Make the record of an object; the arguments are those of KubeObject."""
+        """Return the record of an object; the arguments are those of KubeObject."""
         if not raw.startswith(PARTIAL_HEAD) or any(mark in raw for mark in _ALL_MARKS):
             return KubeObject(key, metadata, view, raw, gvk, problem)
         body = raw[len(PARTIAL_HEAD) :]
         shared = [b"", b""]
         for place, (begin, end) in enumerate(_SHARED):
-            # Whatever is cut out comes back in its place: it need not be the whole value.
+            # The text is restored in its place, so it need not be the whole value.
             start = body.find(begin)
             text = body[start : body.find(end, start) + 1] if start >= 0 else b""
             known = self._known(text) if text else None
@@ -113,7 +112,7 @@ class MetadataSharer:
         return MetadataObject(key, metadata, view, body, gvk, problem, *shared)
 
     def _known(self, text: bytes) -> bytes | None:
-        """Return the copy of a text that all share; None if it is seen for the first time."""
+        """Return the shared copy of a text; None if it is seen for the first time."""
         known = self._texts.known.get(text)
         if known is None and len(text) <= MAX_TEXT_BYTES:
             digest = hash(text)

@@ -1,4 +1,4 @@
-"""Names that come near to one that was not found, for errors that ask "did you mean ...?"."""
+"""Similar names for errors that ask "did you mean ...?"."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 
 _MOST_NEAR: Final = 3
 _MOST_WORK: Final = 300_000  # pairs of letters: a server may name millions of words, or long ones
-_LEAST_LIKENESS: Final = 0.7  # below it, endpoints come near to deployments
+_LEAST_LIKENESS: Final = 0.7  # below it, endpoints is similar to deployments
 
 
 def near_names(name: str, known: Mapping[str, str]) -> tuple[str, ...]:
-    """Return up to three names that come near, the nearest first.
+    """Return up to three similar names, the most similar first.
 
     Args:
-        name: what was not found, in any case.
-        known: what exists, by each word in lower case that stands for it.
+        name: the name that was not found, in any case.
+        known: the names that exist, by each lower-case word for them.
     """
     some = _comparable(name, known)
     close = difflib.get_close_matches(name.lower(), some, _MOST_NEAR * 2, _LEAST_LIKENESS)
@@ -36,5 +36,5 @@ def _comparable(name: str, words: Iterable[str]) -> Iterator[str]:
 
 
 def did_you_mean(near: tuple[str, ...]) -> str:
-    """Return the question that an error ends with; empty if nothing comes near."""
+    """Return the question that ends an error; empty without similar names."""
     return f"did you mean {' or '.join(near)}?" if near else ""

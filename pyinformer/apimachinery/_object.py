@@ -1,8 +1,7 @@
-"""The object that everybody shares: what the server sent, and a frozen record of its metadata.
+"""The shared, immutable object: the bytes that the server sent, and a record of its metadata.
 
-The bytes are the truth. They cannot be changed, any thread may read them, and the body is decoded
-only when somebody asks, into something of the reader's own. Nothing in here is tracked by the
-garbage collector, so a large cache costs it nothing.
+Any thread may read it. The body is decoded only on request, into a value of the reader's own.
+Nothing in it is tracked by the garbage collector, so a large cache costs the collector nothing.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
     @property
     def view(self) -> V:
-        """The projection, decoded once when the object arrived and shared; None without one.
+        """The projection, decoded when the object arrived and shared; None without one.
 
         Raises:
             InvalidObjectError: this object does not fit the projection.
@@ -96,7 +95,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         """The annotations, decoded at each read."""
         try:
             found = _decode_annotated(self.raw).metadata.annotations
-        except RecursionError:  # what is beside them is nested too deeply
+        except RecursionError:  # a field beside them is nested too deeply
             found = self.at("metadata.annotations", dict[str, str], default=None)
         except DECODE_FAILURES as error:
             raise InvalidObjectError(self._what, f"metadata.annotations: {error}") from error
@@ -134,7 +133,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             FieldNotFoundError: the value is absent and there is no default.
             InvalidArgumentError: the path cannot be read.
             InvalidObjectError: the value is of another type.
-            InvalidTypeError: `kind` is no type.
+            InvalidTypeError: `kind` is not a type.
         """
         try:
             compiled = compile_path(path, kind)
@@ -170,7 +169,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise InvalidObjectError(self._what, reason) from cause_of(error)
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
-        """Return whether both bodies say the same, whatever their resource versions.
+        """Return whether both bodies have the same content, whatever their resource versions.
 
         A body that cannot be decoded is the same only as one of the same bytes.
         """
@@ -186,7 +185,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
     @property
     def _identity(self) -> tuple[GroupVersionKind, str, str]:
         meta = self.metadata
-        # What is computed on request (metrics, for one) has no uid; its key tells it apart.
+        # Objects that servers compute (metrics, for example) have no uid; the key identifies them.
         return self.gvk, meta.uid or self._key, meta.resource_version
 
     def __eq__(self, other: object) -> bool:
@@ -208,7 +207,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         return [("_key", self._key), ("metadata", self.metadata)]  # a Struct's own has the body
 
     if not TYPE_CHECKING:
-        # Type checkers refuse these already; at run time the error says what to call instead.
+        # Type checkers refuse these already; at run time the error names what to call instead.
         def __getitem__(self, item: object) -> NoReturn:
             raise FrozenObjectError(key=self._key, operation=f"object[{item!r}]")
 
@@ -219,28 +218,41 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise FrozenObjectError(key=self._key, operation=f"del object[{item!r}]")
 
 
-_body: Any = KubeObject.__dict__["raw"]  # a subclass unpacks what it reads under this name
+_body: Any = KubeObject.__dict__["raw"]  # subclasses decompress under this name
 
 
 @final
 class _Refused:
-    """A part of the body that is no attribute, although one might think so."""
+    """An attribute that objects do not have; the error names where the value is."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_instead", "_name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, instead: str) -> None:
         self._name = name
+        self._instead = instead
 
     def __get__(self, obj: KubeObject[Any] | None, owner: object = None) -> NoReturn:
         if obj is None:
             message = f"type object 'KubeObject' has no attribute {self._name!r}"
             raise AttributeError(message)
-        raise FrozenObjectError(key=obj._key, operation=f"object.{self._name}")
+        raise FrozenObjectError(
+            key=obj._key, operation=f"object.{self._name}", instead=self._instead
+        )
 
 
-# One by one: with a __getattr__ every attribute that does exist would take three times as long.
-for _name in ("spec", "status", "data", "string_data", "name", "namespace", "labels", "kind"):
-    type.__setattr__(KubeObject, _name, _Refused(_name))
+# One by one: a __getattr__ would make existing attributes three times as slow.
+_ELSEWHERE = {
+    "spec": "",
+    "status": "",
+    "data": "",
+    "string_data": "",
+    "name": "obj.metadata.name",
+    "namespace": "obj.metadata.namespace",
+    "labels": "obj.metadata.labels",
+    "kind": "obj.gvk.kind",
+}
+for _name, _instead in _ELSEWHERE.items():
+    type.__setattr__(KubeObject, _name, _Refused(_name, _instead))
 
 
 def _refuse_assignment(obj: KubeObject[Any], name: str, _value: object) -> NoReturn:
@@ -252,9 +264,9 @@ def _refuse_deletion(obj: KubeObject[Any], name: str) -> NoReturn:
 
 
 def refuse_changes(kind: type[KubeObject[Any]]) -> None:
-    """Give a class of records the refusals that say what to call instead.
+    """Install errors that name what to call instead of assigning to or deleting an attribute.
 
-    A frozen Struct puts some of its own in their place whenever a class is made.
+    A frozen Struct overwrites them with its own whenever a subclass is created.
     """
     type.__setattr__(kind, "__setattr__", _refuse_assignment)
     type.__setattr__(kind, "__delattr__", _refuse_deletion)
@@ -264,7 +276,7 @@ refuse_changes(KubeObject)
 
 
 def stored_bytes(obj: KubeObject[Any]) -> int:
-    """Return how long the body of an object is as it is kept: compressed, if it is."""
+    """Return the size of an object's body as it is kept, compressed or not."""
     return len(_body.__get__(obj))
 
 
@@ -277,7 +289,7 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
 
 
 def _reason_of(error: Exception) -> str:
-    """Return a model's complaint in one line, without the values that it complains about."""
+    """Return a model's message in one line, without the values that it quotes."""
     problems: Any = getattr(error, "errors", None)  # pydantic's
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)
@@ -295,7 +307,7 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
 
 
 def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class
-    """Decode by the generated client that the model comes from, which is loaded already."""
+    """Return the decoder of the generated client that the model comes from."""
     package = model.__module__.partition(".")[0]
     client = importlib.import_module(f"{package}.client").ApiClient
     bare = client.__new__(client)  # its constructor would open a connection pool

@@ -1,8 +1,7 @@
-"""Field paths: from `spec.nodeName` to a decoder that reads only that.
+"""Field paths: from `spec.nodeName` to a decoder that reads only that field.
 
-What enters is a path as text and the type of the value; what leaves is a compiled path that reads
-one object's bytes in a single narrow pass. A path names fields by dots; a name that contains a dot
-is quoted in brackets: `metadata.annotations['example.com/team']`.
+A compiled path reads an object's bytes in a single narrow pass. Dots separate the names of fields;
+a name that contains a dot is quoted in brackets: `metadata.annotations['example.com/team']`.
 """
 
 from __future__ import annotations
@@ -32,9 +31,11 @@ _FIRST = re.compile(f"{_NAME}|{_QUOTED}")
 _NEXT = re.compile(rf"\.{_NAME}|{_QUOTED}")
 _NULL = Raw(b"null")
 _SHOWN = 253  # characters of a path that an error shows
-_CACHED_PATHS = 1024  # a program names its paths in its source; a loop that builds paths is bounded
-_MAX_STEPS = 64  # a decoder is nested as deep as its path, and recursion has an end
-_UNREADABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # no compiled decoder takes such a name
+_CACHED_PATHS = 1024  # programs name paths in their source; this bounds a loop that builds them
+_MAX_STEPS = 64  # a decoder is nested as deep as its path, and recursion is limited
+_UNREADABLE = re.compile(
+    r'["\\\x00-\x1f\ud800-\udfff]'
+)  # compiled decoders do not accept such a name
 
 
 @lru_cache(maxsize=_CACHED_PATHS)
@@ -76,7 +77,7 @@ def _readable_steps(path: str) -> tuple[str, ...]:
     """
     steps = parse_path(path)
     if len(steps) > _MAX_STEPS:
-        raise _invalid(path, f"it has {len(steps)} steps; {_MAX_STEPS} are the most")
+        raise _invalid(path, f"it has {len(steps)} names; at most {_MAX_STEPS} are allowed")
     for step in steps:
         if _UNREADABLE.search(step):
             reason = (
@@ -111,7 +112,7 @@ class CompiledPath:
         try:
             try:
                 value: Any = self._decode(raw)
-            except RecursionError:  # what is beside the path may be at fault
+            except RecursionError:  # perhaps of a field beside the path
                 value = self._decode(_only(raw, parse_path(self.path)))
         except DECODE_FAILURES as error:
             raise InvalidObjectError(what, f"{self.path}: {complaint_of(error)}") from cause_of(
@@ -125,7 +126,7 @@ class CompiledPath:
 
 
 def _only(raw: bytes, steps: Sequence[str]) -> bytes:
-    """Return an object with nothing in it but the value at a path, as far as there is one."""
+    """Return an object that has only the value at a path, if it exists."""
     value: bytes | Raw = raw
     passed: list[str] = []
     for step in steps:
@@ -143,7 +144,7 @@ def _nest(steps: Sequence[str], kind: Any) -> tuple[Any, tuple[str, ...]]:  # no
     """Build structs within structs, each with the one field that leads on."""
     current = kind
     for step in reversed(steps):
-        # A null anywhere on the way means the same as an absent field.
+        # A null in the path is equal to an absent field.
         field = ("value", current | None | UnsetType, msgspec.field(name=step, default=UNSET))
         current = msgspec.defstruct("Step", [field], frozen=True, gc=False)
     return current, ("value",) * len(steps)
@@ -173,8 +174,8 @@ class PathSet:
     def read(self, raw: bytes) -> tuple[JSONValue, ...]:
         """Return the values in the order of the paths, None where there is none.
 
-        What cannot be read, because something on the way is no object, harms no other path: the
-        error stands in the value's place.
+        A path that cannot be read, because a value in it is not an object, does not affect other
+        paths: the error takes the place of its value.
         """
         try:
             root = self._decode(raw)

@@ -1,8 +1,7 @@
-"""What may be shown of an object: all of it but the values of Secrets and of what was applied last.
+"""Hides the values of Secrets, and of annotations with a copy of what was applied, in any output.
 
-What enters is an object, a list of objects, a watch event, or one change between two objects; what
-leaves is a copy in which every hidden value is the same word, while names stay: which key a Secret
-has is no secret. Every output that can show an object passes through here. Nothing is too deep.
+Names stay visible: the keys of a Secret are not secret. Every output that can show an object passes
+through here. The depth of an object is not limited.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from pyinformer.apimachinery._diff import ABSENT, Change, HasDict
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 
 REDACTED: Final = "(redacted)"
-"""Stands where a value is not shown."""
+"""The text that replaces a hidden value."""
 
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
 _HIDDEN_FIELDS: Final = frozenset({"data", "stringData"})
 _ANNOTATIONS: Final = "annotations"
-# Under whatever domain: kubectl's, kapp's, Rancher's and others' copy of the object, Secrets too.
+# In any domain: kubectl, kapp, Rancher and other tools keep a copy of the object, Secrets included.
 _COPIES: Final = frozenset(
     {"last-applied-configuration", "last-applied", "original", "applied", "last-applied-config"}
 )
@@ -30,8 +29,8 @@ _STRUCTURE: Final = re.compile(
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
 
 _Step: TypeAlias = "tuple[JSONValue, str | int, str, bool]"
-"""A container, where in it a value is, the kind that it has if it does not say, and whether it is
-the annotations of an object."""
+"""A container, the place of a value in it, the kind of the value if it does not name one, and
+whether it is the annotations of an object."""
 
 
 @overload
@@ -39,14 +38,14 @@ def redacted(obj: HasDict | JSONObject, *, kind: str = "") -> JSONObject: ...
 @overload
 def redacted(obj: list[JSONValue], *, kind: str = "") -> list[JSONValue]: ...
 def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
-    """Return a copy of an object that may be shown to anybody.
+    """Return a copy of an object without secret values, which may be shown to any reader.
 
-    The values in `data` and `stringData` of a Secret are hidden, wherever in the value it stands,
-    and the annotations in which tools keep a copy of what they applied, of any object.
+    Hidden are the values in `data` and `stringData` of Secrets at any depth, and in any object the
+    annotations in which tools keep a copy of what they applied.
 
     Args:
         obj: an object, a dict or a list of such, or a watch event; not changed.
-        kind: what it is, if it does not say: `Secret` for a patch of one or an item of its list.
+        kind: its kind, if it has none: `Secret` for a patch of one or an item of a list.
 
     Returns:
         A copy of the caller's own.
@@ -69,11 +68,11 @@ def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
 
 
 def redacted_change(change: Change, *, kind: str = "") -> Change:
-    """Return a change whose values may be shown to anybody.
+    """Return a change without secret values, which may be shown to any reader.
 
     Args:
         change: one of `diff`.
-        kind: what the two objects are, such as `Secret`, or `SecretList`.
+        kind: the kind of the two objects, such as `Secret` or `SecretList`.
 
     Returns:
         The same path, with both values as `redacted` shows them there.
@@ -88,14 +87,14 @@ def redacted_change(change: Change, *, kind: str = "") -> Change:
 
 
 def redacted_words(words: str, *, kind: str = "") -> str:
-    """Return what somebody else says about objects, without what it may quote of them.
+    """Return a text of another program about objects, without what it may quote of them.
 
     Args:
-        words: such as the message of a server's refusal.
-        kind: what the objects are: of a Secret nothing is shown that looks like a piece of one.
+        words: the text, such as the message of a server.
+        kind: the kind of the objects; of a Secret, nothing that looks like a part of one is shown.
 
     Returns:
-        The words up to where a hidden value may begin.
+        The text up to where a hidden value may begin.
     """
     found = _COPY_QUOTED.search(words)
     if hides_content(kind):
@@ -108,7 +107,7 @@ def redacted_words(words: str, *, kind: str = "") -> str:
 
 
 def hides_content(kind: str) -> bool:
-    """Tell whether what a foreign error says about objects of a kind is better not repeated."""
+    """Return whether errors of user code about objects of a kind may quote secrets."""
     return kind == _SECRET
 
 
@@ -143,7 +142,7 @@ def _without_values(value: JSONValue) -> JSONValue:
 
 
 def _shown_at(path: tuple[str | int, ...], value: JSONValue, kind: str) -> JSONValue:
-    """Put a value where it was in an object of its kind, and take out what is shown of it."""
+    """Return a value as `redacted` shows it at its path in an object of its kind."""
     whole: JSONValue = value
     for step in reversed(path):
         whole = [whole] if isinstance(step, int) else {step: whole}

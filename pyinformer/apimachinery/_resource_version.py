@@ -1,8 +1,8 @@
-"""Order of resource versions, by the rule of KEP-5504.
+"""The order of resource versions, by the rule of KEP-5504.
 
 A resource version is well formed if it is a decimal number without sign, space or leading zero,
 not zero, and has at most 39 digits. Two well-formed ones of the same resource in the same cluster
-compare as numbers; anything else compares only for equality. They are compared as text.
+compare as numbers; all others compare only for equality. They are compared as text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, final
 from pyinformer.apimachinery._errors import InvalidResourceVersionError
 
 MAX_DIGITS: Final = 39
-"""Conformance demands at most 2**128 - 1. The bound also keeps `int()` of one safe and cheap."""
+"""Of 2**128 - 1, the most that conformance requires; it also keeps `int()` of one cheap."""
 
 
 def resource_version_is_well_formed(resource_version: str) -> bool:
@@ -55,7 +55,7 @@ def older(first: str, second: str) -> bool:
 
 @final
 class VersionOrder(enum.Enum):
-    """Which resource versions of one resource compare, and so what one of them proves."""
+    """Which resource versions of one resource can be compared, and so what one of them proves."""
 
     GLOBAL = "global"
     """Any two compare, so a cache at a position holds everything up to that version."""

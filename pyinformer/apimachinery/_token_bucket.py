@@ -1,8 +1,6 @@
-"""How fast requests may leave: a bucket of tokens that fills steadily.
+"""A token bucket: how long a request has to wait for a bounded rate.
 
-What enters is the time of a request that wants to leave; what leaves is how long it has to wait.
-Who asks first leaves first, and a place that was given back shortens the wait of those who come
-later.
+Requests are served in the order of `reserve`; a token that is given back shortens later waits.
 """
 
 from __future__ import annotations
@@ -12,11 +10,11 @@ from typing import final
 
 @final
 class TokenBucket:
-    """Lets a burst through at once and then a steady rate.
+    """Allows a burst at once and then a steady rate.
 
     Args:
-        per_second: tokens that flow in.
-        burst: tokens it holds; it starts full.
+        per_second: tokens added per second.
+        burst: the most tokens it holds; it starts full.
 
     Source:
         client-go util/flowcontrol/throttle.go.
@@ -29,10 +27,10 @@ class TokenBucket:
         self._filled_at: float | None = None
 
     def reserve(self, now: float) -> float:
-        """Take a token, perhaps one that is yet to come.
+        """Take a token, perhaps one that is available only later.
 
         Returns:
-            In how many seconds it is there; 0 for now.
+            The seconds until it is available; 0 for now.
         """
         passed = 0.0 if self._filled_at is None else max(0.0, now - self._filled_at)
         self._filled_at = now

@@ -1,8 +1,7 @@
-"""The user's change to an object before it is kept, and the fence around that code.
+"""The user's change to an object before it is cached, and the fence around that code.
 
-What enters is an object's bytes; what leaves are the changed bytes, with the fields that identify
-the object put back. A transform that raises loses its change, not the object: that is kept as the
-server sent it, with the reason beside it.
+The fields that identify the object are restored after the change. If a transform raises, its change
+is dropped and the object is kept as the server sent it, with the reason as its `problem`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class BytesTransform(Struct, frozen=True):
 
 
 Transform: TypeAlias = Callable[[JSONObject], JSONObject] | BytesTransform
-"""Takes the object as a dict of its own and returns the dict to keep; or a BytesTransform."""
+"""Takes the object as a new dict and returns the dict to keep; or a BytesTransform."""
 
 _IDENTITY = frozenset({"namespace", "name", "uid", "resourceVersion"})
 
@@ -43,7 +42,7 @@ def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
         changed = _call(transform, raw)
         return encode(_with_identity(original, changed)), ""
     except Exception as error:  # noqa: BLE001 - user code; its failure must not lose the object
-        # Errors of users quote what they were given, and this text is kept and shown.
+        # Errors of user code may quote the object, and this text is kept and shown.
         words = "" if hides_content(str(original.get("kind"))) else f": {error}"
         return raw, f"transform failed: {type(error).__name__}{words}"
 
@@ -59,7 +58,7 @@ def _call(transform: Transform, raw: bytes) -> JSONObject:
 
 
 def _with_identity(original: JSONObject, changed: JSONObject) -> JSONObject:
-    """Return what a transform made, as the object that it is; what the user has is not touched."""
+    """Return a transform's result with the object's identity, without changing the user's dict."""
     metadata = changed.get("metadata", {})
     if not isinstance(metadata, dict):
         reason = f"must leave metadata a dict, not {type(metadata).__name__}"

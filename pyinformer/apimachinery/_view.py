@@ -1,8 +1,8 @@
 """Views: the part of an object that a user wants decoded once and shared.
 
-A user subclasses `View` with the fields of interest, in snake case. Such a view is decoded in the
-same pass as the metadata and is frozen. It is refused at registration if anything in it could be
-mutated, because every reader gets the same one, or would be tracked by the garbage collector.
+A user subclasses `View` with fields in snake case. A view is decoded in the same pass as the
+metadata and is frozen. It is refused if a field could be mutated, since all readers share the view,
+or would be tracked by the garbage collector.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def check_view(view: type[View]) -> None:
     """
     name = getattr(view, "__name__", repr(view))
     if not (isinstance(view, type) and issubclass(view, View)):
-        raise _invalid(name, "it is no subclass of pyinformer.View")
+        raise _invalid(name, "it must be a subclass of pyinformer.View")
     try:
         info = msginspect.type_info(view)
     except (TypeError, NameError) as error:
@@ -101,7 +101,7 @@ def _invalid(view: str, reason: str) -> InvalidTypeError:
 
 def _as_struct(info: msginspect.Type) -> msginspect.StructType:
     if not isinstance(info, msginspect.StructType):
-        raise _invalid(repr(info), "it is no structure")
+        raise _invalid(repr(info), "it must be a structure")
     return info
 
 
@@ -128,7 +128,7 @@ def _mutable(info: msginspect.Type, where: str, seen: frozenset[type]) -> str | 
 def _mutable_struct(info: msginspect.StructType, where: str, seen: frozenset[type]) -> str | None:
     config: Any = info.cls.__struct_config__
     if not config.frozen or config.gc:
-        return f"{where} is a {info.cls.__name__}, which is no View (frozen, not collected)"
+        return f"{where} is a {info.cls.__name__}, which must be a View (frozen, not collected)"
     if info.cls in seen:
         return None
     inner = seen | {info.cls}

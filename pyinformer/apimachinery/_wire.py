@@ -1,7 +1,7 @@
-"""The shape in which an object is decoded in one pass: metadata, and the fields of a view.
+"""The structs into which an object is decoded in one pass: metadata, and the fields of a view.
 
-These structs exist for the length of one decode. What is expensive or shared (labels, owners,
-managed fields) stays raw in them, to be looked up by its text or cut out by its length.
+They exist only during one decode. Values that are expensive or shared (labels, owners, managed
+fields) stay raw, to be looked up by their text or cut out by their length.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WireMeta(Struct, frozen=True, gc=False, rename="camel"):
     """`metadata` as it stands in an object."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
-    """Without one an object has no key: the slow way says so."""
+    """Without a name an object has no key: the slow path raises the error."""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
@@ -55,7 +55,7 @@ class WireObject(Struct, frozen=True, gc=False):
 
 
 class _Nothing(Struct, frozen=True, gc=False):
-    """Any JSON object, of which nothing is of interest."""
+    """Any JSON object; none of its fields are read."""
 
 
 decode_wire_object = msgspec.json.Decoder(WireObject).decode
@@ -86,7 +86,7 @@ def wire_decoder(
 
     Args:
         view: the projection, or None.
-        gvk: refuse an object that names another kind, even behind its metadata or twice.
+        gvk: refuse an object that names another kind, also after its metadata.
     """
     return _decoder_of([*_only(gvk), ("metadata", WireMeta)], view)
 
@@ -94,9 +94,9 @@ def wire_decoder(
 def tail_decoder(
     view: type[View] | None, gvk: GroupVersionKind
 ) -> Callable[[bytes | memoryview], Any]:
-    """Return a decoder for an object of what stands behind metadata; see `wire_decoder`.
+    """Return a decoder for an object of the fields after metadata; see `wire_decoder`.
 
-    What it returns has metadata in `_metadata` if that stands there once more.
+    Its result has `_metadata` if there is a second field of that name.
     """
     again = ("_metadata", Raw, msgspec.field(name="metadata", default=_NO_RAW))
     return _decoder_of([*_only(gvk), again], view)
@@ -118,7 +118,7 @@ def _decoder_of(fields: list[Any], view: type[View] | None) -> Callable[[bytes |
 
 
 def _only(gvk: GroupVersionKind | None) -> list[Any]:
-    """Return fields that accept one kind; as quick to decode as fields to skip."""
+    """Return fields that accept one kind; decoding them is as fast as skipping them."""
     if gvk is None:
         return []
     literal: Any = Literal
@@ -129,9 +129,9 @@ def _only(gvk: GroupVersionKind | None) -> list[Any]:
 
 
 def view_builder(view: type[View]) -> Callable[[Any], Any]:
-    """Return a function that makes the view from a decoded object.
+    """Return a function that builds the view from a decoded object.
 
-    One of the hottest lines: a lambda written for the view's own fields, as dataclasses do it.
+    This is hot code: a lambda generated for the view's fields, as dataclasses do it.
     """
     names = [field.name for field in msgspec.structs.fields(_struct(view))]
     if not names:
@@ -144,7 +144,7 @@ def view_builder(view: type[View]) -> Callable[[Any], Any]:
 
 
 def _fenced(builder: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a builder whose failures are those of a decoder, as they are for nested views."""
+    """Return a builder that raises a decoder's errors, as nested views do."""
 
     def build(wire: Any) -> Any:  # noqa: ANN401 - as the builder
         try:
@@ -156,7 +156,7 @@ def _fenced(builder: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def view_path(view: type[View], steps: tuple[str, ...]) -> str | None:
-    """Return the attributes that lead to a path in a view, with dots; None if it has no such."""
+    """Return the dotted attributes of a path in a view; None if the view does not have the path."""
     names: list[str] = []
     current: Any = view
     for step in steps:
@@ -170,7 +170,7 @@ def view_path(view: type[View], steps: tuple[str, ...]) -> str | None:
 
 
 def _reads_as_written(info: msginspect.Type) -> bool:
-    """Return whether a value of this type is the JSON value itself, and no date or number of it."""
+    """Return whether a value of this type is the JSON value itself, not one converted from it."""
     if isinstance(info, msginspect.UnionType):
         return all(map(_reads_as_written, info.types))
     if isinstance(info, msginspect.VarTupleType):

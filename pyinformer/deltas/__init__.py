@@ -1,6 +1,6 @@
 """Queues between a reflector and its consumer: in order of arrival, or by key.
 
-Both are sinks: a reflector fills them, somebody else takes at a pace of their own.
+Both are sinks: a reflector fills them, and a consumer takes from them at its own pace.
 """
 
 from pyinformer.deltas._delta import (

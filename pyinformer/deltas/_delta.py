@@ -1,7 +1,7 @@
-"""What the queues hold: one change of one object, or of the whole cache.
+"""The entries of the queues: one change of one object, or of the whole cache.
 
-A delta says what the wire said, not what it means to somebody who knew an older state: that is
-decided by `events_of` when the delta is processed. Deltas are frozen and share their objects.
+A delta is what the server sent. `events_of` decides what it means for a known older state when the
+delta is processed. Deltas are frozen and share their objects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DeltaType(enum.Enum):
 
 @final
 class DeletedFinalStateUnknown(Struct, Generic[V], frozen=True, gc=False):
-    """A tombstone: the object is gone, its deletion itself was missed.
+    """A tombstone: the object is gone, and its deletion event was missed.
 
     Source:
         client-go tools/cache/delta_fifo.go, DeletedFinalStateUnknown.
@@ -69,10 +69,10 @@ class Delta(Struct, Generic[V], frozen=True, gc=False):
     resource_version: str = ""
     """The version of the list or the bookmark; only with REPLACED_ALL and BOOKMARK."""
     is_in_initial_list: bool = False
-    """It was taken by the queue no later than the first complete list."""
+    """Whether it was queued no later than the first complete list."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The stand-in for no objects cannot be pickled.
+        # The mapping that stands for no objects cannot be pickled.
         whole = None if self.objects is _NO_OBJECTS else self.objects
         version, initial = self.resource_version, self.is_in_initial_list
         return _rebuild, (self.type, self.object, whole, version, initial)
@@ -104,7 +104,7 @@ def last_state(delta: Delta[V]) -> KubeObject[V] | None:
 
 
 def overlay_keys(keys: dict[str, None], newest: Mapping[str, Delta[V]]) -> None:
-    """Bring the keys of what exists up to date with the newest queued delta of each key."""
+    """Update the existing keys by the newest queued delta of each key."""
     for key, delta in newest.items():
         if delta.type is DeltaType.DELETED:
             keys.pop(key, None)
@@ -113,7 +113,7 @@ def overlay_keys(keys: dict[str, None], newest: Mapping[str, Delta[V]]) -> None:
 
 
 class KnownObjects(Protocol[V]):
-    """What the consumer of a queue knows already: a store, or a plain dict of its own."""
+    """The objects that the consumer of a queue has already: a store, or a dict."""
 
     def get(self, key: str, /) -> KubeObject[V] | None:
         """Return the object of a key, or None.

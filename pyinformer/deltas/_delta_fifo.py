@@ -1,7 +1,7 @@
-"""The queue by key: keys in order of first arrival, each with all its deltas since.
+"""The queue by key: keys in order of first arrival, each with all its deltas.
 
-A key keeps its place while more is queued for it, so a busy object never pushes others back, and
-one pop tells its whole story. Repeated deletions are merged; nothing else is.
+A key keeps its place while more deltas are queued for it, so a busy object does not delay others,
+and one pop returns all its deltas. Repeated deletions are merged; other deltas are not.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class DeltaFIFO(DeltaQueue[Deltas[V], V]):
     processed.
 
     Args:
-        known_objects: what the consumer knows, its store. It answers `get` for keys that have
-            nothing queued, and a list is compared with it. Without it only what is queued is
-            known: a deletion of anything else is dropped.
-        clock: what `statistics(now)` is measured against.
+        known_objects: the consumer's store. `get` reads it for keys that have nothing queued, and
+            a list is compared with it. Without it only queued objects are known: a deletion of
+            any other object is dropped.
+        clock: the clock of `statistics(now)`.
 
     Source:
         client-go tools/cache/delta_fifo.go.
@@ -91,7 +91,7 @@ class DeltaFIFO(DeltaQueue[Deltas[V], V]):
     def drain_nowait(self) -> Iterator[Delta[V]]:
         """Take one delta after the other until nothing is queued, arrivals meanwhile included.
 
-        What has not been asked for stays queued: leave the loop at any point.
+        The loop can be left at any point; deltas that it did not reach stay queued.
         """
         while self._items:
             deltas = next(iter(self._items.values()))
@@ -115,7 +115,7 @@ class DeltaFIFO(DeltaQueue[Deltas[V], V]):
         delta = Delta(kind, found, is_in_initial_list=deltas[0].is_in_initial_list)
         if not (kind is deltas[-1].type is DeltaType.DELETED):
             deltas.append(delta)
-        elif isinstance(found, KubeObject):  # a final state says more than a tombstone
+        elif isinstance(found, KubeObject):  # a final state is better than a tombstone
             deltas[-1] = delta
 
     def _take(self) -> Deltas[V]:

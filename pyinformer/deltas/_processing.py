@@ -1,7 +1,6 @@
-"""What a delta means to somebody who knows an older state.
+"""What a delta means to a consumer that knows an older state.
 
-What enters is a delta and what is known; what leaves are the events that handlers hear, so that
-per key they form a life: added, any number of updates, deleted. Pure: the caller stores.
+The events of a key alternate: added, any number of updates, deleted. Pure: the caller stores.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ def events_of(
     may_still_exist: bool = False,
     may_go_back: bool = False,
 ) -> Iterator[Event[V]]:
-    """Yield what changes for somebody who knows `known`, in the order to be told.
+    """Yield the events by which a delta changes the known objects, in the order to deliver them.
 
-    Bring `known` up to date with each event before the next one is asked for, or with all of them
-    afterwards: both give the same events, as long as it changes by nothing else meanwhile.
+    Apply each event to `known` before the next one is taken, or all of them afterwards: both give
+    the same events, as long as nothing else changes `known` meanwhile.
 
     Args:
         delta: what was popped. Of a list, deletions come first, then its objects in order; an
-            object that has not changed gives nothing.
+            unchanged object gives no event.
         known: the state before the delta.
         may_still_exist: deleted objects may exist and no longer match a selector.
         may_go_back: the delta is of a list that begins a new epoch of the server's history: its
-            updates may go back in time, and one version may stand for two contents.
+            updates may go back in time, and one version may have two contents.
 
     Yields:
-        A recreated object is a deletion and an addition; a sync is an update to itself; a
-        deletion of what is not known, and a bookmark, are nothing.
+        A recreated object is a deletion and an addition; a sync is an update to itself; a deletion
+        of an unknown object, and a bookmark, give no event.
 
     Source:
         client-go tools/cache/controller.go, processDeltas.
@@ -85,7 +84,7 @@ def _change(
 
 
 def _is_unchanged(old: KubeObject[V], new: KubeObject[V]) -> bool:
-    """Tell whether two states of one uid are the same; without a version the bodies decide."""
+    """Return whether two states of one uid are equal; without a version the bodies decide."""
     version = new.metadata.resource_version
     if version:
         return old.metadata.resource_version == version
@@ -101,7 +100,7 @@ def _deletion(
     is_final = isinstance(delta.object, KubeObject)
     last = last_state(delta)
     if last is None or last.metadata.uid != old.metadata.uid:
-        # Handlers hear of the uid they know; its own deletion was missed.
+        # Handlers receive the deletion of the uid they know, whose own event was missed.
         last, is_final = old, False
     yield Deleted(last, final_state_unknown=not is_final, may_still_exist=may_still_exist)
 

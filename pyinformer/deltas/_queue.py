@@ -1,8 +1,7 @@
-"""What both queues share: the upstream face, the sink, counting to synced, closing, waiting.
+"""The base of both queues: sink, `has_synced`, closing and waiting, with client-go's names.
 
-What enters are events and lists of one reflector; what leaves are deltas, in an order that each
-queue defines. Nothing is lost and nothing invented: replaying what was popped gives what was put
-in. Only the loop's thread may call anything here. Everything but `wait` and `pop` decides at once.
+Replaying what was popped gives what was put in: nothing is lost or added. Only the thread of the
+loop may call it. Everything except `wait` and `pop` returns at once.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pyinformer.deltas._waiting import Waiters, checkpoint
 
 V = TypeVar("V", bound=View | None, default=None)
 Item = TypeVar("Item")
-"""What one pop gives: a delta, or all deltas of a key."""
+"""The result of one pop: a delta, or all deltas of a key."""
 
 _SLICE = 1_000  # objects of a list queued in one step: about 2 ms
 
@@ -44,7 +43,7 @@ class QueueStatistics(Struct, frozen=True, gc=False):
     """A queue at one moment."""
 
     depth: int
-    """What is queued: deltas in a RealFIFO, keys in a DeltaFIFO."""
+    """The number of entries: deltas in a RealFIFO, keys in a DeltaFIFO."""
     peak: int
     """The largest depth so far."""
     waiters: int
@@ -56,7 +55,7 @@ class QueueStatistics(Struct, frozen=True, gc=False):
 class DeltaQueue(ABC, Generic[Item, V]):
     """The base of RealFIFO and DeltaFIFO; not to be subclassed elsewhere.
 
-    It is unbounded, as the reflector that fills it cannot wait: `statistics()` shows a consumer
+    It is unbounded, since the reflector that fills it cannot wait; `statistics()` shows a consumer
     that cannot keep up.
     """
 
@@ -93,7 +92,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
     def drain_nowait(self) -> Iterator[Delta[V]]:
         """Take one delta after the other until nothing is queued, arrivals meanwhile included.
 
-        What has not been asked for stays queued: leave the loop at any point.
+        The loop can be left at any point; deltas that it did not reach stay queued.
         """
 
     @abstractmethod
@@ -121,12 +120,12 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """Return when the oldest entry was queued; something is."""
 
     def _after_processing(self) -> None:
-        """Note that the consumer is done with what `_take` gave."""
+        """Record that the consumer has processed the result of `_take`."""
 
     def apply_nowait(self, event: Event[V]) -> None:
         """Take one change.
 
-        Whether a deleted object may still exist is the informer's to know: it says so to
+        Only the informer knows whether a deleted object may still exist; it passes that to
         `events_of`.
 
         Args:
@@ -195,7 +194,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
                 self._append(DeltaType.SYNC, key, found)
 
     def bookmark_nowait(self, resource_version: str) -> None:
-        """Take note that nothing changed up to this resource version."""
+        """Record that nothing changed up to this resource version."""
 
     def close(self) -> None:
         """Let consumers take what is queued, then fail; wakes all who wait. May be repeated."""
@@ -259,8 +258,8 @@ class DeltaQueue(ABC, Generic[Item, V]):
     async def pop(self) -> Item:
         """Wait for the oldest entry and take it.
 
-        Apply what you took to the known objects before you await anything else: until then the
-        queue and they both miss it.
+        Apply the entry to the known objects before the next await: until then it is in neither of
+        the two.
 
         Returns:
             The entry; it counts as processed at once.
@@ -283,7 +282,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """Return the queue's figures.
 
         Args:
-            now: what the queue's clock says.
+            now: the time of the queue's clock.
         """
         oldest_seconds = max(0.0, now - self._since()) if len(self) else 0.0
         return QueueStatistics(len(self), self._peak, len(self._waiters), oldest_seconds)
@@ -299,7 +298,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
         return self._is_queued(key) or self.get(key) is not None
 
     def _known_beside(self, listed: Collection[str]) -> list[DeletedFinalStateUnknown[V]]:
-        """Make tombstones of what is known, has nothing queued and is not listed."""
+        """Return tombstones of known objects that are neither queued nor listed."""
         return [
             DeletedFinalStateUnknown(key, self.get(key))
             for key in tuple(self._known_keys())

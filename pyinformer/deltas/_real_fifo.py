@@ -34,12 +34,12 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
     when it was popped: see `process_nowait` and `drain_nowait`.
 
     Args:
-        known_objects: what the consumer knows, its store. It answers `get` for keys that have
-            nothing queued, and tells deletions of objects that nobody knows, which are dropped.
-            Without it such deletions are queued, and `events_of` drops them.
+        known_objects: the consumer's store. `get` reads it for keys that have nothing queued, and
+            deletions of unknown objects are dropped. Without it such deletions are queued, and
+            `events_of` drops them.
         atomic_events: complete lists, resyncs and bookmarks are one delta each. If False, they
             are worked out against `known_objects`, and there are no bookmarks.
-        clock: what `statistics(now)` is measured against.
+        clock: the clock of `statistics(now)`.
 
     Raises:
         InvalidArgumentError: `known_objects` is needed and missing.
@@ -56,7 +56,9 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
         clock: Callable[[], float] = monotonic,
     ) -> None:
         if known_objects is None and not atomic_events:
-            reason = "without atomic_events a list can only be compared with the known objects"
+            reason = (
+                "must be given without atomic_events: a list is compared with the known objects"
+            )
             raise InvalidArgumentError("known_objects", reason)
         super().__init__(known_objects, clock=clock)
         self._atomic = atomic_events
@@ -159,8 +161,8 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
     def drain_nowait(self) -> Iterator[Delta[V]]:
         """Take one delta after the other until nothing is queued, arrivals meanwhile included.
 
-        What has not been asked for stays queued: leave the loop at any point. A delta counts as
-        processed when the next one is asked for, or the loop is left.
+        The loop can be left at any point; deltas that it did not reach stay queued. A delta counts
+        as processed when the next one is taken, or the loop is left.
         """
         while self._deltas:
             delta = self._take()
@@ -185,7 +187,7 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
             client-go tools/cache/the_real_fifo.go, PopBatch.
         """
         if limit < 1:
-            raise InvalidArgumentError("limit", f"{limit} is not positive; a batch has a delta")
+            raise InvalidArgumentError("limit", f"must be at least 1, got {limit}")
         batch = tuple(self._take() for _ in range(self._batch_size(limit)))
         for _ in batch:
             self._after_processing()

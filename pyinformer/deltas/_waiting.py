@@ -1,8 +1,7 @@
-"""Those who wait for a queue to have something: the only module here that knows an event loop.
+"""Waiting for an entry of a queue: the only module of this folder that uses an event loop.
 
-Each arrival wakes the one who waits longest; what was woken looks for itself whether there is
-something to take. A wake-up whose owner was cancelled in the same moment goes to the next in line,
-so that nobody sleeps beside a full queue.
+Each arrival wakes the coroutine that waits longest, which then checks whether there is an entry. If
+it is cancelled in the same moment, the next one is woken, so no coroutine sleeps beside an entry.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class Waiters:
         return len(self._events)
 
     def wake_one(self) -> None:
-        """Wake the one who waits longest, if anybody does."""
+        """Wake the coroutine that waits longest, if there is one."""
         if self._events:
             self._events.popleft().set()
 
     def wake_all(self) -> None:
-        """Wake everybody."""
+        """Wake all."""
         while self._events:
             self._events.popleft().set()
 
@@ -42,7 +41,7 @@ class Waiters:
         """Wait to be woken.
 
         Cancellation:
-            Safe; a wake-up that came too late for the cancelled goes to the next.
+            Safe; if it was woken already, the next coroutine is woken instead.
         """
         event = anyio.Event()
         self._events.append(event)

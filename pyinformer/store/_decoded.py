@@ -1,9 +1,8 @@
 """Objects decoded once and shared by all readers, for programs that read far more than changes.
 
-A cached object enters; what leaves is its whole body as a dict, the same one for everybody until
-the object is replaced. It is decoded when somebody first asks, and kept until then: such an object
-costs several times the memory of its bytes. Nothing here hinders a reader from changing it; the
-mutation detector finds out, since the bytes still say what it was.
+An object is decoded when a reader first needs it, and the dict is kept until the object is
+replaced; it takes several times the memory of the bytes. Nothing prevents a reader from changing
+it; the mutation detector compares it with the bytes.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from pyinformer.store._lister import Lister
 
 SharedObject: TypeAlias = Mapping[str, JSONValue]
-"""A decoded object that others read, too: for reading only. At run time it is a plain dict."""
+"""A decoded object that all readers share, read-only by convention; a plain dict at run time."""
 
-_MAX_READERS = 16  # of one object that are noted; more help nobody to find the culprit
+_MAX_READERS = 16  # recorded for one object; more do not help to find the culprit
 
 
 @final
 class DecodedObject(Generic[V]):
-    """One object with the dict that everybody gets."""
+    """One object with the dict that all readers get."""
 
     __slots__ = ("_record", "_value", "digest", "readers")
 
@@ -58,11 +57,11 @@ class DecodedObject(Generic[V]):
         return self._value
 
     def original(self) -> JSONObject:
-        """Decode it anew from the bytes."""
+        """Return a new dict, decoded from the bytes."""
         return self._record.to_dict()
 
     def note_reader(self, handler: str, call_site: str) -> None:
-        """Remember who read it."""
+        """Record a reader."""
         if (handler, call_site) not in self.readers and len(self.readers) < _MAX_READERS:
             self.readers = (*self.readers, (handler, call_site))
 
@@ -72,27 +71,27 @@ class DecodedObjects(Generic[V]):
     """The decoded objects of one cache, each of which is the newest that readers see.
 
     Args:
-        shown: returns what a reader sees under a key, or None. An older object is decoded for its
-            reader alone.
+        shown: returns the object that a reader sees under a key, or None. An older object is
+            decoded for its reader alone.
     """
 
     def __init__(self, shown: Callable[[str], KubeObject[V] | None]) -> None:
         self.on_read: Callable[[DecodedObject[V]], None] | None = None
-        """Is told of every read, in the reader's thread, before the reader has it."""
+        """Called at every read, in the reader's thread, before the reader gets the dict."""
         self.on_end: Callable[[DecodedObject[V]], None] | None = None
-        """Is told of each one that is shared no more, since its object was replaced."""
+        """Called with each one that is no longer shared, since its object was replaced."""
         self._shown = shown
-        self._lock = threading.Lock()  # two readers of one object shall get one dict
+        self._lock = threading.Lock()  # two readers of one object must get one dict
         self._decoded: dict[str, DecodedObject[V]] = {}
 
     def __len__(self) -> int:
         return len(self._decoded)
 
     def of(self, obj: KubeObject[V]) -> SharedObject:
-        """Return the dict of an object; decode it if nobody has asked before.
+        """Return the dict of an object; decode it at the first read.
 
         Raises:
-            InvalidObjectError: the body holds something Python cannot represent.
+            InvalidObjectError: the body has a value that Python cannot represent.
         """
         decoded = self._decoded.get(obj._key)
         if decoded is None or decoded.record is not obj:
@@ -102,11 +101,11 @@ class DecodedObjects(Generic[V]):
         return decoded.current()
 
     def values(self) -> Iterator[DecodedObject[V]]:
-        """Return those that are shared, and forget those whose object was replaced.
+        """Yield those that are shared, and drop those whose object was replaced.
 
-        One at each step: whoever has little time at once may come back for the next.
+        Each step handles one key, so a caller can spread the work over time.
         """
-        for key in list(self._decoded):  # a list of pairs would hold up the loop ten times as long
+        for key in list(self._decoded):  # a list of pairs would block the loop ten times as long
             decoded = self._decoded.get(key)
             if decoded is None:
                 continue
@@ -116,11 +115,11 @@ class DecodedObjects(Generic[V]):
                 self._end(key, decoded)
 
     def is_shared(self, decoded: DecodedObject[V]) -> bool:
-        """Tell whether readers to come would get this one."""
+        """Return whether the next reader would get this one."""
         return self._decoded.get(decoded.record._key) is decoded
 
     def forget(self, decoded: DecodedObject[V]) -> None:
-        """Let the next reader get a newly decoded one."""
+        """Drop it; the next reader gets a newly decoded one."""
         if self.is_shared(decoded):
             self._decoded.pop(decoded.record._key, None)
 
@@ -145,17 +144,17 @@ class DecodedObjects(Generic[V]):
             self.on_end(ended)
 
     def put_nowait(self, event: Event[V]) -> None:
-        """Forget what an event replaced; it is in the cache already."""
+        """Drop the dict of an object that an event has replaced in the cache."""
         self._end(event.key)
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Do nothing: what exists is decoded when somebody asks."""
+        """Do nothing: objects are decoded when they are read."""
 
     def on_initial_list_complete(self) -> None:
         """Do nothing."""
 
     def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
-        """Forget what readers see no more, though no event says so."""
+        """Drop the dict of an object that readers no longer see although no event reports it."""
         self._end(was._key)
 
 
@@ -163,8 +162,8 @@ class DecodedObjects(Generic[V]):
 class DecodedLister(Generic[V]):
     """Reads a cache as dicts that all readers share: `informer.lister.decoded`.
 
-    Every read is as that of the Lister, and what it returns is for reading only. For a dict to
-    change, take `to_dict()` of the object.
+    It reads like the Lister, and what it returns is read-only by convention. To change a dict, take
+    `to_dict()` of the object.
 
     Args:
         lister: reads the objects.
@@ -176,17 +175,17 @@ class DecodedLister(Generic[V]):
         self._decoded = decoded
 
     def over(self, lister: Lister[V]) -> DecodedLister[V]:
-        """Return what reads the same dicts by another lister."""
+        """Return a DecodedLister of the same dicts for another lister."""
         return DecodedLister(lister, self._decoded)
 
     def of(self, obj: KubeObject[V]) -> SharedObject:
-        """Return the dict of an object that you have, as in a handler.
+        """Return the dict of an object that the caller has, in a handler for example.
 
-        One that the cache has replaced since is decoded for you alone.
+        An object that the cache has replaced by now is decoded for this caller alone.
 
         Raises:
-            InvalidObjectError: the body holds something Python cannot represent.
-            CacheMutatedError: in `debug` mode, somebody has changed it.
+            InvalidObjectError: the body has a value that Python cannot represent.
+            CacheMutatedError: in `debug` mode, the dict was changed.
         """
         return self._decoded.of(obj)
 
@@ -196,8 +195,8 @@ class DecodedLister(Generic[V]):
         Raises:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
-            InvalidObjectError: the body holds something Python cannot represent.
-            CacheMutatedError: in `debug` mode, somebody has changed it.
+            InvalidObjectError: the body has a value that Python cannot represent.
+            CacheMutatedError: in `debug` mode, the dict was changed.
         """
         found = self._lister.get(key, allow_unsynced=allow_unsynced)
         return None if found is None else self._decoded.of(found)
@@ -222,19 +221,19 @@ class DecodedLister(Generic[V]):
     ) -> builtins.list[SharedObject]:
         """Return the objects whose labels match; otherwise as `Lister.list`.
 
-        What was not read before is decoded now, some 10 us for each object of 4 KB. An object
+        Objects that were not read before are decoded now, in some 10 us for 4 KB each. An object
         whose body cannot be decoded is left out; the lister has it, with its `problem`.
 
         Args:
-            namespace: only those of one; None is all.
-            label_selector: as text or as a mapping; None is all.
-            allow_unsynced: answer with what is there, however incomplete.
+            namespace: only objects of this namespace; None for all.
+            label_selector: a text or a mapping; None for all.
+            allow_unsynced: return what is cached, even if it is incomplete.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
             InvalidSelectorError: the selector cannot be parsed.
-            CacheMutatedError: in `debug` mode, somebody has changed one.
+            CacheMutatedError: in `debug` mode, a dict was changed.
         """
         lister = self._lister if namespace is None else self._lister.namespace(namespace)
         found = lister.list(label_selector=label_selector, allow_unsynced=allow_unsynced)
@@ -257,7 +256,7 @@ class DecodedLister(Generic[V]):
         Raises:
             CacheNotSyncedError: the first sync is not done.
             IndexNotFoundError: there is no such index.
-            CacheMutatedError: in `debug` mode, somebody has changed one.
+            CacheMutatedError: in `debug` mode, a dict was changed.
         """
         found = self._lister.by_index(name, value, allow_unsynced=allow_unsynced)
         return self._readable(found)

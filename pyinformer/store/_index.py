@@ -1,8 +1,7 @@
-"""One index: from a value to the objects that have it.
+"""One index: a dict from each value to the objects that have it.
 
-What enters are objects and what an index function says of them; what is kept are buckets, a dict
-from value to the objects by key. A bucket holds the objects themselves, so that reading one needs
-no second look-up. Index values are text; numbers and booleans become text, None is not indexed.
+Buckets hold the objects themselves, so a read needs no second lookup. Index values are texts;
+numbers and booleans become texts, None is not indexed.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ from pyinformer.apimachinery import (
 )
 
 IndexValue: TypeAlias = str | int | float | bool
-"""What an object can be found by."""
+"""A value under which an index has an object."""
 
 IndexFunction: TypeAlias = Callable[["KubeObject[Any]"], "IndexValue | Iterable[IndexValue] | None"]
-"""Says by which values an object can be found: one, several, or None. It must be pure: it runs on
-the loop when an object arrives, and on a reader's thread when that object moves at this moment."""
+"""Returns the values under which an object is found: one, several, or None. It must be pure: it
+runs on the loop when an object arrives, and on a reader's thread while that object is moved."""
 
 Placement: TypeAlias = str | tuple[str, ...] | None
 """The values of one object, normalised."""
 
 _FEW: Final = 8
-"""To search so many values one by one is quicker than to make a set of them."""
+"""Up to this many values, a linear search is faster than building a set."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """How an index does."""
+    """Counters of an index."""
 
     name: str
     values: int
     failures: int
-    """How often an object arrived that the function raised for: it is cached, not in this index."""
+    """How often the function raised for a new object, which is cached but not in this index."""
     last_failure: str
 
 
@@ -55,12 +54,12 @@ def text_of(value: IndexValue) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    reason = f"index values are text, numbers or booleans, not {type(value).__name__}"
+    reason = f"must be a text, a number or a boolean, not {type(value).__name__}"
     raise InvalidTypeError("value", reason)
 
 
 def placement_of(values: JSONValue) -> Placement:
-    """Normalise what an index function or a path gave."""
+    """Return the normalised values of an index function or a path."""
     if values is None or values.__class__ is str:
         return values
     if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
@@ -73,8 +72,8 @@ class Index(Generic[V]):
 
     Args:
         name: the name it is read by.
-        read: returns the values of an object as they are; it may raise.
-        is_function: it is a user's, and may answer otherwise the next time.
+        read: returns the values of an object, not normalised; it may raise.
+        is_function: it is a user's function, which may not be pure.
         is_fixed: every state of an object has the same value.
     """
 
@@ -97,7 +96,7 @@ class Index(Generic[V]):
         self.last_failure = ""
 
     def empty_copy(self) -> Index[V]:
-        """Return an index of the same kind with nothing in it."""
+        """Return an empty index of the same kind."""
         copy = Index(self.name, self.read, is_function=self.is_function, is_fixed=self.is_fixed)
         copy.failures, copy.last_failure = self.failures, self.last_failure
         return copy
@@ -129,12 +128,12 @@ class Index(Generic[V]):
                 del self.buckets[value]
 
     def has_misplaced(self, key: str, placement: Placement) -> bool:
-        """Tell whether an object is not where its function says now that it belongs."""
+        """Return whether an object is missing under a value that its function returns now."""
         values = () if placement is None else _values(placement)
         return any(key not in self.buckets.get(value, ()) for value in values)
 
     def move(self, key: str, placement: Placement, obj: KubeObject[V]) -> None:
-        """Put an object where it belongs, and take it out of wherever else it is."""
+        """Put an object under its values, and remove it from all others."""
         self.place(key, placement, obj)
         elsewhere = tuple(value for value, bucket in self.buckets.items() if key in bucket)
         self.displace(key, elsewhere, placement)

@@ -1,7 +1,7 @@
-"""How an index gets its value from an object, and the fence around index functions of users.
+"""How an index reads its value from an object, and the fence around index functions of users.
 
-What enters is what a user declared: a field path, or a function. A path is read from metadata or
-from the view where they have it; the paths that remain share one narrow decode of the body.
+A path is read from the metadata or the view if they have it; the other paths of a cache share one
+narrow decode of the body.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _METADATA: Final = {
 
 @final
 class SharedPaths:
-    """Decodes all paths of a cache's indexes together, once for each object that is asked about."""
+    """Decodes all paths of a cache's indexes together, once for each object that is read."""
 
     __slots__ = ("_paths", "_recent", "_set")
 
     def __init__(self) -> None:
         self._paths: list[str] = []
         self._set = PathSet(())
-        # The newest two: an update asks about the old and the new object, index by index.
+        # The newest two: an update reads the old and the new object, index by index.
         self._recent: tuple[tuple[KubeObject[Any], tuple[JSONValue, ...]], ...] = ()
 
     def reader(self, path: str) -> Callable[[KubeObject[Any]], JSONValue]:
@@ -56,7 +56,7 @@ class SharedPaths:
     def _read(self, obj: KubeObject[Any], position: int) -> JSONValue:
         recent = self._recent  # one read: another thread may replace it at any moment
         for known, values in recent:
-            # What a thread read before a path was added, it may leave behind after that.
+            # Values that a thread read before a path was added may be stored after that.
             if known is obj and position < len(values):
                 break
         else:
@@ -71,7 +71,7 @@ class SharedPaths:
 def reader_of(
     declared: str | IndexFunction, view: type[View] | None, paths: SharedPaths
 ) -> Callable[[KubeObject[Any]], JSONValue]:
-    """Return what reads an object's values for an index, not normalised yet.
+    """Return the function that reads an object's values for an index, not normalised.
 
     Raises:
         InvalidArgumentError: the path cannot be read.
@@ -92,7 +92,7 @@ _LABEL_STEPS = 3
 
 
 def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
-    """Return an object's placement; one that cannot be had leaves it out of this index alone."""
+    """Return an object's values; if reading fails, the object is not in this index."""
     try:
         return placement_of(index.read(obj))
     except Exception as error:  # noqa: BLE001 - user code, or a body that does not fit the path
@@ -101,7 +101,7 @@ def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
         if index.failures == 1:
             _log.warning(
                 "index %s failed on %s with %s: the object is cached, but not in this index;"
-                " further failures are counted",
+                " further failures are counted, not logged",
                 index.name,
                 obj.key,
                 type(error).__name__,
@@ -110,7 +110,7 @@ def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
 
 
 def read_again(index: Index[V], obj: KubeObject[V]) -> Placement:
-    """Return the placement of an object that was read before: what failed then fails now."""
+    """Return the values of an object that was read before, without counting a failure again."""
     try:
         return placement_of(index.read(obj))
     except Exception:  # noqa: BLE001 - user code; counted when the object arrived
@@ -118,7 +118,7 @@ def read_again(index: Index[V], obj: KubeObject[V]) -> Placement:
 
 
 def values_of(index: Index[V], obj: KubeObject[V] | None) -> tuple[str, ...]:
-    """Return the values of an object that was read before; none of no object."""
+    """Return the values of an object that was read before; empty for None."""
     placement = None if obj is None else read_again(index, obj)
     if placement is None:
         return ()

@@ -1,10 +1,9 @@
 """The cache: objects by key, and their indexes. UnconfirmedWrite on the loop, read from any thread.
 
-An object enters by an event, or with a complete list. A change takes several steps: new buckets,
-then the object, then old buckets (for a deletion the object first). To readers it is one moment,
-that of the object itself: while a change is under way its key is in `_changing`, and a reader that
-meets one reads by `SnapshotReader`. A list builds a second state beside the first and swaps the two
-in one assignment.
+A change takes several steps: new buckets, then the object, then old buckets (for a deletion the
+object first). Readers see it as one step: while a change is under way its key is in `_changing`,
+and a reader that finds a key there reads by `SnapshotReader`. A complete list builds a second state
+beside the first and swaps the two in one assignment.
 """
 
 from __future__ import annotations
@@ -70,12 +69,12 @@ class State(Generic[V]):
         ended: Mapping[str, OverlayEntry[V]] = _NOTHING,
     ) -> None:
         self.ended = ended
-        """The own writes that are not laid over these objects, by key: their list ended them."""
+        """The own writes that this state replaces, by key; readers no longer see them."""
         self.items = items
         self.indexes = indexes
         self.by_namespace = indexes[NAMESPACE_INDEX].buckets
         self.others = tuple(indexes[name] for name in indexes if name != NAMESPACE_INDEX)
-        self.shown = MappingProxyType(items)  # what readers get cannot be written to
+        self.shown = MappingProxyType(items)  # read-only, for readers
 
 
 @final
@@ -90,13 +89,13 @@ class Indexer(Generic[V]):
         self._view = view
         self._paths = SharedPaths()
         self.resource_version: str = ""
-        """The newest resource version whose changes are all in here; empty before the first."""
+        """The resource version up to which the cache has every change; empty before the first."""
         self.generation: int = 0
         """How many complete lists have been taken."""
         by_namespace: Index[V] = Index(NAMESPACE_INDEX, attrgetter("metadata.namespace"))
         self._state: State[V] = State({}, {NAMESPACE_INDEX: by_namespace})
         self._changing: list[str] = [""]
-        """The key whose change is under way, or an empty one. A call of C can read a list."""
+        """The key whose change is under way, or an empty one; a list, which C code can read."""
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index; objects that are cached already are indexed at once.
@@ -132,7 +131,7 @@ class Indexer(Generic[V]):
         return self._state.items.get(key)
 
     def get_merged(self, key: str, entry: OverlayEntry[V]) -> KubeObject[V] | None:
-        """Return what a reader sees of a key for which there is an own write."""
+        """Return what a reader sees of a key for which this process has written an object."""
         state = self._state
         stored = state.items.get(key)
         return stored if state.ended.get(key) is entry else entry.over(stored)
@@ -168,8 +167,8 @@ class Indexer(Generic[V]):
         if not changing[0]:
             bucket = find_index(self._state.indexes, name).buckets.get(wanted)
             found = [] if bucket is None else list(bucket.values())
-            # What is half done at the copy began after the first look and has ended before the
-            # second, so it is a moment within this read.
+            # A change that was half done at the copy began after the first check and ended before
+            # the second, so the copy is of a moment within this read.
             if not changing[0]:
                 return found
         return self.snapshot_reader.under(name, wanted, {}).objects
@@ -201,7 +200,7 @@ class Indexer(Generic[V]):
         return values_of(find_index(self._state.indexes, name), obj)
 
     def is_under(self, name: str, value: IndexValue, obj: KubeObject[V]) -> bool:
-        """Tell whether an index has an object, cached or not, under a value.
+        """Return whether an index has an object, cached or not, under a value.
 
         Raises:
             IndexNotFoundError: there is no such index.
@@ -210,14 +209,14 @@ class Indexer(Generic[V]):
 
     @property
     def has_index_functions(self) -> bool:
-        """Whether an index goes by a function of the user's."""
+        """Whether an index uses a function of the user."""
         return any(index.is_function for index in self._state.others)
 
     def reindex(self, key: str) -> builtins.list[str]:
-        """Return the indexes whose function says something else of an object than it did before.
+        """Return the indexes whose function returns other values for an object than before.
 
-        The object is moved to where it belongs now. A function that has begun to leave it out is
-        not noticed. On the loop, like every write.
+        The object is moved to its new values. A function that now returns fewer values is not
+        noticed. Called on the loop, like every write.
         """
         state = self._state
         obj = state.items.get(key)
@@ -240,7 +239,7 @@ class Indexer(Generic[V]):
         return tuple(index.statistics() for index in list(self._state.indexes.values()))
 
     def apply_nowait(self, event: Event[V]) -> None:
-        """Take one change over into the cache.
+        """Apply one change to the cache.
 
         Args:
             event: the change; the `old` of an update is the object that the cache holds.
@@ -313,15 +312,15 @@ class Indexer(Generic[V]):
         *,
         ended_nowait: Callable[[], Mapping[str, OverlayEntry[V]]] = lambda: _NOTHING,
     ) -> Iterator[None]:
-        """Take a complete list: prepare it in short steps, then swap it in within one.
+        """Take a complete list: prepare it in short steps, then swap it in within one step.
 
         The cache keeps the mapping if it is a dict. Until the iterator ends nothing changes for
-        readers; abandoning it before leaves everything as it was.
+        readers; abandoning it earlier leaves everything as it was.
 
         Args:
             objects: the objects by key.
             resource_version: the list's.
-            ended_nowait: returns the own writes, by key, that readers see no more with this list.
+            ended_nowait: returns the own writes, by key, that this list replaces for readers.
         """
         items = objects if isinstance(objects, dict) else dict(objects)
         indexes = {name: index.empty_copy() for name, index in self._state.indexes.items()}
@@ -348,5 +347,5 @@ class Indexer(Generic[V]):
         self.generation += 1
 
     def bookmark_nowait(self, resource_version: str) -> None:
-        """Take note that the cache is complete up to this resource version."""
+        """Record that the cache is complete up to this resource version."""
         self.resource_version = resource_version

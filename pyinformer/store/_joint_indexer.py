@@ -1,9 +1,8 @@
 """Several caches, one for each namespace, read as one.
 
-The caches enter, by namespace, and never change: with another set of namespaces comes another of
-these, so that a reader in any thread has one consistent set for the whole of a read. A key is
-looked up where its namespace is cached, everything else is asked of all and put together. Nothing
-is written here: each cache has one writer of its own.
+The set of caches never changes: another set of namespaces is another JointIndexer, so a reader in
+any thread has one consistent set during a read. A key is looked up in its namespace's cache; other
+reads combine all caches. Nothing is written here: each cache has its own writer.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class JointIndexer(Generic[V]):
         return None if indexer is None else indexer.get(key)
 
     def get_merged(self, key: str, entry: OverlayEntry[V]) -> KubeObject[V] | None:
-        """Return what a reader sees of a key for which there is an own write."""
+        """Return what a reader sees of a key for which this process has written an object."""
         indexer = self._by_namespace.get(key.rpartition("/")[0])
         return entry.over(None) if indexer is None else indexer.get_merged(key, entry)
 
@@ -97,7 +96,7 @@ class JointIndexer(Generic[V]):
         return self._all[0].values_of(name, obj)
 
     def is_under(self, name: str, value: IndexValue, obj: KubeObject[V]) -> bool:
-        """Tell whether an index has an object, cached or not, under a value.
+        """Return whether an index has an object, cached or not, under a value.
 
         Raises:
             IndexNotFoundError: there is no such index.
@@ -106,16 +105,16 @@ class JointIndexer(Generic[V]):
 
     @property
     def has_index_functions(self) -> bool:
-        """Whether an index goes by a function of the user's."""
+        """Whether an index uses a function of the user."""
         return self._all[0].has_index_functions
 
     def reindex(self, key: str) -> builtins.list[str]:
-        """Move an object to where index functions say that it belongs; see `Indexer.reindex`."""
+        """Move an object to the values that index functions return now; see `Indexer.reindex`."""
         indexer = self._by_namespace.get(key.rpartition("/")[0])
         return [] if indexer is None else indexer.reindex(key)
 
     def indexes(self) -> tuple[IndexStatistics, ...]:
-        """Return the statistics of every index; a value that several caches have counts as many."""
+        """Return the statistics of every index; a value in several caches is counted in each."""
         columns = zip(*(one.indexes() for one in self._all), strict=False)
         return tuple(_summed(column) for column in columns)
 
@@ -130,4 +129,4 @@ def _summed(statistics: tuple[IndexStatistics, ...]) -> IndexStatistics:
 
 
 Cache: TypeAlias = Indexer[V] | JointIndexer[V]
-"""What a lister reads."""
+"""The cache that a lister reads."""

@@ -1,9 +1,8 @@
-"""Reading a cache: by key, by namespace, by label, by index. From any thread.
+"""Reading a cache by key, by namespace, by label and by index, from any thread.
 
-A lister never answers for what its cache cannot know: before the first sync, and for a namespace
-that is not watched, it raises instead of looking empty. What it returns are the shared, immutable
-objects in lists of the caller's own. Where this process has written and the cache has not heard of
-it yet, the write is what is read.
+Before the first sync, and for a namespace that is not watched, a lister raises instead of looking
+empty. It returns the shared, immutable objects, in new lists. A read shows what this process wrote,
+even if the watch has not delivered it yet.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ _T = TypeVar("_T")
 
 
 class Readiness(Protocol):
-    """Knows what a cache can answer for."""
+    """Whether a cache can be read: it has synced, watches the namespace, and is fresh enough."""
 
     def check(self, namespace: str | None) -> None:
-        """Raise if the cache cannot answer for a namespace, or for all of them if None.
+        """Raise if the cache cannot be read for a namespace, or for all of them if None.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
@@ -60,34 +59,32 @@ class Readiness(Protocol):
 
     @property
     def staleness(self) -> str:
-        """Why the cache may be behind its server; empty while it is followed."""
+        """Why the cache may be behind its server; empty while it follows the server."""
         ...
 
     def within(self, max_age_seconds: float) -> Readiness:
-        """Return the readiness for a reader that wants no older answers.
-
-        Its check also raises StaleCacheError if the cache was last proven longer ago than that.
+        """Return a readiness that also raises StaleCacheError if the last proof is older than this.
 
         Raises:
-            InvalidArgumentError: the age is negative or no number, or nobody proves this cache.
+            InvalidArgumentError: the age is not a number >= 0, or the age of the cache is unknown.
         """
         ...
 
 
 class AlwaysReady:
-    """The readiness of a cache that somebody else fills and answers for."""
+    """The readiness of a cache that the program fills itself."""
 
     @property
     def staleness(self) -> str:
-        """Nothing is known of it."""
+        """Always empty: nothing is known of it."""
         return ""
 
     def check(self, namespace: str | None) -> None:
         """Allow every read."""
 
     def within(self, max_age_seconds: float) -> Readiness:
-        """Refuse: nothing is known of its age."""
-        reason = f"{max_age_seconds} s cannot be kept: nobody knows how old this cache is"
+        """Raise: the age of the cache is unknown."""
+        reason = f"must not be used: the age of this cache is unknown, got {max_age_seconds}"
         raise InvalidArgumentError("max_age_seconds", reason)
 
 
@@ -97,9 +94,9 @@ class Lister(Generic[V]):
 
     Args:
         indexer: the cache.
-        resource: what errors call the objects, such as `pods`.
-        readiness: knows what the cache can answer for.
-        overlay: own writes that the cache has not heard of; they are read as if it had.
+        resource: the name of the objects in errors, such as `pods`.
+        readiness: checks before each read whether the cache can be read.
+        overlay: own writes that the watch has not delivered yet; reads show them.
         written: the entries of several overlays, instead of one.
         decoded: the decoded objects that readers share; None if they share none.
     """
@@ -115,17 +112,17 @@ class Lister(Generic[V]):
         decoded: DecodedObjects[V] | None = None,
     ) -> None:
         self._indexer: Cache[V] = indexer
-        self._source: Lister[V] = self  # of one that is stricter: the one that it was made of
+        self._source: Lister[V] = self  # of a stricter lister: the one that it was derived from
         self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
-        # Nearly always empty, and then all that a read costs more is to look.
+        # Nearly always empty; then a read costs only this check more.
         entries: OverlayEntries[V] = OverlayEntries() if overlay is None else overlay.entries
         self._written = entries if written is None else written
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
 
     def read_from_nowait(self, indexer: Cache[V]) -> None:
-        """Read another cache from now on; for the informer, whose namespaces have changed."""
+        """Read another cache from now on; called by the informer when its namespaces change."""
         self._indexer = indexer
         self._get = indexer.get
 
@@ -133,18 +130,18 @@ class Lister(Generic[V]):
     def staleness(self) -> str:
         """Why the cache may be behind the server, such as `absent, last proven 40 s ago`.
 
-        Empty while the server is followed. What was cached is read on in any case.
+        Empty while the cache follows the server. Reads return what is cached in any case.
         """
         return self._readiness.staleness
 
     def fresh(self, *, max_age_seconds: float) -> Lister[V]:
-        """Return a lister of the same cache that refuses to read it when it may be too old.
+        """Return a lister of the same cache that raises when the cache may be too old.
 
-        At each read the cache must have been proven to be what the server has no longer ago than
-        this, as `informer.age_seconds()` tells: by a change, a bookmark, a complete list. A quiet
-        resource is proven by the server's bookmarks, which come about once a minute: allow 90 s or
-        more unless something changes all the time, or reads will fail although nothing is wrong.
-        With `allow_unsynced=True` a read answers with what is there, however old. From any thread.
+        At each read, the last proof that the cache equals the server's state must not be older than
+        this; see `informer.age_seconds()`. Proofs are changes, bookmarks and complete lists. A
+        quiet resource is proven by bookmarks, about once a minute: allow 90 s or more unless
+        something changes all the time, or reads fail although nothing is wrong. With
+        `allow_unsynced=True` a read returns what is cached, however old. From any thread.
 
         Args:
             max_age_seconds: how long ago the last proof may be.
@@ -153,13 +150,13 @@ class Lister(Generic[V]):
             A lister whose reads raise StaleCacheError, too.
 
         Raises:
-            InvalidArgumentError: the age is negative or no number, or nobody proves this cache.
+            InvalidArgumentError: the age is not a number >= 0, or the age of the cache is unknown.
         """
         return self._with(self._readiness.within(max_age_seconds))
 
     def _with(self, readiness: Readiness) -> Lister[V]:
         found = copy(self)
-        # Not what this lister reads now: an informer's caches change with its namespaces.
+        # Not the cache that this lister reads now: it changes with the informer's namespaces.
         current = cast("Cache[V]", _Current(self))
         found._indexer, found._get = current, current.get  # noqa: SLF001 - its own
         found._readiness = readiness  # noqa: SLF001
@@ -172,12 +169,12 @@ class Lister(Generic[V]):
         """The same reads, as dicts that are decoded once and shared by all readers.
 
         Raises:
-            InvalidArgumentError: the informer was not asked to share them.
+            InvalidArgumentError: the informer does not share them.
         """
         if self._decoded is None:
             reason = (
-                f"{self._resource} are decoded for each reader by itself; read one with to_dict(),"
-                " or ask for the informer with sharing='decoded'"
+                f"{self._resource} are decoded for each reader; use to_dict(), or create the"
+                " informer with sharing='decoded'"
             )
             raise InvalidArgumentError("sharing", reason)
         return self._decoded
@@ -187,15 +184,15 @@ class Lister(Generic[V]):
 
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
-            allow_unsynced: answer with what is there, however incomplete.
+            allow_unsynced: return what is cached, even if it is incomplete.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not watched.
-            InvalidTypeError: the key is no text.
+            InvalidTypeError: the key is not a text.
         """
-        if not isinstance(key, str):  # also what `for pod in lister` asks for
-            reason = f"is 'namespace/name' or 'name', not {key!r}; list() returns the objects"
+        if not isinstance(key, str):  # `for pod in lister` also calls this
+            reason = f"must be 'namespace/name' or 'name', got {key!r}; list() returns the objects"
             raise InvalidTypeError("key", reason)
         if not allow_unsynced:
             self._readiness.check(key.rpartition("/")[0] or None)
@@ -227,8 +224,8 @@ class Lister(Generic[V]):
         """Return the objects whose labels match, in no particular order.
 
         Args:
-            label_selector: as text (`"app=web,tier in (a, b)"`) or as a mapping; None is all.
-            allow_unsynced: answer with what is there, however incomplete.
+            label_selector: a text (`"app=web,tier in (a, b)"`) or a mapping; None for all.
+            allow_unsynced: return what is cached, even if it is incomplete.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
@@ -286,16 +283,16 @@ class Lister(Generic[V]):
         label_selector: str | Mapping[str, object] | LabelSelector | None = None,
         allow_unsynced: bool = False,
     ) -> AsyncIterator[KubeObject[V]]:
-        """Walk over a large answer without blocking the event loop.
+        """Iterate over many objects without blocking the event loop.
 
-        The objects are those of the moment of this call, the work is spread over time.
+        The objects are those of the moment of this call; the work is spread over time.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
             InvalidSelectorError: the selector cannot be parsed.
 
         Cancellation:
-            Safe at every step; the walk just ends.
+            Safe at every step; the iteration ends.
         """
         return walk(self._all(allow_unsynced), LabelSelector.parse(label_selector))
 
@@ -331,8 +328,8 @@ class Lister(Generic[V]):
         """Read the cache that can answer, as it is at one moment.
 
         Args:
-            namespace: what the cache must be able to answer for; None is all.
-            allow_unsynced: do not check that it can.
+            namespace: the namespace that is read; None for all.
+            allow_unsynced: do not check the readiness.
             plain: reads the cache while there are no own writes.
             merged: reads the cache with own writes laid over it.
         """
@@ -352,7 +349,7 @@ class Lister(Generic[V]):
 
 @final
 class _Current(Generic[V]):
-    """The cache that a lister reads at this moment, whichever that is."""
+    """Forwards to the cache that a lister currently reads."""
 
     __slots__ = ("_lister",)
 

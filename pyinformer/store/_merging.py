@@ -1,8 +1,8 @@
 """Reads of a store with own writes laid over it.
 
-A read of one key takes the entry first and the store second: what is evicted in between, the store
-holds. A read of several keys copies both at one moment. The work beyond that of the plain read goes
-with the number of entries, which is nearly always zero.
+A read of one key takes the entry first and the store second: an entry that is removed in between is
+in the store. A read of several keys copies both at one moment. The additional work is proportional
+to the number of entries, which is nearly always zero.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which of many objects a label selector matches.
+"""Selects objects by their labels.
 
-Objects and a predicate on labels enter, the objects that match leave. Objects of one workload
-mostly share one record of labels, so each record is asked about once, and known by its identity.
+Objects of one workload mostly share one record of labels, so the predicate is called once for each
+record, which is recognised by its identity.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, LabelPredicate, V
 
-_CHUNK = 1024  # objects between two looks at whether remembering pays
-_TRIAL = 4096  # objects before the first look: workloads often stand one behind the other
+_CHUNK = 1024  # objects between two checks of whether remembering pays
+_TRIAL = 4096  # objects before the first check: those of one workload are often adjacent
 
 
 def select(objects: list[KubeObject[V]], matches: LabelPredicate) -> list[KubeObject[V]]:
     """Return the objects whose labels match, in their order.
 
     Args:
-        objects: where to look; the caller's own list, which keeps them alive meanwhile.
+        objects: the objects; the list keeps them alive during the call.
         matches: the predicate; it depends on the labels alone.
     """
     verdicts: dict[int, bool] = {}

@@ -1,11 +1,11 @@
 """Reads of several mappings at one moment, from any thread, while one thread writes them.
 
-CPython switches threads between bytecodes, never within a call of C that runs no Python code. Each
+CPython switches threads between bytecodes, and not within a C call that runs no Python code. Each
 read here copies everything that it needs in one such call. It is repeated if one of its mappings
-was replaced shortly before that call, which a writer cannot do time after time.
+was replaced shortly before that call, which a writer cannot do repeatedly.
 
 A change of an object takes several steps: new buckets, the cache, old buckets. Meanwhile its key is
-in the cache's `_changing`, which a reader copies too: of that object the cache itself decides.
+in the cache's `_changing`, which a reader copies too; for that object the cache decides.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class _Facts(Generic[V]):
         )
 
     def take(self, found: list[Any]) -> bool:
-        """Take these facts from the end of what was found; tell whether the mappings were right."""
+        """Take these facts from the end of what was found; return whether no mapping changed."""
         entries = _cut(found, found.pop())
         if not _are(entries, self.written.values()):
             return False

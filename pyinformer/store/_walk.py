@@ -1,4 +1,4 @@
-"""Walking over many objects on the event loop, by a time budget."""
+"""Iterates over many objects on the event loop within a time budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUDGET_SECONDS = 0.004  # a reader shares the loop with watches that must not f
 async def walk(
     objects: list[KubeObject[V]], selector: LabelSelector
 ) -> AsyncIterator[KubeObject[V]]:
-    """Yield what matches, and let others run whenever the budget is used up.
+    """Yield the objects that match, and yield to the loop when the budget is used up.
 
     Cancellation:
         Safe; the walk ends.

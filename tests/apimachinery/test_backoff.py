@@ -36,7 +36,7 @@ def test_ceilings_double_up_to_the_limit() -> None:
 
 
 def test_an_outage_of_a_day_never_starts_over() -> None:
-    """client-go since 1.36 starts over every two minutes of an outage."""
+    """client-go from 1.36 on starts over every two minutes of an outage."""
     delays = _ceilings(ExponentialBackoff(rng=_Highest()), 3000, attempt_seconds=60.0)
     assert delays[6:] == [30.0] * 2994
 

@@ -149,7 +149,7 @@ def test_only_metadatas_own_managed_fields_are_stripped(
     ],
 )
 def test_duplicate_managed_fields_corrupt_nothing(members: str, leftover: bool) -> None:
-    """Of two equal ones the second may stay: no server writes two, and it harms nobody."""
+    """Of two equal ones the second may stay: no server writes two, and it does no harm."""
     text = f'{HEAD}"name":"web",{members},"uid":"u"}},"spec":{{}}}}'
     body = decode(taught(), text).to_dict()
     assert ("managedFields" in body["metadata"]) is leftover

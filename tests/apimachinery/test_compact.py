@@ -62,7 +62,7 @@ def kept(obj: KubeObject[Any]) -> bytes:
 
 
 def is_packed(obj: KubeObject[Any]) -> bool:
-    """Tell whether a record's body is compressed."""
+    """Return whether a record's body is compressed."""
     return kept(obj).startswith(b"\x28\xb5\x2f\xfd")
 
 
@@ -228,7 +228,7 @@ def test_large_objects_are_packed_at_once_and_hold_up_no_learning() -> None:
 
 
 def test_learning_is_bounded_by_bytes_too() -> None:
-    """Some thirty objects of 40 KB are enough: nobody waits for a hundred of them."""
+    """Some thirty objects of 40 KB are enough for a training."""
     codec: ObjectCodec[Any] = ObjectCodec(PODS, compact=True)
     made = [decode(codec, _half_a_limit(number)) for number in range(40)]
 

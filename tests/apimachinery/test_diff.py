@@ -148,7 +148,7 @@ def test_objects_and_dicts_compare() -> None:
 
 
 def test_what_is_no_object_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match=r"^new: is an object or its dict, not NoneType"):
+    with pytest.raises(InvalidTypeError, match=r"^new: must be an object or its dict, not None"):
         diff(POD, None)  # type: ignore[arg-type]  # an on_delete that has no newer object
 
 

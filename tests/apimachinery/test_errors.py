@@ -32,36 +32,33 @@ _NOT_SYNCED = (
     " wait_for_cache_sync() first, or read with allow_unsynced=True"
 )
 _CONFLICT = (
-    "resync: the informer for pods exists with another resync (created at a.py:1, asked for again"
-    " at b.py:2); use the same options in both places, or private=True for an informer of your own"
+    "resync: the informer for pods exists with another resync (created at a.py:1, requested again"
+    " at b.py:2); use the same options in both places, or private=True for a separate informer"
 )
 _FROZEN = (
     "object['spec'] is not possible on 'ns/web': cached objects are shared and immutable; read one"
     " field with at('spec.nodeName'), or take a private dict with to_dict()"
 )
 _VERSION = (
-    "resource_version: '01' is not comparable: only decimal numbers without leading zeros are"
-    " ordered, everything else can only be tested for equality"
+    "resource_version: must be a decimal number without leading zeros, got '01'; other resource"
+    " versions can only be compared for equality"
 )
 _OVERFLOW = (
     "the event stream of pods holds 8 events and its consumer is slower than that; the cache is"
     " intact: open a new stream, read faster or raise max_events"
 )
 _NOT_CACHED = (
-    "pods does not watch namespace 'kube-system', so its cache knows nothing about it; add an"
+    "pods does not watch namespace 'kube-system', so its cache has no objects of it; add an"
     " informer for that namespace, or read with allow_unsynced=True"
 )
 _NO_APISERVER = (
     "kube-apiserver and etcd are needed and were not found: nothing there. Set KUBEBUILDER_ASSETS"
     " to a folder that holds both, or allow them to be built once: build=True, `pyinformer serve"
-    " --real --build`, or `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go on PATH,"
+    " --real --build`, or `pytest --pyinformer-build-kube-apiserver` (minutes; needs Go in PATH,"
     " or pip install 'pyinformer[kube-apiserver]')"
 )
 
-_SCOPE = (
-    "obj: is in namespace 'b', and its owner lives in 'a': an owner in a namespace owns only"
-    " what is in the same one, nothing elsewhere and nothing cluster-scoped"
-)
+_SCOPE = "obj: must be in the namespace of its owner, 'a', but it is in 'b'"
 _OWNED = (
     "'a/b' is controlled by Deployment x and cannot be controlled by Database y as well;"
     " choose another name, or let its controller release it first"
@@ -69,13 +66,13 @@ _OWNED = (
 
 _STALE = (
     "the cache of pods.v1 is at 7 after 5.0 s and has not reached resource version 9 of ns/web"
-    " (state: watching; no error); it goes on trying: read it as it is, or try again later"
+    " (state: watching; no error); it keeps trying: read it as it is, or retry later"
 )
 
 _MUTATED = (
     "the shared decoded object of 'ns/web' in pods.v1 was changed in place (spec.x: absent became"
-    " str). It was read by handler h, a.py:1. What is shared is for reading: take a dict of your"
-    " own with to_dict() before you change it"
+    " str). It was read by handler h, a.py:1. Shared objects are read-only: take a private"
+    " dict with to_dict() before you change it"
 )
 
 SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
@@ -85,8 +82,8 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         ),
         LookupError,
         (
-            "the server serves no resource 'podz'; it serves pods; of metrics.k8s.io/v1beta1 it"
-            " cannot tell now"
+            "the server does not serve 'podz'; it serves pods; it currently cannot list"
+            " metrics.k8s.io/v1beta1"
         ),
     ),
     (
@@ -153,14 +150,14 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         Exception,
         "no such zone; not tried again until something changes",
     ),
-    (errors.RetryAfter(2.5), Exception, "to be tried again after 2.5 s"),
-    (errors.RetryAfter(30, "quota"), Exception, "to be tried again after 30 s: quota"),
+    (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
+    (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),
     (
         errors.ReconcileTimeoutError(request="ns/web", timeout_seconds=5.0),
         TimeoutError,
         "the reconcile of ns/web took longer than 5 s",
     ),
-    (errors.InvalidTypeError("limit", "is no number"), TypeError, "limit: is no number"),
+    (errors.InvalidTypeError("limit", "must be an int"), TypeError, "limit: must be an int"),
     (
         errors.OwnerScopeError(owner_namespace="a", namespace="b"),
         ValueError,
@@ -178,7 +175,10 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
         errors.ModelMismatchError("Pod 'ns/web'", "no int", key="ns/web", path="spec.replicas"),
         ValueError,
-        "Pod 'ns/web': no int; it is reconciled when it changes, other objects are not affected",
+        (
+            "Pod 'ns/web': no int; it is reconciled again when it changes; other objects are not"
+            " affected"
+        ),
     ),
     (
         errors.InvalidModelError("Database", "spec.size", "is recursive"),
@@ -241,7 +241,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         TimeoutError,
         (
             "not synced after 30.0 s: pods: 403; nodes: 401. Every informer whose state"
-            " is not failed goes on trying"
+            " is not failed continues to retry"
         ),
     ),
     (
@@ -269,15 +269,15 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         TimeoutError,
         (
             "the cache of pods.v1 was last proven 120.2 s ago, and its reader allows 90 s"
-            " (state: backoff; 503 Service Unavailable); it goes on trying: read it as it is, or"
-            " try again later"
+            " (state: backoff; 503 Service Unavailable); it keeps trying: read it as it is, or"
+            " retry later"
         ),
     ),
     (
-        errors.WriteAnswerError("POST pods.v1", "is no JSON"),
+        errors.WriteAnswerError("POST pods.v1", "not JSON"),
         errors.InvalidObjectError,
         (
-            "POST pods.v1: the server carried out the write, but its answer cannot be read: is no"
+            "POST pods.v1: the server carried out the write, but its response cannot be read: not"
             " JSON; do not send the write again"
         ),
     ),
@@ -292,8 +292,8 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         ),
         TimeoutError,
         (
-            "'ns/web' of pods.v1 did not become what was waited for within 5.0 s: it exists at 7"
-            " (state: watching; no error); the informer goes on: wait again, or longer"
+            "'ns/web' of pods.v1 did not reach the wanted state within 5.0 s: it exists at 7"
+            " (state: watching; no error); the informer keeps running: wait again, or longer"
         ),
     ),
     (errors.NotCachedError(informer="pods", namespace="kube-system"), LookupError, _NOT_CACHED),
@@ -305,7 +305,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
         errors.IndexNotFoundError(index="nod", known=["node", "owner"]),
         KeyError,
-        "no index is called 'nod'; there are: node, owner",
+        "no index has the name 'nod'; existing: node, owner",
     ),
     (
         errors.FieldNotFoundError(key="ns/web", path="spec.nodeName"),
@@ -400,7 +400,7 @@ def test_lists_given_to_an_error_are_not_shared_with_it() -> None:
 
 
 def test_an_error_without_known_names_says_none() -> None:
-    assert str(errors.IndexNotFoundError(index="a", known=())).endswith("there are: none")
+    assert str(errors.IndexNotFoundError(index="a", known=())).endswith("existing: none")
     unknown = errors.CacheNotSyncedError(informer="pods", state="NEW", last_error=None)
     assert "last error: none" in str(unknown)
 

@@ -47,13 +47,13 @@ def test_text_prints_canonically(text: str, canonical: str) -> None:
         pytest.param("x=a||y=b", 6, "'=' in a value", id="equals-in-a-value"),
         pytest.param("x==a==b", 4, "'=' in a value", id="two-values"),
         pytest.param("x===b", 3, "'=' in a value", id="three-equals"),
-        pytest.param("x=a,b", 4, "'b' has none of", id="no-operator"),
-        pytest.param("x in (a)", 0, "'x in (a)' has none of", id="label-syntax"),
+        pytest.param("x=a,b", 4, "'b' must have one of", id="no-operator"),
+        pytest.param("x in (a)", 0, "'x in (a)' must have one of", id="label-syntax"),
         pytest.param(r"x=\a", 2, "'\\\\' in a value", id="unknown-escape"),
         pytest.param("x=a\\", 3, "'\\\\' in a value", id="backslash-at-the-end"),
-        pytest.param("=a", 0, "'' is no field path", id="no-path"),
-        pytest.param("x=a, y=b", 4, "' y' is no field path", id="space-before-a-path"),
-        pytest.param(r"x\,y=a", 0, "is no field path", id="escape-in-a-path"),
+        pytest.param("=a", 0, "'' is not a field path", id="no-path"),
+        pytest.param("x=a, y=b", 4, "' y' is not a field path", id="space-before-a-path"),
+        pytest.param(r"x\,y=a", 0, "is not a field path", id="escape-in-a-path"),
     ],
 )
 def test_malformed_text_is_refused_with_its_position(
@@ -102,7 +102,9 @@ def test_malformed_mappings_are_refused(mapping: dict[str, object]) -> None:
 
 
 def test_other_types_are_refused() -> None:
-    with pytest.raises(InvalidTypeError, match=r"^field_selector: is text, a mapping or None"):
+    with pytest.raises(
+        InvalidTypeError, match=r"^field_selector: must be a text, a mapping or None"
+    ):
         FieldSelector.parse(["metadata.name=web"])  # type: ignore[arg-type]  # as above
 
 

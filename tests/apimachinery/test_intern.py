@@ -15,7 +15,7 @@ def lookup(table: InternTable[list[int]], text: bytes) -> list[int]:
 
 
 def numbers(max_entries: int = 3) -> InternTable[list[int]]:
-    """Return a table of lists; lists, so that `is` tells one copy from two."""
+    """Return a table of lists; lists, so that `is` distinguishes one copy from two."""
     return InternTable(msgspec.json.Decoder(list[int]).decode, max_entries=max_entries)
 
 

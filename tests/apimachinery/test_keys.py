@@ -121,12 +121,14 @@ def test_malformed_resources_are_refused(api_version: str, plural: str, argument
     ("api_version", "plural", "argument"), [(None, "pods", "api_version"), ("v1", 5, "plural")]
 )
 def test_what_is_no_text_is_refused(api_version: str, plural: str, argument: str) -> None:
-    with pytest.raises(InvalidTypeError, match=rf"^{argument}: must be text, not "):
+    with pytest.raises(InvalidTypeError, match=rf"^{argument}: must be a text, not "):
         GroupVersionResource.of(api_version, plural)
 
 
 def test_a_group_alone_is_told_what_it_lacks() -> None:
-    with pytest.raises(InvalidArgumentError, match="'apps' names no version: write 'apps/v1'"):
+    with pytest.raises(
+        InvalidArgumentError, match="must have a version, got 'apps': write 'apps/v1'"
+    ):
         GroupVersionResource.of("apps", "deployments")
 
 

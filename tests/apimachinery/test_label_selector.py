@@ -173,10 +173,12 @@ def _expression(**fields: object) -> dict[str, object]:
         pytest.param({"-": "a"}, "the mapping: the key '-'", id="bad-key"),
         pytest.param({"matchLabels": {}, "app": "x"}, "has 'app' beside", id="two-forms-in-one"),
         pytest.param({"matchLabels": {"a": None}}, "matchLabels has None", id="null-as-label"),
-        pytest.param({"matchLabels": ["a"]}, "matchLabels is no mapping", id="labels-as-list"),
-        pytest.param({"matchExpressions": {}}, "matchExpressions is no list", id="no-list"),
-        pytest.param({"matchExpressions": ["a"]}, "matchExpressions[0] is no mapping", id="text"),
-        pytest.param(_expression(operator="Exists"), "[1] needs a key", id="no-key"),
+        pytest.param({"matchLabels": ["a"]}, "matchLabels must be a mapping", id="labels-as-list"),
+        pytest.param({"matchExpressions": {}}, "matchExpressions must be a list", id="no-list"),
+        pytest.param(
+            {"matchExpressions": ["a"]}, "matchExpressions[0] must be a mapping", id="text"
+        ),
+        pytest.param(_expression(operator="Exists"), "[1] must have a key", id="no-key"),
         pytest.param(_expression(key="a"), "[1] needs an operator", id="no-operator"),
         pytest.param(_expression(key="a", operator="Gt"), "needs an operator", id="operator-gt"),
         pytest.param(_expression(key="a", operator="in"), "one of In, NotIn", id="wrong-case"),
@@ -187,10 +189,12 @@ def _expression(**fields: object) -> dict[str, object]:
             id="exists-with-values",
         ),
         pytest.param(
-            _expression(key="a", operator="In", values="x"), "needs a list", id="values-as-text"
+            _expression(key="a", operator="In", values="x"), "must have a list", id="values-as-text"
         ),
         pytest.param(
-            _expression(key="a", operator="In", values=[1]), "needs a list", id="values-as-numbers"
+            _expression(key="a", operator="In", values=[1]),
+            "must have a list",
+            id="values-as-numbers",
         ),
         pytest.param(
             _expression(key="a", operator="In", values=["a b"]), "[1]: the value", id="bad-values"

@@ -1,7 +1,6 @@
 """The shared object: every way to read it gives something of the reader's own; nothing changes it.
 
-Also what identifies it, how it travels through pickle and copy, and what it says to somebody who
-takes it for a dict.
+Also its identity, pickling and copying, and the errors for code that uses it as a dict.
 """
 
 from __future__ import annotations
@@ -378,13 +377,26 @@ def _delete_item(obj: Any) -> None:
     del obj["a"]
 
 
-@pytest.mark.parametrize("field", ["spec", "status", "data", "name", "labels"])
-def test_reading_a_field_as_an_attribute_says_what_to_call_instead(field: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "instead"),
+    [
+        ("spec", r".*at\("),
+        ("status", r".*at\("),
+        ("data", r".*at\("),
+        ("name", r"read obj\.metadata\.name$"),
+        ("labels", r"read obj\.metadata\.labels$"),
+    ],
+)
+def test_reading_a_field_as_an_attribute_says_what_to_call_instead(
+    field: str, instead: str
+) -> None:
     obj: Any = pod()
     with pytest.raises(
-        FrozenObjectError, match=rf"^object\.{field} is not possible on 'default/web'.*at\("
+        FrozenObjectError, match=rf"^object\.{field} is not possible on 'default/web': {instead}"
     ):
         getattr(obj, field)
+    with pytest.raises(AttributeError, match=r"read obj\.annotations$"):
+        _ = obj.metadata.annotations
     assert not hasattr(obj, "status")
     assert not hasattr(obj, "rules")
     assert not hasattr(type(obj), field)
@@ -548,7 +560,7 @@ def test_labels_match_as_a_mapping() -> None:
         case {"app": name}:
             assert name == "web"
         case _:
-            pytest.fail("labels are no mapping to a match statement")
+            pytest.fail("a match statement must take labels as a mapping")
 
 
 def test_events_match_by_position() -> None:

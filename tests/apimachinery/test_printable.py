@@ -1,4 +1,4 @@
-"""Whatever is in an object: a terminal is told nothing but what it prints."""
+"""Texts of objects never put control characters on a terminal."""
 
 from __future__ import annotations
 

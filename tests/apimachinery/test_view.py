@@ -52,7 +52,7 @@ class Typed(TypedDict):
 
 
 class Pair(NamedTuple):
-    """A tuple that the collector never lets go of."""
+    """A tuple that the collector tracks permanently."""
 
     name: str
 
@@ -114,7 +114,7 @@ def test_a_default_that_could_be_changed_is_refused(default: object) -> None:
     ],
 )
 def test_what_is_no_view_is_refused(bad: Any) -> None:
-    with pytest.raises(InvalidTypeError, match=r"is no subclass of pyinformer\.View"):
+    with pytest.raises(InvalidTypeError, match=r"must be a subclass of pyinformer\.View"):
         check_view(bad)
 
 

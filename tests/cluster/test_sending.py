@@ -445,7 +445,7 @@ async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
 )
 async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: bytes) -> None:
     """The error advises the caller not to send it again."""
-    done = "the server carried out the write, but its answer cannot be read"
+    done = "the server carried out the write, but its response cannot be read"
     async with scripted(Script([response(answer)] * 5)) as (server, cluster, heard):
         with pytest.raises(pyinformer.errors.WriteAnswerError, match=f"POST configmaps.v1: {done}"):
             await cluster.create(BODY)

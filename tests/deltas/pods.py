@@ -70,7 +70,7 @@ def read_all(deltas: Iterable[Delta[None]]) -> list[str]:
 
 
 def store_event(store: dict[str, KubeObject[None]], event: Event[None]) -> None:
-    """Bring a store up to date, and fail where a handler would hear of an impossible life."""
+    """Apply events to a store, and fail where their order would be impossible for a handler."""
     match event:
         case Added(new):
             assert new._key not in store, f"{new!r} is added twice"
@@ -84,6 +84,6 @@ def store_event(store: dict[str, KubeObject[None]], event: Event[None]) -> None:
 
 
 async def settled() -> None:
-    """Let every task that can go on go on until it waits for something."""
+    """Let every task run until it waits."""
     for _ in range(10):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a delta means to somebody who knows an older state."""
+"""What a delta means to a consumer that knows an older state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.deltas.pods import known, pod, store_event, unknown
 def told(
     delta: Delta[None], *objects: KubeObject[None], selector: bool = False
 ) -> list[Event[None]]:
-    """Return the events of a delta for somebody who knows these objects."""
+    """Return the events of a delta for a consumer that knows these objects."""
     return list(events_of(delta, known(*objects), may_still_exist=selector))
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a queue: nobody takes what it does not return, nobody sleeps beside a full queue."""
+"""Waiting for a queue: a cancelled wait takes nothing, and no wait sleeps beside an entry."""
 
 from __future__ import annotations
 

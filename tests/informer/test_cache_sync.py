@@ -58,7 +58,7 @@ async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) 
     )
     assert str(error) == (
         f"not synced after {error.waited_seconds:.1f} s: {forbidden}; {hanging}. Every informer"
-        " whose state is not failed goes on trying"
+        " whose state is not failed continues to retry"
     )
     assert error.waited_seconds >= 0.3
     assert isinstance(error, TimeoutError)

@@ -121,9 +121,9 @@ def test_a_malformed_selector_is_refused_with_its_text(option: str) -> None:
     [
         ("pods", "v1", "arguments swapped: write ('v1', 'pods')"),
         ("deployments", "apps/v1", "arguments swapped: write ('apps/v1', 'deployments')"),
-        ("v1", "Pod", "'Pod' is no plural resource name in lower case"),
-        ("", "pods", "'' is neither 'v1' nor 'group/version'"),
-        (None, "pods", "api_version: must be text, not NoneType"),
+        ("v1", "Pod", "must be a plural resource name in lower case such as 'pods', got 'Pod'"),
+        ("", "pods", "must be 'v1' or 'group/version', got ''"),
+        (None, "pods", "api_version: must be a text, not NoneType"),
     ],
 )
 def test_a_resource_that_cannot_be_meant_is_refused(
@@ -160,9 +160,9 @@ def test_a_conflict_names_the_setting_and_both_places() -> None:
         check_same_settings(scope(), (first, "a.py:1"), (second, "b.py:2"))
 
     assert str(raised.value) == (
-        "memory: the informer for pods.v1 exists with another memory (created at a.py:1, asked"
-        " for again at b.py:2); use the same options in both places, or private=True for an"
-        " informer of your own"
+        "memory: the informer for pods.v1 exists with another memory (created at a.py:1, requested"
+        " again at b.py:2); use the same options in both places, or private=True for a separate"
+        " informer"
     )
 
 

@@ -293,7 +293,7 @@ def test_an_update_keeps_the_values_that_remain(store: Indexer[Any]) -> None:
 
 @pytest.mark.parametrize("wanted", [None, b"n1", ["n1"]], ids=["none", "bytes", "list"])
 def test_a_value_that_nothing_can_be_found_by_is_refused(store: Indexer[Any], wanted: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="index values are text, numbers or booleans"):
+    with pytest.raises(InvalidTypeError, match="value: must be a text, a number or a boolean"):
         store.by_index("node", wanted)
 
 

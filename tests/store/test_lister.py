@@ -280,5 +280,5 @@ def test_a_fresh_lister_asks_its_own_readiness_and_leaves_the_other_as_it_was(
 
 
 def test_a_cache_that_nobody_proves_has_no_fresh_lister(store: Indexer[Any]) -> None:
-    with pytest.raises(InvalidArgumentError, match="nobody knows how old"):
+    with pytest.raises(InvalidArgumentError, match="the age of this cache is unknown"):
         Lister(store, resource="pods").fresh(max_age_seconds=90)

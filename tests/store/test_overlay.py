@@ -1,4 +1,4 @@
-"""Own writes laid over a cache: what enters, what a reader sees, and what makes an entry go."""
+"""Own writes laid over a cache: which are kept, what a reader sees, and when an entry ends."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_what_left_the_selector_and_came_back_can_be_deleted() -> None:
 
 
 def test_who_had_the_name_before_an_unseen_object_does_not_end_its_deletion(cache: Cache) -> None:
-    cache.overlay.put_tombstone(B, "2")  # nobody knows at which version it existed
+    cache.overlay.put_tombstone(B, "2")  # its version is unknown
     cache.hear(Added(record(B, "0", 101)))
     cache.hear(Deleted(record(B, "0", 102)))
     cache.hear(Added(record(B, "2", 103)))
@@ -414,7 +414,7 @@ def test_what_a_new_epoch_forgets_is_unheard(cache: Cache) -> None:
 
 
 def test_an_object_that_comes_back_although_it_was_buried_is_unheard(cache: Cache) -> None:
-    """Readers saw nothing, and see it again: whoever acted on that has to look once more."""
+    """Readers saw nothing, and see it again: a reader that acted on that has to read again."""
     cache.overlay.put_tombstone(A, "1")
     for version in ("101", "102", "103"):
         assert cache.unheard == []

@@ -1,12 +1,12 @@
 """Against a model: a read after an own write returns at least that write, and nothing is lost.
 
-Whatever was read and is so no more is told: by an event, or as unheard. So whoever acts on what is
-read, each time that something is told, ends with what there is.
+A state that was read and no longer holds is reported, by an event or as a missed state. So a reader
+that reads again at each report ends with the current state.
 
-Hypothesis chooses who writes what, when answers come, when events come, when the connection breaks
-and everything is listed anew, when bookmarks come. The server is a list of changes; the cache is a
-real store with a real overlay. A deletion is only asked for by who has seen the object, for nobody
-can otherwise name its uid.
+Hypothesis chooses which client writes what, when responses and events arrive, when the connection
+breaks and everything is listed anew, when bookmarks come. The server is a list of changes; the
+cache is a real store with a real overlay. Only a client that has seen an object deletes it, since a
+deletion names its uid.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Reads(RuleBasedStateMachine):
         self.position = "1"
         self.buried: set[tuple[str, str]] = set()
         self.listing: int | None = None
-        self.woken: set[str] = set()  # keys and nodes that something was told of
-        self.acted: dict[str, object] = {}  # what was read of each when somebody last looked
+        self.woken: set[str] = set()  # keys and nodes that were reported
+        self.acted: dict[str, object] = {}  # what was read of each at the last report
         self.store: Indexer[Any] = Indexer()
         self.store.add_index("node", node_of)
         self.overlay: Overlay[Any] = Overlay(
@@ -124,9 +124,9 @@ class Reads(RuleBasedStateMachine):
         if not now.exists:
             self.uids += 1
             uid = f"u{self.uids}"
-        # Only this process moves objects out of the scope: what others move there and back,
-        # unseen, between a look and a deletion, no cache can tell.
-        # And it looks first: an object that was never in this cache is none of its business.
+        # Only this process moves objects out of the scope: no cache can know of objects that other
+        # clients move out and back between a read and a deletion.
+        # And it reads first: it does not write objects that were never in this cache.
         may_move = self.selective and own and self.lister.get(key) is not None
         may_move = may_move and all(each.key != key for each in self.answers)
         selected = not (may_move and out) and (own or not now.exists or now.selected)
@@ -138,8 +138,8 @@ class Reads(RuleBasedStateMachine):
     def delete(self, key: str, names_version: bool) -> None:
         now, seen = self.history[key][-1], self.lister.get(key)
         if now.exists and seen is not None and seen.metadata.uid == now.uid:
-            # Without a version, no cache can tell this end from a leave of the selector that it
-            # hears of before the answer.
+            # Without a version, no cache can distinguish this end from an earlier event by which
+            # the object left the selector.
             left = any(
                 each.uid == now.uid and not each.selected and each.version > int(self.position)
                 for each in self.history[key]
@@ -332,7 +332,7 @@ class Story:
         self.check()
 
     def ends_with_the_last_event(self) -> None:
-        """Hold that the object is gone already, and forgotten once its end is heard."""
+        """Check that the object is gone already, and forgotten after its last event."""
         assert self.reads.lister.get("x/a") is None
         self.hear()
         assert not self.reads.overlay.entries
@@ -350,7 +350,7 @@ def test_a_deletion_outlives_the_event_of_an_earlier_leave_of_the_selector() -> 
     story.write("x/a", own=False)
     story.hear()
     story.write("x/a", out=True)
-    story.write("x/a")  # and back, before anybody hears that it left
+    story.write("x/a")  # and back, before the event of its leaving
     story.answer(1)
     story.delete("x/a")
     story.answer(1)

@@ -1,8 +1,7 @@
 """Own writes read from other threads: no object vanishes or grows older between write and event.
 
-One thread writes, hears its writes later as events, and lists; the others read in every way. What a
-reader has seen of a key once, it sees no older state of afterwards, and a key that always exists is
-always found.
+One thread writes, receives its writes later as events, and lists; the others read in every way. A
+reader never sees an older state of a key than before, and a key that always exists is always found.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _switch_often() -> Iterator[None]:
 
 
 class Process:
-    """A process that writes, and its cache, which hears of it a little later."""
+    """A process that writes, and its cache, which receives the events a little later."""
 
     def __init__(self) -> None:
         self._random = Random(3)
@@ -48,7 +47,7 @@ class Process:
         self._list()
 
     def run(self) -> None:
-        """Write and hear."""
+        """Write, and receive the events."""
         for _ in range(_WRITES):
             chance = self._random.random()
             if chance < 0.5:

@@ -55,7 +55,7 @@ class Rounds:
         for version in range(2, _ROUNDS + 2):
             for key in self._keys:
                 new = record(key, key, version)
-                if own_writes and key == self._first:  # shown by the overlay, and never heard of
+                if own_writes and key == self._first:  # shown by the overlay, without an event
                     self._overlay.put(new)
                 else:
                     cache = self.caches[key.partition("/")[0]]
@@ -63,7 +63,7 @@ class Rounds:
                     self._objects[key] = new
 
     def fault(self, found: list[KubeObject[Any]]) -> str:
-        """Return what shows that a read was no moment."""
+        """Return what shows that a read was not of one moment."""
         by_key = {obj._key: version_of(obj) for obj in found}
         if len(found) != _OBJECTS or len(by_key) != _OBJECTS:
             return f"{len(found)} objects"

@@ -73,7 +73,7 @@ class World:
         self.position = 0
         self.stored: Shown = {}
         self.written: Shown = {}
-        """Own writes that the cache has not heard of."""
+        """Own writes that the cache has not received."""
         entries: OverlayEntries[Any] = OverlayEntries()
         self.caches: dict[str, Indexer[Any]] = {}
         self.overlays: dict[str, Overlay[Any]] = {}
@@ -107,7 +107,7 @@ class World:
     def put(self, key: str, node: str) -> None:
         """Add or update an object."""
         if key in self.written:
-            self.hear(key)
+            self.receive(key)
             return
         new = self._new(key, node)
         old = self.stored.get(key)
@@ -128,8 +128,8 @@ class World:
         self.written[key] = new
         self.overlays[self._of(key)].put(new)
 
-    def hear(self, key: str, node: str = "") -> None:
-        """Take the event of an own write."""
+    def receive(self, key: str, node: str = "") -> None:
+        """Apply the event of one of its writes."""
         del node
         new, old = self.written.pop(key, None), self.stored.get(key)
         if new is not None:
@@ -173,7 +173,7 @@ class World:
 
 Step = tuple[str, str, str]
 _STEPS = st.tuples(
-    st.sampled_from(("put", "put", "delete", "write", "hear", "replace")),
+    st.sampled_from(("put", "put", "delete", "write", "receive", "replace")),
     st.sampled_from(_KEYS),
     st.sampled_from(_NODES),
 )

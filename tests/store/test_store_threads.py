@@ -113,7 +113,7 @@ class Reader(threading.Thread):
         self.violations: list[str] = []
 
     def run(self) -> None:
-        """Read until told to stop."""
+        """Read until stopped."""
         checks = (self._node, self._labels, self._namespace, self._list, self._values)
         try:
             while not self.stop.is_set() and not self.violations:
@@ -209,7 +209,7 @@ class BodyReader(threading.Thread):
         self.wrong: list[str] = []
 
     def run(self) -> None:
-        """Read until told to stop: pods on n0 have version 1, those on n1 version 2."""
+        """Read until stopped: pods on n0 have version 1, those on n1 version 2."""
         while not self.stop.is_set():
             for node, version in (("n0", "1"), ("n1", "2")):
                 found = self._store.by_index("node", node)
