@@ -812,7 +812,7 @@ class TerminalError(InformerError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"{reason}; not tried again until something changes")
+        super().__init__(f"{reason}; not retried until something changes")
 
 
 class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP header of that name

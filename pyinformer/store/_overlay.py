@@ -238,7 +238,7 @@ class Overlay(Generic[V]):
             return  # which hides it already
         is_ours = is_seen or not self._selective
         if not is_seen and self._was_deleted(key, uid):
-            # Or it only left the selector, and came back: a version after the position says so.
+            # Or it only left the selector, and came back: a version after the position proves it.
             is_ours = self._selective and bool(floor)
         floor = floor if order is not VersionOrder.OPAQUE else ""
         entry = Tombstone(uid, floor, order=order, before=before)

@@ -148,7 +148,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (
         errors.TerminalError("no such zone"),
         Exception,
-        "no such zone; not tried again until something changes",
+        "no such zone; not retried until something changes",
     ),
     (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
     (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),

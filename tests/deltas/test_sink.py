@@ -238,7 +238,7 @@ def test_a_batch_of_nothing_is_empty_and_a_limit_below_one_is_refused() -> None:
     queue = RealFIFO[None]()
 
     assert queue.pop_batch_nowait() == ()
-    with pytest.raises(InvalidArgumentError, match="limit: 0 is not positive"):
+    with pytest.raises(InvalidArgumentError, match="limit: must be at least 1, got 0"):
         queue.pop_batch_nowait(0)
 
 

@@ -191,7 +191,7 @@ def test_index_names_are_taken_once(store: Indexer[Any]) -> None:
 
 def test_an_unknown_index_is_an_error_that_names_those_there_are(store: Indexer[Any]) -> None:
     for read in (lambda: store.by_index("nod", "n1"), lambda: store.index_values("nod")):
-        with pytest.raises(IndexNotFoundError, match="'nod'; there are: namespace, node"):
+        with pytest.raises(IndexNotFoundError, match="'nod'; existing: namespace, node"):
             read()
 
 

@@ -1,4 +1,4 @@
-"""Against a model: a read after an own write returns at least that write, and nothing is lost.
+"""Against a model: a read after a write returns at least that write, and no event is lost.
 
 A state that was read and no longer holds is reported, by an event or as a missed state. So a reader
 that reads again at each report ends with the current state.
