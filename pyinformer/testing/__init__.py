@@ -10,35 +10,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyinformer.testing._access import Token
-    from pyinformer.testing._apiserver import APIServer
     from pyinformer.testing._connector import Connector
-    from pyinformer.testing._etcd import SavedEtcd
-    from pyinformer.testing._faults import Fault, FaultScript
-    from pyinformer.testing._journal import RequestRecord
-    from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
-    from pyinformer.testing._server_replica import ServerReplica
-    from pyinformer.testing._storage import SavedState
-    from pyinformer.testing._synced_informer import SyncedInformer, synced_informer
-    from pyinformer.testing._world import World
-    from pyinformer.testing._write_log import WriteRecord
+    from pyinformer.testing.apiserver.access import Token
+    from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
+    from pyinformer.testing.apiserver.server import APIServer, ServerReplica
+    from pyinformer.testing.apiserver.storage import SavedState
+    from pyinformer.testing.kube_apiserver import KubeAPIServer, SavedEtcd, StaticToken
+    from pyinformer.testing.synced import SyncedInformer, synced_informer
+    from pyinformer.testing.world import World, WriteRecord
 
 _HOMES = {
-    "APIServer": "_apiserver",
+    "APIServer": "apiserver.server",
     "Connector": "_connector",
-    "Fault": "_faults",
-    "FaultScript": "_faults",
-    "KubeAPIServer": "_kube_apiserver",
-    "RequestRecord": "_journal",
-    "SavedEtcd": "_etcd",
-    "SavedState": "_storage",
-    "ServerReplica": "_server_replica",
-    "StaticToken": "_kube_apiserver",
-    "SyncedInformer": "_synced_informer",
-    "Token": "_access",
-    "World": "_world",
-    "WriteRecord": "_write_log",
-    "synced_informer": "_synced_informer",
+    "Fault": "apiserver.requests",
+    "FaultScript": "apiserver.requests",
+    "KubeAPIServer": "kube_apiserver",
+    "RequestRecord": "apiserver.requests",
+    "SavedEtcd": "kube_apiserver",
+    "SavedState": "apiserver.storage",
+    "ServerReplica": "apiserver.server",
+    "StaticToken": "kube_apiserver",
+    "SyncedInformer": "synced",
+    "Token": "apiserver.access",
+    "World": "world",
+    "WriteRecord": "world",
+    "synced_informer": "synced",
 }
 
 __all__ = [

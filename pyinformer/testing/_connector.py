@@ -15,8 +15,8 @@ from pyinformer.transport import ClusterConfig, NoCredentials, StaticCredentials
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster, WriteOptions
-    from pyinformer.testing._apiserver import APIServer
-    from pyinformer.testing._kube_apiserver import KubeAPIServer
+    from pyinformer.testing.apiserver.server import APIServer
+    from pyinformer.testing.kube_apiserver import KubeAPIServer
     from pyinformer.transport import ConnectionOptions
 
 

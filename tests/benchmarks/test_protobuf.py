@@ -31,7 +31,7 @@ from benchmarks.server.recording import Render
 from benchmarks.server.rendering import Renderer
 from benchmarks.server.replay import ReplayServer, record
 from pyinformer.apimachinery import KubeAPIServerError
-from pyinformer.testing._build import find_go
+from pyinformer.testing.kube_apiserver import find_go
 from tests.benchmarks.replaying import replaying
 
 _PROTOBUF = "application/vnd.kubernetes.protobuf"

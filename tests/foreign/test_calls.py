@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import pyinformer.testing
+from pyinformer.testing.apiserver import requests
 from tests.foreign.clients import PROGRAMS
 from tests.integration.servers import EmbeddedServer
 
@@ -127,5 +127,5 @@ def test_the_table_of_protobuf_fields_is_that_of_client_gos_types(
     printed = subprocess.run(
         [client_go, "fields", "-", kubeconfig, "-"], capture_output=True, check=True, timeout=60
     ).stdout
-    kept = Path(pyinformer.testing.__file__).with_name("protobuf_fields.json").read_bytes()
+    kept = Path(requests.__file__).with_name("protobuf_fields.json").read_bytes()
     assert kept == printed

@@ -38,7 +38,7 @@ _IN_WHEEL = {
     "pyinformer/testing/kube_apiserver/go.mod",
     "pyinformer/testing/kube_apiserver/go.sum",
     "pyinformer/testing/pytest_plugin.py",
-    "pyinformer/testing/protobuf_fields.json",
+    "pyinformer/testing/apiserver/requests/protobuf_fields.json",
 }
 _IN_SDIST = {
     "LICENSE",

@@ -33,7 +33,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.testing._faults import Cut
+    from pyinformer.testing.apiserver.requests import Cut
 
 EVENTS = GroupVersionResource.of("v1", "events")
 

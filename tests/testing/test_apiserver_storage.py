@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.testing._changes import Bookmark, Change
-from pyinformer.testing._resources import BUILT_IN
-from pyinformer.testing._storage import HistoryExpiredError, Storage
+from pyinformer.testing.apiserver.resources._resource_types import BUILT_IN
+from pyinformer.testing.apiserver.storage._changes import Bookmark, Change
+from pyinformer.testing.apiserver.storage._storage import HistoryExpiredError, Storage
 
 _PODS = BUILT_IN[0]
 _STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "remove"])))

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-import pyinformer.testing._build
+import pyinformer.testing.kube_apiserver._build
 from pyinformer.apimachinery import KubeAPIServerError, KubeAPIServerNotFoundError
-from pyinformer.testing._build import (
+from pyinformer.testing.kube_apiserver._build import (
     KubeBinaries,
     build_binaries,
     find_binaries,
@@ -250,7 +250,7 @@ def test_the_folder_is_named_by_versions_and_platform(
     """An upgrade of the shipped go.mod, or a home shared by machines, finds no wrong program."""
     install_go()
     folder = build_binaries(cache_folder=tmp_path / "cache").etcd.parent
-    shipped = Path(pyinformer.testing._build.__file__).parent / "kube_apiserver"
+    shipped = Path(pyinformer.testing.kube_apiserver._build.__file__).parent
     content = (shipped / "go.mod").read_bytes() + (shipped / "go.sum").read_bytes()
 
     digest = hashlib.sha256(content).hexdigest()[:16]

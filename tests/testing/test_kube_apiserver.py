@@ -27,8 +27,8 @@ from pyinformer.apimachinery import (
     NotFoundError,
     TransportError,
 )
-from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
 from pyinformer.testing._polling import poll
+from pyinformer.testing.kube_apiserver._kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]  # the first one may build for minutes

@@ -27,14 +27,14 @@ from pyinformer.apimachinery import (
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.testing._kube_apiserver import KubeAPIServer, StaticToken
 from pyinformer.testing._polling import poll
+from pyinformer.testing.kube_apiserver._kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
 
 _FAKE = Path(__file__).parent / "fake_kube_apiserver.py"
 _PARENT = """
 import sys
-from pyinformer.testing._kube_apiserver import KubeAPIServer
+from pyinformer.testing import KubeAPIServer
 server = KubeAPIServer()
 server.start()
 print(server.pid, server.ca_file, flush=True)

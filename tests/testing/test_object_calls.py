@@ -18,8 +18,9 @@ from pyinformer.apimachinery import (
     KubeAPIServerError,
     NotFoundError,
 )
-from pyinformer.testing import APIServer, _object_calls
-from pyinformer.testing._sync_client import SyncClient
+from pyinformer.testing import APIServer
+from pyinformer.testing.kube_apiserver import _object_calls
+from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
 
 @pytest.fixture

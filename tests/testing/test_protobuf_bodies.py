@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.testing._failure import Failure
-from pyinformer.testing._protobuf import PROTOBUF, json_of
+from pyinformer.testing.apiserver.requests._protobuf import PROTOBUF, json_of
+from pyinformer.testing.apiserver.requests.failures import Failure
 from tests.testing.wire import PODS, Wire
 
 if TYPE_CHECKING:

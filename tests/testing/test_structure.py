@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.testing._fields import from_fields, in_order, path_text, to_fields
-from pyinformer.testing._managers import (
+from pyinformer.testing.apiserver.managed_fields.field_managers import (
     Applied,
     Author,
     Managed,
@@ -23,8 +22,20 @@ from pyinformer.testing._managers import (
     updated,
     write,
 )
-from pyinformer.testing._shapes import BuiltInShape, SchemaShape
-from pyinformer.testing._structure import ambiguity, compare, fields_of, merge, without
+from pyinformer.testing.apiserver.managed_fields.field_sets import (
+    from_fields,
+    in_order,
+    path_text,
+    to_fields,
+)
+from pyinformer.testing.apiserver.managed_fields.structure import (
+    ambiguity,
+    compare,
+    fields_of,
+    merge,
+    without,
+)
+from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

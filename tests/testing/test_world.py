@@ -35,7 +35,7 @@ from pyinformer.controller import Controller, Result
 from pyinformer.controllerutil import EventRecorder, finalizer, set_controller_reference
 from pyinformer.sources import Request
 from pyinformer.testing import World
-from pyinformer.testing._control import ObjectControl
+from pyinformer.testing.apiserver.handler._test_api import ObjectTestAPI
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -592,7 +592,7 @@ def test_rest_comes_when_the_caches_have_heard(world: World) -> None:
     pods = world.factory.informer("v1", "pods")
 
     async def create() -> tuple[list[str], list[str]]:
-        ObjectControl.create(world, _pod("p"))  # without waiting, as a server would
+        ObjectTestAPI.create(world, _pod("p"))  # without waiting, as a server would
         before = pods.lister.keys()
         await world._stage.rest()
         return before, pods.lister.keys()
@@ -689,7 +689,7 @@ import asyncio
 import pytest
 import pyinformer
 from pyinformer.testing import World
-from pyinformer.testing._control import ObjectControl
+from pyinformer.testing.apiserver.handler import ObjectTestAPI
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
 

@@ -1,0 +1,283 @@
+"""Who asks, and what they may do: bearer tokens, their own rights, roles, and impersonation.
+
+What enters is a request's headers and what it wants; what leaves is who asks, or the 401 or 403 of
+a real server. A server without tokens and roles lets everybody do everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyinformer.apimachinery import FieldSelector, InvalidSelectorError, JSONObject
+from pyinformer.testing.apiserver.access import _rbac
+from pyinformer.testing.apiserver.access._rbac import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    Read,
+    User,
+    Verdict,
+    Wish,
+)
+from pyinformer.testing.apiserver.requests import Failure, Route
+
+_SELECTING: Final = ("list", "watch", "deletecollection")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One bearer token and the rights of its user.
+
+    Attributes:
+        value: the token itself.
+        user: the name in 403 messages, and in bindings.
+        verbs: what it may do: get, list, watch, create, update, patch, delete,
+            deletecollection, impersonate; "*" is everything, () leaves it to roles.
+        resources: on what: `pods`, `deployments.apps`; "*" is everything.
+        namespaces: where; None is everywhere, and requests across namespaces need None.
+        lifetime_seconds: how long it is valid after the server learned of it; None is for ever.
+        groups: what bindings may call the user besides; `system:authenticated` is always there.
+    """
+
+    value: str
+    user: str = "tester"
+    verbs: Collection[str] = ("*",)
+    resources: Collection[str] = ("*",)
+    namespaces: Collection[str] | None = None
+    lifetime_seconds: float | None = None
+    groups: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and the token that gives rights of its own, if any."""
+
+    user: User
+    token: Token | None = None
+
+
+class Access:
+    """The tokens a server knows; any thread may change them.
+
+    Args:
+        tokens: what it knows from the start.
+        now: monotonic seconds.
+        read: reads roles, bindings and service accounts; None if no roles are evaluated.
+    """
+
+    def __init__(self, tokens: Iterable[Token], *, now: float, read: Read | None = None) -> None:
+        self._lock = threading.Lock()
+        self._tokens: dict[str, tuple[Token, float]] = {}
+        self._accounts: dict[str, str] = {}
+        self._read = read
+        self._is_open = read is None
+        for token in tokens:
+            self.add(token, now=now)
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether roles are evaluated."""
+        return self._read is not None
+
+    def add(self, token: Token, *, now: float) -> None:
+        """Learn a token, or its new rights; from then on requests need one."""
+        with self._lock:
+            self._is_open = False
+            lifetime = token.lifetime_seconds
+            expires = float("inf") if lifetime is None else now + lifetime
+            self._tokens[token.value] = (token, expires)
+
+    def add_account(self, token: Token, uid: str, *, now: float) -> None:
+        """Learn the token of a service account, which ends with it; an open server stays open."""
+        if self._is_open:
+            return
+        self.add(token, now=now)
+        with self._lock:
+            self._accounts[token.value] = uid
+
+    def expire(self, value: str) -> None:
+        """Make a token invalid from now on; unknown ones are ignored."""
+        with self._lock:
+            self._tokens.pop(value, None)
+
+    def first(self) -> str | None:
+        """Return the token that was learned first, for kubeconfigs."""
+        with self._lock:
+            return next(iter(self._tokens), None)
+
+    def identify(self, headers: Mapping[str, str], wish: Wish, *, now: float) -> Caller | None:
+        """Find who asks, and as whom.
+
+        Args:
+            headers: of the request, by their names in lower case.
+            wish: what it wants; the refusal of an impersonation names it.
+            now: monotonic seconds.
+
+        Returns:
+            None if the server asks for nothing.
+
+        Raises:
+            Failure: 401; or 400 or 403 for an impersonation.
+        """
+        if self._is_open:
+            return None
+        caller = self._authenticate(headers.get("authorization", ""), now=now)
+        name = headers.get("impersonate-user", "")
+        groups = [one for one in headers.get("impersonate-group", "").split(", ") if one]
+        if name:
+            return self._impersonate(caller, name, groups, wish)
+        if groups:
+            quoted = ", ".join(f'"{group}"' for group in groups)
+            who = (
+                f'&user.DefaultInfo{{Name:"", UID:"", Groups:[]string{{{quoted}}},'
+                " Extra:map[string][]string(nil)}"
+            )
+            raise Failure(400, f"requested {who} without impersonating a user name")
+        return caller
+
+    def judge(self, caller: Caller | None, wish: Wish) -> Verdict:
+        """Say whether somebody may do something, and why."""
+        if caller is None or (caller.token is not None and _grants(caller.token, wish)):
+            return Verdict(is_allowed=True)
+        if self._read is not None:
+            return _rbac.decide(caller.user, wish, self._read)
+        return Verdict(is_allowed=not wish.plural)  # without roles, everybody may discover
+
+    def authorize(self, caller: Caller | None, wish: Wish) -> None:
+        """Refuse what somebody may not do.
+
+        Raises:
+            Failure: 403.
+        """
+        verdict = self.judge(caller, wish)
+        if caller is not None and not verdict.is_allowed:
+            raise _forbidden(caller.user, wish, verdict)
+
+    def rules(self, caller: Caller | None, namespace: str) -> list[JSONObject]:
+        """Return every rule that holds for somebody in a namespace."""
+        everything: JSONObject = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+        if caller is None:
+            return [everything]
+        token = caller.token
+        own = [everything] if token is not None and "*" in token.verbs else []
+        return (
+            own if self._read is None else own + _rbac.rules_of(caller.user, namespace, self._read)
+        )
+
+    def _authenticate(self, header: str, *, now: float) -> Caller:
+        if not header and self._read is not None:
+            return Caller(ANONYMOUS)
+        with self._lock:
+            scheme, _, value = header.partition(" ")
+            token, expires = self._tokens.get(value.strip(), (None, 0.0))
+            uid = self._accounts.get(value.strip())
+        if token is None or scheme.lower() != "bearer" or now >= expires:
+            raise Failure(401, "Unauthorized")
+        if uid is not None and not self._has_account(token.user, uid):
+            raise Failure(401, "Unauthorized")
+        return Caller(User(token.user, (*token.groups, AUTHENTICATED)), token)
+
+    def _has_account(self, user: str, uid: str) -> bool:
+        place = _rbac.account_of(user)
+        if place is None or self._read is None:
+            return True
+        namespace, name = place
+        found = self._read("serviceaccounts", namespace)
+        return any(
+            (one["metadata"]["name"], one["metadata"]["uid"]) == (name, uid) for one in found
+        )
+
+    def _impersonate(self, caller: Caller, name: str, groups: list[str], wish: Wish) -> Caller:
+        account = _rbac.account_of(name)
+        if account is None:
+            mode, user = "user-info", User(name, tuple(groups))
+            wanted = [Wish(verb="impersonate", plural="users", name=name)]
+        else:
+            mode, user = "serviceaccount", _rbac.service_account(*account)
+            where, called = account
+            plural = "serviceaccounts"
+            wanted = [Wish(verb="impersonate", plural=plural, namespace=where, name=called)]
+        wanted += [Wish(verb="impersonate", plural="groups", name=group) for group in groups]
+        if not all(self.judge(caller, one).is_allowed for one in wanted):
+            verdict = (
+                self.judge(caller, wish) if caller.token is None else Verdict(is_allowed=False)
+            )
+            raise _forbidden(caller.user, wish, verdict, f"impersonate-on:{mode}:{wish.verb}")
+        known = tuple(groups) or user.groups
+        if AUTHENTICATED not in known and name != ANONYMOUS.name:
+            known = (*known, AUTHENTICATED)
+        with self._lock:
+            own = (token for token, _ in self._tokens.values() if token.user == name)
+            return Caller(User(name, known), next(own, None))
+
+
+def wish_of(route: Route, query: Mapping[str, str]) -> Wish:
+    """Return what a request wants to do, as roles see it."""
+    if not route.plural:
+        return Wish(verb=route.verb, path="/" + "/".join(route.parts))
+    name, namespace = route.name, route.namespace
+    if route.verb in _SELECTING and not name:
+        name = _selected_name(query.get("fieldSelector", ""))
+    if (route.group, route.plural) == ("", "namespaces") and route.name:
+        namespace = route.name
+    return Wish(
+        verb=route.verb,
+        group=route.group,
+        plural=route.plural,
+        subresource=route.subresource,
+        namespace=namespace,
+        name=name,
+    )
+
+
+def _selected_name(text: str) -> str:
+    """Return the one name that a field selector asks for; "" if it asks for several."""
+    prefix = "metadata.name="
+    if prefix not in text:
+        return ""
+    try:
+        FieldSelector.parse(text)
+    except InvalidSelectorError:
+        return ""
+    parts = [part.strip() for part in text.split(",")]
+    return next(
+        (p.removeprefix(prefix).removeprefix("=") for p in parts if p.startswith(prefix)), ""
+    )
+
+
+def _forbidden(user: User, wish: Wish, verdict: Verdict, verb: str = "") -> Failure:
+    verb = verb or wish.verb
+    because = f": {verdict.reason}" if verdict.reason else ""
+    if not wish.plural:
+        message = f'forbidden: User "{user.name}" cannot {verb} path "{wish.path}"{because}'
+        return Failure(403, message, details={})
+    what = f"{wish.plural}.{wish.group}" if wish.group else wish.plural
+    where = f'in the namespace "{wish.namespace}"' if wish.namespace else "at the cluster scope"
+    quoted = f' "{wish.name}"' if wish.name else ""
+    plural = f"{wish.plural}/{wish.subresource}" if wish.subresource else wish.plural
+    details: JSONObject = {"name": wish.name} if wish.name else {}
+    if wish.group:
+        details["group"] = wish.group
+    message = (
+        f'{what}{quoted} is forbidden: User "{user.name}" cannot {verb} resource'
+        f' "{plural}" in API group "{wish.group}" {where}{because}'
+    )
+    return Failure(403, message, details={**details, "kind": wish.plural})
+
+
+def _grants(token: Token, wish: Wish) -> bool:
+    """Tell whether the token itself allows it, whatever roles say."""
+    if not wish.plural:
+        return "*" in token.verbs and "*" in token.resources
+    name = f"{wish.plural}.{wish.group}" if wish.group else wish.plural
+    return (
+        _allows(token.verbs, wish.verb)
+        and _allows(token.resources, name)
+        and (token.namespaces is None or wish.namespace in token.namespaces)
+    )
+
+
+def _allows(allowed: Collection[str], wanted: str) -> bool:
+    return "*" in allowed or wanted in allowed

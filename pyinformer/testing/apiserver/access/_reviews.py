@@ -1,0 +1,130 @@
+"""Questions about rights that are asked by creating what nobody stores, and tokens of accounts.
+
+What enters is who asks and the body of a request; what leaves is the same body with its answer in
+`status`. The verdicts are those by which requests themselves are allowed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing.apiserver.access._access import Access, Caller, Token
+from pyinformer.testing.apiserver.access._rbac import (
+    ANONYMOUS,
+    GROUP,
+    MASTERS,
+    User,
+    Wish,
+    service_account,
+)
+from pyinformer.testing.apiserver.resources import Registry, ResourceType
+from pyinformer.testing.apiserver.storage import Record, Storage
+
+_TOKEN_SECONDS: Final = 3600
+
+
+def review(
+    resource: ResourceType, body: JSONObject, caller: Caller | None, access: Access
+) -> JSONObject:
+    """Answer a question about rights.
+
+    Args:
+        resource: one that is virtual.
+        body: what a client wants to create.
+        caller: who asks; None on a server that lets everybody do everything.
+        access: knows.
+    """
+    spec: JSONObject = body.get("spec") or {}
+    answer: JSONObject = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {},
+        "spec": spec,
+    }
+    match resource.kind:
+        case "SelfSubjectReview":
+            user = User(ANONYMOUS.name, (MASTERS,)) if caller is None else caller.user
+            info = {"username": user.name, "groups": list(user.groups)}
+            del answer["spec"]
+            return {**answer, "status": {"userInfo": info}}
+        case "SelfSubjectRulesReview":
+            rules = access.rules(caller, str(spec.get("namespace") or ""))
+            return {**answer, "spec": {}, "status": _rules(rules)}
+        case "SubjectAccessReview":
+            groups = tuple(map(str, spec.get("groups") or ()))
+            caller = None if caller is None else Caller(User(str(spec.get("user")), groups))
+    verdict = access.judge(caller, _wish(spec))
+    reason: JSONObject = {"reason": verdict.reason} if verdict.reason else {}
+    return {**answer, "status": {"allowed": verdict.is_allowed, **reason}}
+
+
+def account_token(
+    account: Record,
+    body: JSONObject,
+    access: Access,
+    *,
+    now: float,
+    timestamp: Callable[[float], str],
+) -> JSONObject:
+    """Make a token of a service account, which is valid as long as the account is there.
+
+    Args:
+        account: the stored account.
+        body: a TokenRequest.
+        access: learns the token.
+        now: monotonic seconds.
+        timestamp: wall time, so many seconds later, as Kubernetes writes it.
+    """
+    spec: JSONObject = body.get("spec") or {}
+    seconds = int(spec.get("expirationSeconds") or _TOKEN_SECONDS)
+    value = f"{account.namespace}.{account.name}.{secrets.token_urlsafe(24)}"
+    user = service_account(account.namespace, account.name)
+    token = Token(
+        value=value, user=user.name, groups=user.groups[:-1], verbs=(), lifetime_seconds=seconds
+    )
+    access.add_account(token, account.uid, now=now)
+    return {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"name": account.name, "namespace": account.namespace, "uid": account.uid},
+        "spec": {"audiences": spec.get("audiences") or [], "expirationSeconds": seconds},
+        "status": {"token": value, "expirationTimestamp": timestamp(float(seconds))},
+    }
+
+
+def read_objects(
+    storage: Storage, registry: Registry, plural: str, namespace: str
+) -> list[JSONObject]:
+    """Return the roles, bindings or service accounts of a namespace as they are now."""
+    group = "" if plural == "serviceaccounts" else GROUP
+    resource = registry.find(group, "v1", plural)
+    if resource is None:
+        return []
+    records, _ = storage.state(resource)
+    return [record.to_dict() for record in records if record.namespace == namespace]
+
+
+def _wish(spec: JSONObject) -> Wish:
+    path: JSONObject | None = spec.get("nonResourceAttributes")
+    if path:
+        return Wish(verb=str(path.get("verb", "")), path=str(path.get("path", "")))
+    wanted: JSONObject = spec.get("resourceAttributes") or {}
+    return Wish(
+        verb=str(wanted.get("verb", "")),
+        group=str(wanted.get("group", "")),
+        plural=str(wanted.get("resource", "")),
+        subresource=str(wanted.get("subresource", "")),
+        namespace=str(wanted.get("namespace", "")),
+        name=str(wanted.get("name", "")),
+    )
+
+
+def _rules(rules: list[JSONObject]) -> JSONObject:
+    return {
+        "resourceRules": [rule for rule in rules if rule.get("resources")],
+        "nonResourceRules": [rule for rule in rules if rule.get("nonResourceURLs")],
+        "incomplete": False,
+    }

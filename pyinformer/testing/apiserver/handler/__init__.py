@@ -1,0 +1,14 @@
+"""The request handler of the embedded server, and the methods by which a test changes its objects.
+
+Nothing here knows how requests travel: `server` serves them over HTTP, `World` in the same process.
+"""
+
+from pyinformer.testing.apiserver.handler._handler import Backend, Call, RequestHandler
+from pyinformer.testing.apiserver.handler._test_api import ObjectTestAPI
+
+__all__ = [
+    "Backend",
+    "Call",
+    "ObjectTestAPI",
+    "RequestHandler",
+]

@@ -1,0 +1,386 @@
+"""The door of the test servers: requests in, answers out, however they travel.
+
+What enters are Calls; what leaves are the answers of a Kubernetes API server, after the request was
+noted in the journal and the fault script was asked. Nothing is decided here that one of the
+neighbours can decide by itself, and nothing is known of HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+
+from pyinformer.testing import _clock
+from pyinformer.testing.apiserver.access import Access, Caller, account_token, review, wish_of
+from pyinformer.testing.apiserver.patches import json_object
+from pyinformer.testing.apiserver.reads import (
+    Representation,
+    Watch,
+    WatchSettings,
+    await_revision,
+    list_page,
+    negotiate,
+    render_page,
+)
+from pyinformer.testing.apiserver.requests import (
+    PROTOBUF,
+    Failure,
+    Fault,
+    FaultScript,
+    Journal,
+    ListOptions,
+    Reply,
+    RequestRecord,
+    Route,
+    check_options,
+    failures,
+    json_of,
+    parse_options,
+    parse_revision,
+    parse_route,
+)
+from pyinformer.testing.apiserver.resources import (
+    CONTENT_TYPE,
+    Registry,
+    ResourceType,
+    aggregated,
+    discover,
+    openapi_v2,
+)
+from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
+from pyinformer.testing.apiserver.writes import WriteCall, Writes, scale_of
+
+_READ_ONLY = (("version",), ("api",))
+"""What of discovery refuses other methods than GET; on a real server, too, the rest does not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """Everything a request may touch.
+
+    Attributes:
+        watch_list: tells whether watch-list is on now.
+        cached: what a replica's watch cache has heard of; None if it is the storage itself.
+        now: monotonic seconds.
+    """
+
+    storage: Storage
+    registry: Registry
+    writes: Writes
+    access: Access
+    journal: Journal
+    faults: FaultScript
+    settings: WatchSettings
+    token_lifetime_seconds: float
+    watch_list: Callable[[], bool]
+    now: Callable[[], float]
+    cached: Storage | None = None
+
+    def for_list(self, options: ListOptions) -> Storage:
+        """Return what answers a list: who asks for the newest, or for one moment, asks etcd."""
+        version = options.resource_version
+        is_exact = options.match == "Exact" or (
+            options.limit and version not in ("", "0") and not options.match
+        )
+        if self.cached is None or not version or options.continue_token or is_exact:
+            return self.storage
+        return self.cached
+
+    async def for_watch(self, options: ListOptions) -> Storage:
+        """Return what serves a watch; one that names no version waits for the newest.
+
+        Raises:
+            Failure: the replica does not get there in time (504).
+
+        Cancellation:
+            Safe.
+        """
+        if self.cached is None:
+            return self.storage
+        if not options.resource_version:
+            newest, patience = self.storage.revision, self.settings.patience_seconds
+            await await_revision(self.cached, newest, patience)
+        return self.cached
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request, as it arrived.
+
+    Attributes:
+        raw_path: the path with its quotes, as it was sent.
+        path: the path without them.
+        headers: by their names in lower case.
+        content_type: of the body, without its parameters.
+        read: waits for the whole body.
+    """
+
+    method: str
+    raw_path: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    content_type: str
+    read: Callable[[], Awaitable[bytes]]
+
+
+class RequestHandler:
+    """Answers requests from a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def serve(
+        self, call: Call, reply_with: Callable[[Fault | None, Callable[[int], None]], Reply]
+    ) -> None:
+        """Answer one request.
+
+        Args:
+            call: the request.
+            reply_with: makes what the answer is given to, of the fault that strikes it and of
+                what is to be told the status.
+
+        Cancellation:
+            The client is gone: a watch ends, a write that has begun is complete.
+        """
+        backend = self._backend
+        if call.content_type == PROTOBUF:
+            call = replace(call, content_type="application/json", read=partial(_as_json, call.read))
+        query = dict(call.query)
+        is_watch = query.get("watch", "false").lower() not in ("false", "0")
+        route = parse_route(call.method, call.raw_path, watch=is_watch)
+        record = _record(call, route, query, backend.now())
+        number = backend.journal.open(record)
+        fault = backend.faults.pick(record)
+        reply = reply_with(fault, partial(backend.journal.answer, number))
+        try:
+            if not await reply.begin_faulty():
+                await self._answer(call, route, query, reply)
+        except Failure as failure:
+            await reply.fail(failure)
+        finally:
+            backend.journal.finish(number)
+
+    async def _answer(self, call: Call, route: Route, query: dict[str, str], reply: Reply) -> None:
+        access, wish = self._backend.access, wish_of(route, query)
+        caller = access.identify(call.headers, wish, now=self._backend.now())
+        access.authorize(caller, wish)
+        resource = self._backend.registry.find(route.group, route.version, route.plural)
+        if not route.plural:
+            await self._discover(call, route, reply)
+        elif resource is None or not _fits(resource, route):
+            await self._absent(route, reply)
+        elif not _allows(resource, route):
+            raise failures.no_such_method()
+        elif resource.is_virtual:
+            await self._review(call, resource, route, caller, reply)
+        elif route.subresource == "token":
+            await self._token(call, resource, route, reply)
+        elif route.verb in ("list", "watch"):
+            await self._read(call, resource, route, query, reply)
+        elif route.verb == "get":
+            await self._get(call, resource, route, query, reply)
+        else:
+            await self._write(call, resource, route, query, reply)
+
+    async def _absent(self, route: Route, reply: Reply) -> None:
+        root, group = (*route.parts, "")[:2]
+        known = {resource.group for resource in self._backend.registry.all()}
+        if root == "api" or (root == "apis" and group in known):
+            raise failures.no_such_resource()
+        body = [b"404 page not found\n"]
+        await reply.send(404, body, content_type="text/plain; charset=utf-8")
+
+    async def _discover(self, call: Call, route: Route, reply: Reply) -> None:
+        resources = self._backend.registry.all()
+        accept = call.headers.get("accept", "")
+        if route.parts == ("openapi", "v2"):
+            body, media_type = openapi_v2(accept, resources)
+            await reply.send(200, [body], content_type=media_type, length=len(body))
+            return
+        whole = aggregated(route.parts, accept, resources)
+        if whole is not None:
+            body, tag = whole
+            headers = {"ETag": tag, "Vary": "Accept"}
+            is_known = call.headers.get("if-none-match", "") == tag
+            status, body = (304, b"") if is_known else (200, body)
+            await reply.send(
+                status, [body], content_type=CONTENT_TYPE, headers=headers, length=len(body)
+            )
+            return
+        found = discover(route.parts, resources)
+        if call.method != "GET" and route.parts in _READ_ONLY:
+            raise failures.no_such_method()
+        if found is None:
+            await self._absent(route, reply)
+        elif isinstance(found, str):
+            await reply.send(200, [found.encode()], content_type="text/plain")
+        else:
+            await _send_json(reply, 200, msgspec.json.encode(found))
+
+    async def _read(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        reply: Reply,
+    ) -> None:
+        backend = self._backend
+        options = parse_options(query)
+        check_options(options, watch_list=backend.watch_list())
+        selection = _selection(resource, route, query)
+        representation = _representation(call, resource, route, query)
+        if options.watch:
+            watch = Watch(
+                await backend.for_watch(options),
+                resource,
+                selection,
+                options,
+                backend.settings,
+                representation=representation,
+            )
+            await watch.serve(reply)
+            return
+        storage = backend.for_list(options)
+        await await_revision(storage, options.revision, backend.settings.patience_seconds)
+        page = list_page(
+            storage,
+            resource,
+            selection,
+            options,
+            now=backend.now(),
+            token_lifetime_seconds=backend.token_lifetime_seconds,
+        )
+        shown = render_page(resource, page) if representation is None else representation.page(page)
+        await reply.send(200, shown)
+
+    async def _get(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        reply: Reply,
+    ) -> None:
+        shown = _representation(call, resource, route, query)
+        backend, version = self._backend, query.get("resourceVersion", "")
+        revision = parse_revision(version)
+        storage = (version and backend.cached) or backend.storage
+        await await_revision(storage, revision, backend.settings.patience_seconds)
+        record = storage.get(resource, key_of(route.namespace, route.name))
+        if record is None:
+            raise failures.not_found(resource, route.name)
+        if route.subresource != "scale":
+            await _send_json(reply, 200, record.full if shown is None else shown.one(record))
+            return
+        scale = scale_of(resource, record.to_dict())
+        await _send_json(reply, 200, msgspec.json.encode(scale))
+
+    async def _review(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        caller: Caller | None,
+        reply: Reply,
+    ) -> None:
+        if route.verb != "create":
+            raise failures.no_such_method()
+        answer = review(resource, json_object(await call.read()), caller, self._backend.access)
+        await _send_json(reply, 201, msgspec.json.encode(answer))
+
+    async def _token(self, call: Call, resource: ResourceType, route: Route, reply: Reply) -> None:
+        account = self._backend.storage.get(resource, key_of(route.namespace, route.name))
+        if call.method != "POST":
+            raise failures.no_such_method()
+        if account is None:
+            raise failures.not_found(resource, route.name)
+        body, backend = json_object(await call.read()), self._backend
+        now, timestamp = backend.now(), _clock.timestamp
+        answer = account_token(account, body, backend.access, now=now, timestamp=timestamp)
+        await _send_json(reply, 201, msgspec.json.encode(answer))
+
+    async def _write(
+        self,
+        call: Call,
+        resource: ResourceType,
+        route: Route,
+        query: dict[str, str],
+        reply: Reply,
+    ) -> None:
+        write = WriteCall(
+            resource=resource,
+            route=route,
+            query=query,
+            content_type=call.content_type,
+            user_agent=call.headers.get("user-agent", ""),
+            body=await call.read(),
+        )
+        status, body = write.perform(self._backend.writes, self._backend.storage)
+        await reply.send(status, [body], length=len(body))
+
+
+def _record(call: Call, route: Route, query: dict[str, str], now: float) -> RequestRecord:
+    headers = {name: value for name, value in call.headers.items() if name != "authorization"}
+    plural = f"{route.plural}.{route.group}" if route.group else route.plural
+    return RequestRecord(
+        method=call.method,
+        path=call.path,
+        query=query,
+        verb=route.verb,
+        resource=plural,
+        namespace=route.namespace,
+        name=route.name,
+        headers=headers,
+        arrived_at=now,
+    )
+
+
+def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> Selection:
+    return Selection(
+        resource,
+        namespace=route.namespace,
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+    )
+
+
+async def _as_json(read: Callable[[], Awaitable[bytes]]) -> bytes:
+    return json_of(await read())
+
+
+def _representation(
+    call: Call, resource: ResourceType, route: Route, query: dict[str, str]
+) -> Representation | None:
+    return negotiate(
+        call.headers.get("accept", ""),
+        resource,
+        is_list=route.verb == "list",
+        include=query.get("includeObject", ""),
+        now=_clock.timestamp,
+    )
+
+
+def _allows(resource: ResourceType, route: Route) -> bool:
+    """Tell whether a collection knows the verb; those of all namespaces can only be read."""
+    if route.verb in ("create", "deletecollection") and resource.namespaced:
+        return bool(route.namespace)
+    if route.verb == "deletecollection":
+        return resource.qualified_name != "namespaces"
+    return bool(route.name) or route.verb != "patch"
+
+
+def _fits(resource: ResourceType, route: Route) -> bool:
+    if route.subresource and route.subresource not in resource.subresources:
+        return False
+    if not resource.namespaced:
+        return not route.namespace
+    return bool(route.namespace) or not route.name
+
+
+async def _send_json(reply: Reply, status: int, body: bytes) -> None:
+    await reply.send(status, [body + b"\n"], length=len(body) + 1)

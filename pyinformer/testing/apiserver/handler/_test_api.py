@@ -1,0 +1,340 @@
+"""What a test does to the objects of an embedded server, without HTTP and from any thread.
+
+What enters and leaves are plain dicts of the caller's own. Writes here are whole: the status is
+taken with the rest, and nothing needs a kubelet to be gone. Refusals are the same typed errors that
+a client of the server would get.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import msgspec
+
+from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObject
+from pyinformer.testing.apiserver.patches import merge_patch_edit
+from pyinformer.testing.apiserver.requests import Failure, WriteOptions, failures
+from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths
+from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
+from pyinformer.testing.apiserver.writes import GarbageCollector, Writes
+
+_WHOLE = WriteOptions(whole=True)
+
+
+class ObjectTestAPI:
+    """Reads and writes objects directly; `APIServer` inherits it."""
+
+    _storage: Storage
+    _registry: Registry
+    _writes: Writes
+
+    @property
+    def resource_version(self) -> str:
+        """The resource version of the newest write to any resource."""
+        return str(self._storage.revision)
+
+    def register(
+        self,
+        api_version: str,
+        kind: str,
+        plural: str,
+        *,
+        namespaced: bool = True,
+        list_shape: ListShape = "custom",
+        has_status: bool = False,
+        field_labels: tuple[str, ...] = (),
+        schema: JSONObject | None = None,
+        short_names: tuple[str, ...] = (),
+        has_scale: bool = False,
+    ) -> None:
+        """Serve one more resource; creating a CustomResourceDefinition does the same.
+
+        Args:
+            api_version: `example.com/v1`.
+            kind: `Widget`.
+            plural: `widgets`.
+            namespaced: False if its objects live in no namespace.
+            list_shape: "custom" sorts all keys, as for custom resources; "built-in" writes
+                metadata first and items without kind and apiVersion.
+            has_status: whether clients have to write status through its subresource.
+            field_labels: fields that field selectors may name besides name and namespace.
+            schema: a structural OpenAPI v3 schema: nothing is validated by it, but fields that it
+                does not have are dropped, and server-side apply merges lists and maps as it says;
+                None keeps every field.
+            short_names: what people call it, as kubectl and `find_resource` know it.
+            has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
+                and the text in `status.selector`.
+        """
+        group, _, version = api_version.rpartition("/")
+        self._registry.add(
+            ResourceType(
+                group,
+                version,
+                kind,
+                plural,
+                namespaced=namespaced,
+                list_shape=list_shape,
+                has_status=has_status,
+                field_labels=field_labels,
+                schema=schema or {},
+                short_names=short_names,
+                scale=ScalePaths(selector=("status", "selector")) if has_scale else None,
+            )
+        )
+
+    def unregister(self, api_version: str, plural: str) -> None:
+        """Serve a resource no more, as when its aggregated API server goes away.
+
+        Its watches end, and no object of it is deleted: registered again, it is as it was. Deleting
+        a CustomResourceDefinition deletes the objects, too, and says so to the watches.
+        """
+        resource, _ = self._resource(api_version, plural, None)
+        self._registry.remove(resource)
+        with self._storage.lock:
+            for subscription in self._storage.subscriptions(resource):
+                subscription.end()
+
+    def ensure_namespace(self, name: str) -> None:
+        """Create a namespace unless it exists."""
+        with contextlib.suppress(ConflictError):
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
+        """Create an object.
+
+        Args:
+            obj: with apiVersion, kind, and a name or generateName; a resourceVersion in it is
+                ignored, so that a deleted object can be created again.
+            namespace: if the object names none; None is "default".
+
+        Returns:
+            What the server stored.
+
+        Raises:
+            APIStatusError: as a client would get it; ConflictError if it exists.
+        """
+        resource, namespace, body = self._placed(obj, namespace)
+        body["metadata"].pop("resourceVersion", None)
+        with _typed(f"create {resource.plural}"):
+            return self._writes.create(resource, namespace, body, _WHOLE).to_dict()
+
+    def update(self, obj: JSONObject) -> JSONObject:
+        """Replace an object, its status included.
+
+        Args:
+            obj: the new object; a resourceVersion or uid in it is a precondition.
+
+        Returns:
+            What the server stored; nothing happened if that has the old resource version.
+
+        Raises:
+            APIStatusError: as a client would get it; ConflictError if a precondition fails.
+        """
+        resource, namespace, body = self._placed(obj, None)
+        name = str(body["metadata"].get("name", ""))
+        with _typed(f"update {resource.plural}"):
+            return self._writes.update(resource, namespace, name, body, _WHOLE).to_dict()
+
+    def patch(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        changes: JSONObject,
+        namespace: str | None = None,
+    ) -> JSONObject:
+        """Apply a JSON merge patch to an object, its status included.
+
+        Returns:
+            What the server stored.
+
+        Raises:
+            APIStatusError: as a client would get it.
+        """
+        resource, namespace = self._resource(api_version, plural, namespace)
+        with _typed(f"patch {plural}"):
+            edit = merge_patch_edit(changes)
+            return self._writes.patch(resource, namespace, name, edit, _WHOLE).to_dict()
+
+    def get(
+        self, api_version: str, plural: str, name: str, namespace: str | None = None
+    ) -> JSONObject:
+        """Return one object.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        resource, namespace = self._resource(api_version, plural, namespace)
+        record = self._storage.get(resource, key_of(namespace, name))
+        if record is None:
+            raise failures.not_found(resource, name).typed(f"get {plural}")
+        return record.to_dict()
+
+    def delete(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> JSONObject:
+        """Delete an object; with finalizers it is only marked.
+
+        What is in a namespace stays, unless a server collects garbage by itself.
+
+        Args:
+            api_version: `v1` or `apps/v1`.
+            plural: `pods`.
+            name: its name.
+            namespace: None is "default".
+            uid: a precondition.
+            resource_version: a precondition.
+
+        Returns:
+            Its last state.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: a precondition fails.
+        """
+        resource, namespace = self._resource(api_version, plural, namespace)
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options: JSONObject = {"preconditions": preconditions}
+        # A namespace is emptied by those who collect garbage; nobody else would let it go.
+        at_once = resource.qualified_name != "namespaces" or self._storage.on_write is None
+        with _typed(f"delete {plural}"):
+            record, _ = self._writes.delete(resource, namespace, name, options, at_once=at_once)
+            return record.to_dict()
+
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> list[JSONObject]:
+        """Return objects in key order; namespace None is all namespaces.
+
+        Raises:
+            BadRequestError: a selector cannot be parsed.
+        """
+        resource, _ = self._resource(api_version, plural, None)
+        with _typed(f"list {plural}"):
+            selection = Selection(
+                resource,
+                namespace=namespace or "",
+                label_selector=label_selector or "",
+                field_selector=field_selector or "",
+            )
+        records, _ = self._storage.state(resource)
+        return [record.to_dict() for record in records if selection.matches(record)]
+
+    def emit(
+        self,
+        api_version: str,
+        plural: str,
+        event_type: str,
+        obj: JSONObject,
+        namespace: str | None = None,
+    ) -> int:
+        """Send an event, right or wrong, to the open watches of a resource.
+
+        Args:
+            api_version: `v1` or `apps/v1`.
+            plural: `pods`.
+            event_type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or anything.
+            obj: sent as it is; no object is touched.
+            namespace: None reaches every watch, otherwise those of this namespace and of all.
+
+        Returns:
+            The number of watches that will send it.
+        """
+        line = msgspec.json.encode({"type": event_type, "object": obj}) + b"\n"
+        return self.emit_raw(api_version, plural, line, namespace=namespace)
+
+    def emit_raw(
+        self, api_version: str, plural: str, line: bytes, *, namespace: str | None = None
+    ) -> int:
+        """Send any bytes to the open watches of a resource; otherwise as `emit`."""
+        resource, _ = self._resource(api_version, plural, None)
+        return self._storage.inject(resource, line, namespace=namespace or "")
+
+    def collect_garbage(self) -> int:
+        """Do now what a cluster's garbage collector does, and return when nothing is left to do.
+
+        Objects whose owners are all gone are deleted, and so are their dependents. Who waits for
+        its dependents (`propagationPolicy` Foreground) goes when those that block it are gone; who
+        leaves them behind (Orphan) is taken out of their references, and goes. An owner is found
+        by kind, namespace, name and uid; dependents of a kind that is not served are let alone, and
+        so are cluster-scoped ones of an owner in a namespace. Namespaces that clients have deleted
+        are emptied, and go.
+
+        Returns:
+            How many objects were deleted, or told to go.
+        """
+        return GarbageCollector(self._storage, self._registry, self._writes).collect()
+
+    def expire_events(self) -> int:
+        """End the leases of all events now, one resource version per lease.
+
+        Returns:
+            How many events are gone.
+        """
+        return self._writes.expire(everything=True)
+
+    def advance_resource_version(self, by: int = 1) -> None:
+        """Let resource versions pass that touch no object, as writes elsewhere would."""
+        self._storage.advance(by)
+
+    def compact(self) -> None:
+        """Forget all history, everywhere: older positions and continue tokens get 410."""
+        with self._storage.lock:
+            self._storage.forget(history=True)
+            for follower in self._storage.followers:
+                follower.forget()
+
+    def send_bookmarks(self) -> None:
+        """Send a bookmark to every open watch now, whether it asked for them or not."""
+        with self._storage.lock:
+            for subscription in self._storage.subscriptions():
+                self._storage.bookmark(subscription)
+
+    def end_watches(self) -> None:
+        """End every open watch cleanly, as at its timeout."""
+        with self._storage.lock:
+            for subscription in self._storage.subscriptions():
+                subscription.end()
+
+    def _resource(
+        self, api_version: str, plural: str, namespace: str | None
+    ) -> tuple[ResourceType, str]:
+        resource = self._registry.find_plural(api_version, plural)
+        if resource is None:
+            reason = f"{plural!r} of {api_version!r} is not served: register() it first"
+            raise InvalidArgumentError("plural", reason)
+        return resource, (namespace or "default") if resource.namespaced else ""
+
+    def _placed(
+        self, obj: JSONObject, namespace: str | None
+    ) -> tuple[ResourceType, str, JSONObject]:
+        api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+        resource = self._registry.find_kind(api_version, kind)
+        if resource is None:
+            reason = f"{kind!r} of {api_version!r} is not served: register() it first"
+            raise InvalidArgumentError("obj", reason)
+        body = {**obj, "metadata": dict(obj.get("metadata") or {})}
+        if not resource.namespaced:
+            return resource, "", body
+        return resource, body["metadata"].get("namespace") or namespace or "default", body
+
+
+@contextlib.contextmanager
+def _typed(request: str) -> Iterator[None]:
+    try:
+        yield
+    except Failure as failure:
+        raise failure.typed(request) from None

@@ -1,0 +1,243 @@
+"""Who owns which fields: the content of `metadata.managedFields`.
+
+What enters is the stored list and a write, seen as the object before and after it; what leaves is
+the next list, or the conflicts of an apply. A field may have several owners; whoever changes a
+value takes it from all others, and only an apply without force has to ask.
+
+Source:
+    sigs.k8s.io/structured-merge-diff merge/update.go; k8s.io/apimachinery pkg/util/managedfields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.testing.apiserver.managed_fields import field_sets, structure
+from pyinformer.testing.apiserver.managed_fields.field_sets import Path
+from pyinformer.testing.apiserver.resources import Shape
+
+Operation: TypeAlias = Literal["Apply", "Update"]
+
+_SERVER_METADATA = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "uid",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+)
+_METADATA: Path = (field_sets.field("metadata"),)  # always there, and nobody's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Author:
+    """Who writes, and how; what the same author wrote in two requests belongs to one entry.
+
+    Attributes:
+        name: the field manager.
+        operation: "Apply" or "Update"; a manager that does both counts as two.
+        api_version: through which version; "" for "Apply", where it makes no difference.
+        subresource: "" or "status".
+    """
+
+    operation: Operation
+    name: str
+    api_version: str = ""
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        where = f' with subresource "{self.subresource}"' if self.subresource else ""
+        how = f" using {self.api_version}" if self.operation == "Update" else ""
+        return f'"{self.name}"{where}{how}'
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What one author owns, and since when it does not differ."""
+
+    paths: frozenset[Path]
+    api_version: str
+    time: str
+
+
+Managed: TypeAlias = Mapping[Author, Owned]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A field that an apply would change, and one of its owners."""
+
+    author: Author
+    path: Path
+
+
+def read(body: JSONObject) -> Managed:
+    """Read an object's managedFields; the body may be empty."""
+    managed: dict[Author, Owned] = {}
+    for entry in (body.get("metadata") or {}).get("managedFields") or ():
+        is_apply = entry.get("operation") == "Apply"
+        api_version = str(entry.get("apiVersion", ""))
+        author = Author(
+            operation="Apply" if is_apply else "Update",
+            name=str(entry.get("manager", "")),
+            api_version="" if is_apply else api_version,
+            subresource=str(entry.get("subresource", "")),
+        )
+        paths = field_sets.from_fields(entry.get("fieldsV1"))
+        managed[author] = Owned(paths, api_version, str(entry.get("time", "")))
+    return managed
+
+
+def write(managed: Managed) -> list[JSONValue]:
+    """Write managedFields: appliers first, then the oldest."""
+
+    def place(entry: tuple[Author, Owned]) -> tuple[str, str, Author]:
+        return entry[0].operation, entry[1].time, entry[0]
+
+    return [_entry(author, owned) for author, owned in sorted(managed.items(), key=place)]
+
+
+def created(content: JSONObject, shape: Shape, author: Author, *, now: str) -> list[JSONValue]:
+    """Write the managedFields of new content: one entry, or none if it says nothing.
+
+    Args:
+        content: what its author says.
+        shape: its shape.
+        author: who creates.
+        now: the time.
+    """
+    fields = structure.fields_of_new(content, shape)
+    return [_entry_of(author, author.api_version, now, fields)] if fields else []
+
+
+def _entry(author: Author, owned: Owned) -> JSONObject:
+    return _entry_of(author, owned.api_version, owned.time, field_sets.to_fields(owned.paths))
+
+
+def _entry_of(author: Author, api_version: str, time: str, fields: JSONObject) -> JSONObject:
+    entry: JSONObject = {
+        "manager": author.name,
+        "operation": author.operation,
+        "apiVersion": api_version,
+        **({"time": time} if time else {}),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    if author.subresource:
+        entry["subresource"] = author.subresource
+    return entry
+
+
+def content(body: JSONObject) -> JSONObject:
+    """Return a copy of an object without what nobody can own; the body may be empty."""
+    metadata = {
+        name: value
+        for name, value in (body.get("metadata") or {}).items()
+        if name not in _SERVER_METADATA
+    }
+    kept = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
+    return {**kept, "metadata": metadata}
+
+
+def updated(
+    managed: Managed,
+    before: JSONObject,
+    after: JSONObject,
+    shape: Shape,
+    author: Author,
+    *,
+    now: str,
+) -> Managed:
+    """Return who owns what after a create, an update or a patch.
+
+    Args:
+        managed: who did before.
+        before: the object's content before; nothing but empty metadata if it is created.
+        after: its content now.
+        shape: the shape of both.
+        author: who wrote; everything that changed is taken by force.
+        now: the time.
+    """
+    changes = structure.compare(before, after, shape)
+    taken = changes.written
+    result = _without(managed, changes.written | changes.removed)
+    if taken:
+        own = managed.get(author)
+        kept = own.paths - changes.removed if own else frozenset()
+        result[author] = Owned(frozenset(kept | taken), author.api_version, now)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The outcome of an apply.
+
+    Attributes:
+        content: the object's new content.
+        managed: who owns what now.
+        conflicts: what others own and this would change, unless it was forced.
+    """
+
+    content: JSONObject
+    managed: Managed
+    conflicts: tuple[Conflict, ...]
+
+
+def applied(
+    managed: Managed,
+    live: JSONObject,
+    wanted: JSONObject,
+    shape: Shape,
+    author: Author,
+    *,
+    api_version: str,
+    now: str,
+) -> Applied:
+    """Lay a configuration over an object, and remove what its author no longer asks for.
+
+    Args:
+        managed: who owns what so far.
+        live: the object's content; nothing but empty metadata if it is created.
+        wanted: the configuration's content.
+        shape: the shape of both.
+        author: who applies.
+        api_version: through which version.
+        now: the time.
+    """
+    claimed = frozenset(structure.fields_of(wanted, shape)) - {_METADATA}
+    last = managed.get(author)
+    merged = structure.merge(live, wanted, shape)
+    others = {one: owned for one, owned in managed.items() if one != author}
+    if last is not None:
+        held = claimed.union(*(owned.paths for owned in others.values()))
+        gone = field_sets.with_parents(last.paths) - field_sets.with_parents(held)
+        merged = structure.without(merged, gone - {_METADATA}, shape)
+    after: JSONObject = merged if isinstance(merged, dict) else {}
+    changes = structure.compare(live, after, shape)
+    conflicts = tuple(
+        Conflict(one, path)
+        for one, owned in sorted(others.items())
+        for path in field_sets.in_order(owned.paths & changes.written)
+    )
+    result = _without(others, changes.written | changes.removed)
+    if claimed:
+        time = now
+        if after == live:  # a new claim to what is there already has no time
+            time = last.time if last is not None and last.paths == claimed else ""
+        result[author] = Owned(claimed, api_version, time)
+    return Applied(after, result, conflicts)
+
+
+def _without(managed: Managed, lost: set[Path]) -> dict[Author, Owned]:
+    if not lost:
+        return dict(managed)
+    kept = {
+        author: Owned(owned.paths - lost, owned.api_version, owned.time)
+        for author, owned in managed.items()
+    }
+    return {author: owned for author, owned in kept.items() if owned.paths}

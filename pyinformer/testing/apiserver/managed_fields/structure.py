@@ -1,0 +1,236 @@
+"""Objects as server-side apply sees them: owned, compared, merged and pruned along their shape.
+
+What enters are plain JSON values and a Shape; what leaves are sets of paths, or new values. Nothing
+that enters is changed. A list whose items cannot be told apart, though its shape says they can, is
+taken as one value.
+
+Source:
+    sigs.k8s.io/structured-merge-diff, typed/tofieldset.go, compare.go, merge.go and remove.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.testing.apiserver.managed_fields import field_sets
+from pyinformer.testing.apiserver.managed_fields.field_sets import Path
+from pyinformer.testing.apiserver.resources import Shape, identity_of
+
+
+class _Part(NamedTuple):
+    value: JSONValue
+    shape: Shape
+    is_declared: bool  # a field of the type; items of lists and keys of maps are not
+
+
+@dataclass(slots=True)
+class Changes:
+    """What differs between two versions of an object."""
+
+    added: set[Path] = field(default_factory=set)
+    modified: set[Path] = field(default_factory=set)
+    removed: set[Path] = field(default_factory=set)
+
+    @property
+    def written(self) -> set[Path]:
+        """What was given a value."""
+        return self.added | self.modified
+
+
+def _parts(value: JSONValue, shape: Shape) -> dict[str, _Part] | None:
+    """Return what a value consists of, by path element; None if it is one value."""
+    if isinstance(value, dict):
+        if shape.is_atomic_map:
+            return None
+        return {
+            field_sets.field(name): _Part(child, shape.field(name), shape.declares(name))
+            for name, child in value.items()
+        }
+    keys = shape.list_keys
+    if not isinstance(value, list) or keys is None:
+        return None
+    found: dict[str, _Part] = {}
+    for item in value:
+        element = _element(item, keys)
+        if element is None or element in found:
+            return None
+        found[element] = _Part(item, shape.item(), is_declared=False)
+    return found
+
+
+def _element(item: JSONValue, keys: tuple[str, ...]) -> str | None:
+    if not keys:
+        return None if isinstance(item, (dict, list)) else field_sets.valued(item)
+    identity = identity_of(item, keys)
+    return None if identity is None else field_sets.keyed(identity)
+
+
+def fields_of(value: JSONValue, shape: Shape) -> set[Path]:
+    """Return what the author of a configuration claims by it."""
+    found: set[Path] = set()
+
+    def walk(part: _Part, path: Path) -> None:
+        parts = _parts(part.value, part.shape)
+        is_own = parts is None or not part.is_declared or part.value == {}
+        if is_own and path:
+            found.add(path)
+        for element, child in (parts or {}).items():
+            walk(child, (*path, element))
+
+    walk(_Part(value, shape, is_declared=True), ())
+    return found
+
+
+def fields_of_new(content: JSONObject, shape: Shape) -> JSONObject:
+    """Return, as FieldsV1, what the author of a new object owns.
+
+    It is what `compare` finds added to nothing but empty metadata, without a detour over paths:
+    most writes of a test are these.
+    """
+    return {
+        field_sets.field(name): _new_fields(content[name], shape.field(name), shape.declares(name))
+        for name in sorted(content)
+        if name != "metadata" or content[name]
+    }
+
+
+def _new_fields(value: JSONValue, shape: Shape, is_declared: bool) -> JSONObject:  # noqa: FBT001
+    if not isinstance(value, (dict, list)):
+        return {}
+    if isinstance(value, dict):
+        if shape.is_atomic_map or not value:
+            return {}
+        below = {
+            field_sets.field(name): _new_fields(
+                value[name], shape.field(name), shape.declares(name)
+            )
+            for name in sorted(value)
+        }
+    else:
+        parts = _parts(value, shape)
+        if not parts:
+            return {}
+        below = {
+            element: _new_fields(parts[element].value, parts[element].shape, False)
+            for element in sorted(parts)
+        }
+    return below if is_declared and shape.is_implied else {field_sets.ITSELF: {}, **below}
+
+
+def compare(before: JSONValue, after: JSONValue, shape: Shape) -> Changes:
+    """Return what differs between two versions of an object."""
+    changes = Changes()
+    _compare(_Part(before, shape, True), _Part(after, shape, True), (), changes)
+    return changes
+
+
+def _compare(before: _Part | None, after: _Part | None, path: Path, changes: Changes) -> None:
+    if before is None or after is None:
+        _one_sided(before, after, path, changes)
+        return
+    if before.value == after.value:
+        return
+    old = _parts(before.value, before.shape)
+    new = _parts(after.value, after.shape)
+    if old is None or new is None or type(before.value) is not type(after.value):
+        changes.modified.add(path)
+        return
+    for element in {**old, **new}:
+        _compare(old.get(element), new.get(element), (*path, element), changes)
+
+
+def _one_sided(before: _Part | None, after: _Part | None, path: Path, changes: Changes) -> None:
+    part, found = (before, changes.removed) if after is None else (after, changes.added)
+    if part is None:
+        return
+    parts = _parts(part.value, part.shape)
+    if not parts or not (part.is_declared and part.shape.is_implied):
+        found.add(path)
+    for element, child in (parts or {}).items():
+        if after is None:
+            _one_sided(child, None, (*path, element), changes)
+        else:
+            _one_sided(None, child, (*path, element), changes)
+
+
+def merge(live: JSONValue, wanted: JSONValue, shape: Shape) -> JSONValue:
+    """Return what is there with what is wanted laid over it."""
+    old, new = _parts(live, shape), _parts(wanted, shape)
+    if old is None or new is None or type(live) is not type(wanted):
+        return wanted
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        laid: JSONObject = {
+            name: merge(live[name], value, shape.field(name)) if name in live else value
+            for name, value in wanted.items()
+        }
+        return {**live, **laid}
+    merged = {
+        element: merge(old[element].value, part.value, part.shape) if element in old else part.value
+        for element, part in new.items()
+    }
+    return [merged[one] if one in merged else old[one].value for one in _order(list(old), new)]
+
+
+def _order(old: list[str], new: Collection[str]) -> list[str]:
+    """Lay out the items of both lists: the wanted order, and the others where they were."""
+    order: list[str] = []
+    waiting = list(new)
+    shared = [element for element in new if element in old]
+    for element in old:
+        if element not in new:
+            order.append(element)
+        elif element == shared[0]:  # others that are wanted too find their place later
+            length = waiting.index(element) + 1
+            order += waiting[:length]
+            del waiting[:length], shared[0]
+            if not shared:
+                shared.append("")
+    return order + waiting
+
+
+def ambiguity(value: JSONValue, shape: Shape) -> tuple[Path, str | None] | None:
+    """Find a keyed list whose items cannot be told apart.
+
+    Returns:
+        Where the list is and which item it has twice; None for an item without its keys, and None
+        at all if there is no such list.
+    """
+
+    def walk(part: _Part, path: Path) -> tuple[Path, str | None] | None:
+        keys = part.shape.list_keys
+        if isinstance(part.value, list) and keys is not None:
+            seen: set[str] = set()
+            for item in part.value:
+                element = _element(item, keys)
+                if element is None or element in seen:
+                    return path, element
+                seen.add(element)
+        for element, child in (_parts(part.value, part.shape) or {}).items():
+            found = walk(child, (*path, element))
+            if found is not None:
+                return found
+        return None
+
+    return walk(_Part(value, shape, is_declared=True), ())
+
+
+def without(value: JSONValue, doomed: Collection[Path], shape: Shape) -> JSONValue:
+    """Return a value without the parts at these paths."""
+
+    def walk(part: _Part, path: Path) -> JSONValue:
+        parts = _parts(part.value, part.shape)
+        if not parts:
+            return part.value
+        kept = {
+            element: walk(child, (*path, element))
+            for element, child in parts.items()
+            if (*path, element) not in doomed
+        }
+        if isinstance(part.value, list):
+            return list(kept.values())
+        return {element.removeprefix("f:"): child for element, child in kept.items()}
+
+    return walk(_Part(value, shape, is_declared=True), ())

@@ -1,0 +1,19 @@
+"""The four patch formats: each is parsed into an edit of an object."""
+
+from pyinformer.testing.apiserver.patches._patches import (
+    APPLY,
+    Edit,
+    json_object,
+    merge_patch_edit,
+    parse_configuration,
+    parse_patch,
+)
+
+__all__ = [
+    "APPLY",
+    "Edit",
+    "json_object",
+    "merge_patch_edit",
+    "parse_configuration",
+    "parse_patch",
+]

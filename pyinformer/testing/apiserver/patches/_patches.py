@@ -1,0 +1,120 @@
+"""Patches: the edits that a PATCH request asks for.
+
+What enters is the content type and body of a request; what leaves is an Edit that makes the new
+object of the stored one, or for server-side apply the configuration itself. Bodies that cannot be
+read are Failures; nothing that enters an Edit is changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+import yaml
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
+from pyinformer.testing.apiserver.patches._strategic_merge import strategic_merge
+from pyinformer.testing.apiserver.requests import Failure
+from pyinformer.testing.apiserver.resources import BuiltInShape, ResourceType
+from pyinformer.testing.apiserver.storage import merge_patch
+
+APPLY = "application/apply-patch+yaml"
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+Edit: TypeAlias = Callable[[JSONObject], JSONObject]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: a time is a string."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def json_object(raw: bytes) -> JSONObject:
+    """Read a JSON object.
+
+    Raises:
+        Failure: it is none (400).
+    """
+    try:
+        return msgspec.json.decode(raw, type=JSONObject)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Failure(400, f"the object provided is unrecognized: {error}") from None
+
+
+def parse_configuration(raw: bytes) -> JSONObject:
+    """Read the body of a server-side apply, which is YAML and so perhaps JSON.
+
+    Raises:
+        Failure: it is no object (400).
+    """
+    try:
+        found: object = yaml.load(raw, _Loader)  # noqa: S506 - a SafeLoader
+        text = json.dumps(found)  # keys become strings, as in Kubernetes
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        reason = getattr(error, "problem", None) or error
+        raise Failure(400, f"error encoding patch: yaml: {reason}") from None
+    try:
+        return msgspec.json.decode(text, type=JSONObject | None) or {}
+    except msgspec.DecodeError as error:
+        raise Failure(400, f"error decoding patch: {error}") from None
+
+
+def parse_patch(content_type: str, raw: bytes, resource: ResourceType) -> Edit:
+    """Read the body of any other patch.
+
+    Raises:
+        Failure: it cannot be read (400), or this kind of patch does not fit the resource (415).
+    """
+    shape = resource.shape
+    if content_type == MERGE:
+        return merge_patch_edit(json_object(raw))
+    if content_type == JSON:
+        return _json_patch_edit(raw)
+    if content_type == STRATEGIC and isinstance(shape, BuiltInShape):
+        return partial(strategic_merge, patch=json_object(raw), shape=shape)
+    if content_type == STRATEGIC:
+        message = (
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" {JSON}, {MERGE}, {APPLY}"
+        )
+        raise Failure(415, message)
+    raise Failure(415, "415: Unsupported Media Type", details={})
+
+
+def _json_patch_edit(raw: bytes) -> Edit:
+    """Return the edit of a JSON patch (RFC 6902)."""
+    try:
+        operations = msgspec.json.decode(raw, type=list[JSONObject])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Failure(400, f"error decoding patch: {error}") from None
+
+    def edit(body: JSONObject) -> JSONObject:
+        try:
+            patched = json_patch(body, operations)
+        except PatchError:  # the real server keeps the reason to itself, too
+            message = "the server rejected our request due to an error in our request"
+            raise Failure(422, message, details={}) from None
+        return patched if isinstance(patched, dict) else {}
+
+    return edit
+
+
+def merge_patch_edit(patch: JSONObject) -> Edit:
+    """Return the edit of a JSON merge patch (RFC 7386)."""
+
+    def edit(body: JSONObject) -> JSONObject:
+        patched: JSONValue = merge_patch(body, patch)
+        return patched if isinstance(patched, dict) else {}
+
+    return edit

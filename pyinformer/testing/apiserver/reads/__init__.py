@@ -1,0 +1,22 @@
+"""Lists and watches, and the representations in which they are sent."""
+
+from pyinformer.testing.apiserver.reads._listing import Page, list_page, render_page
+from pyinformer.testing.apiserver.reads._representations import Representation, negotiate
+from pyinformer.testing.apiserver.reads._watching import (
+    ExpiredWatch,
+    Watch,
+    WatchSettings,
+    await_revision,
+)
+
+__all__ = [
+    "ExpiredWatch",
+    "Page",
+    "Representation",
+    "Watch",
+    "WatchSettings",
+    "await_revision",
+    "list_page",
+    "negotiate",
+    "render_page",
+]

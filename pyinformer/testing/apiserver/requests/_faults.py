@@ -1,0 +1,206 @@
+"""The fault script: which requests are answered wrongly, and how.
+
+What enters are Faults in the order of their priority; what leaves is, for each request, the first
+Fault that applies, with its chances drawn from one seeded generator: the same seed and the same
+requests give the same faults. Any thread may add, clear and release.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.testing.apiserver.requests._journal import RequestRecord
+from pyinformer.testing.apiserver.requests.failures import Failure
+
+Cut: TypeAlias = Literal["reset", "close", "end"]
+"""How a response breaks off: RST, FIN without the end of the body, or a proper but early end."""
+
+Chance: TypeAlias = int | tuple[int, int]
+"""A number of bytes, or a range (both ends included) to draw one from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong, for the requests it matches.
+
+    Attributes:
+        verb: only requests of this verb (`list`, `watch`, `get`, ...); None is any.
+        resource: only of this resource (`pods`, `deployments.apps`); None is any.
+        namespace: only in this namespace ("" is across namespaces); None is any.
+        match: only requests for which this returns true; called in the server's thread.
+        skip: let so many matching requests pass first.
+        times: how often it strikes; None is always.
+        probability: the chance to strike, drawn from the script's seed.
+        delay_seconds: wait before answering; without anything else the answer is then right.
+        hang: never answer, until the script releases it.
+        refuse: cut the connection instead of answering.
+        status: answer with this HTTP status and, without `body`, a Status object.
+        reason: the Status's reason; None is the usual one.
+        message: the Status's message.
+        retry_after_seconds: sent as Retry-After and in the Status's details.
+        body: answer with these bytes instead (status 200 if `status` is None).
+        content_type: of `body`.
+        frames: bytes sent at the start of the (otherwise right) body, each in a chunk of its own.
+        cut_after_bytes: break off after so many bytes of the body.
+        cut: how; see Cut.
+        stall_after_bytes: send nothing more after so many bytes until the script releases it.
+    """
+
+    verb: str | None = None
+    resource: str | None = None
+    namespace: str | None = None
+    match: Callable[[RequestRecord], bool] | None = None
+    skip: int = 0
+    times: int | None = 1
+    probability: float = 1.0
+    delay_seconds: float = 0.0
+    hang: bool = False
+    refuse: bool = False
+    status: int | None = None
+    reason: str | None = None
+    message: str = ""
+    retry_after_seconds: int | None = None
+    body: bytes | None = None
+    content_type: str = "application/json"
+    frames: tuple[bytes, ...] = ()
+    cut_after_bytes: Chance | None = None
+    cut: Cut = "reset"
+    stall_after_bytes: Chance | None = None
+
+    def __post_init__(self) -> None:
+        if self.cut not in get_args(Cut):
+            raise InvalidArgumentError("cut", f"has to be one of {', '.join(get_args(Cut))}")
+        if not 0.0 <= self.probability <= 1.0:
+            raise InvalidArgumentError("probability", "has to be between 0 and 1")
+        for name in ("skip", "times", "delay_seconds", "retry_after_seconds"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InvalidArgumentError(name, "must not be negative")
+
+    def applies_to(self, request: RequestRecord) -> bool:
+        """Tell whether a request is one of those this fault is for."""
+        return (
+            self.verb in (None, request.verb)
+            and self.resource in (None, request.resource)
+            and self.namespace in (None, request.namespace)
+            and (self.match is None or self.match(request))
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    fault: Fault
+    seen: int = 0
+    struck: int = 0
+
+    def is_due(self, rng: random.Random) -> bool:
+        self.seen += 1
+        fault = self.fault
+        if self.seen <= fault.skip or (fault.times is not None and self.struck >= fault.times):
+            return False
+        if fault.probability < 1.0 and rng.random() >= fault.probability:
+            return False
+        self.struck += 1
+        return True
+
+
+class FaultScript:
+    """The faults of one server.
+
+    Args:
+        seed: what every chance is drawn from.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = random.Random(seed)
+        self._changed = threading.Condition()
+        self._entries: list[_Entry] = []
+        self._held: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._struck = 0
+
+    @property
+    def struck(self) -> int:
+        """How many requests met a fault so far."""
+        return self._struck
+
+    @property
+    def held(self) -> int:
+        """How many responses stall or hang now."""
+        with self._changed:
+            return len(self._held)
+
+    def add(self, *faults: Fault) -> None:
+        """Append faults; for each request the first one that is due strikes."""
+        with self._changed:
+            self._entries.extend(_Entry(fault) for fault in faults)
+
+    def clear(self) -> None:
+        """Remove all faults; responses that stall now go on stalling."""
+        with self._changed:
+            self._entries.clear()
+
+    def release(self) -> int:
+        """Let every response that stalls or hangs go on, and return how many did."""
+        with self._changed:
+            held, self._held = self._held, []
+        for loop, released in held:
+            loop.call_soon_threadsafe(released.set)
+        return len(held)
+
+    def wait_for_held(self, count: int = 1, *, timeout_seconds: float = 10.0) -> None:
+        """Block until so many responses stall or hang.
+
+        Raises:
+            TimeoutError: they did not in time.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._held) >= count, timeout_seconds):
+                message = f"{len(self._held)} responses are held, not {count}"
+                raise TimeoutError(message)
+
+    def pick(self, request: RequestRecord) -> Fault | None:
+        """Return the fault that strikes a request, its chances drawn; for the server."""
+        with self._changed:
+            for entry in self._entries:
+                if entry.fault.applies_to(request) and entry.is_due(self._rng):
+                    self._struck += 1
+                    return replace(
+                        entry.fault,
+                        cut_after_bytes=self._draw(entry.fault.cut_after_bytes),
+                        stall_after_bytes=self._draw(entry.fault.stall_after_bytes),
+                    )
+            return None
+
+    async def hold(self) -> None:
+        """Wait for `release`; for the server.
+
+        Cancellation:
+            Safe; a response that is gone is no longer held.
+        """
+        entry = (asyncio.get_running_loop(), asyncio.Event())
+        with self._changed:
+            self._held.append(entry)
+            self._changed.notify_all()
+        try:
+            await entry[1].wait()
+        finally:
+            with self._changed:
+                if entry in self._held:
+                    self._held.remove(entry)
+
+    def _draw(self, chance: Chance | None) -> int | None:
+        return self._rng.randint(*chance) if isinstance(chance, tuple) else chance
+
+
+def scripted_failure(fault: Fault, status: int) -> Failure:
+    """Return the refusal that a fault asks for."""
+    seconds = fault.retry_after_seconds
+    details = {} if seconds is None else {"retryAfterSeconds": seconds}
+    message = fault.message or "the fault script says so"
+    return Failure(status, message, reason=fault.reason, details=details)

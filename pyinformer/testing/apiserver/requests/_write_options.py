@@ -1,0 +1,91 @@
+"""The terms of a write: who makes it, whether by force, and whether it only pretends.
+
+What enters is the query of a URL and the client's name for itself; what leaves are WriteOptions, or
+the 422 that the real server would answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyinformer.testing.apiserver.requests.failures import invalid
+
+_KINDS = {
+    "create": "CreateOptions",
+    "update": "UpdateOptions",
+    "patch": "PatchOptions",
+    "delete": "DeleteOptions",
+    "deletecollection": "DeleteOptions",
+}
+_PROPAGATIONS = ("", "Foreground", "Background", "Orphan")
+_LONGEST_MANAGER_BYTES = 128
+KIT_MANAGER = "pyinformer-testing"
+"""Who writes through the kit's own calls, as the User-Agent of its HTTP client says too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """The terms of one write.
+
+    Attributes:
+        manager: the field manager.
+        force: take fields from other managers; for server-side apply only.
+        dry_run: decide everything, store nothing.
+        whole: write spec and status together, which a client cannot.
+    """
+
+    manager: str = KIT_MANAGER
+    force: bool = False
+    dry_run: bool = False
+    whole: bool = False
+
+
+def parse_write_options(
+    verb: str,
+    query: Mapping[str, str],
+    *,
+    user_agent: str,
+    is_apply: bool = False,
+    dry_run: Sequence[str] = (),
+    propagation: str = "",
+) -> WriteOptions:
+    """Parse the terms of a write.
+
+    Args:
+        verb: create, update, patch, delete or deletecollection.
+        query: of the URL.
+        user_agent: names the manager if the query does not.
+        is_apply: whether it is a server-side apply.
+        dry_run: what the body of a deletion says about it.
+        propagation: what a deletion says about dependents.
+
+    Raises:
+        Failure: 422.
+    """
+    manager, force = query.get("fieldManager", ""), query.get("force")
+    causes = []
+    if is_apply and not manager:
+        sentence = "Required value: is required for apply patch"
+        causes.append(("FieldValueRequired", "fieldManager", sentence))
+    if verb == "patch" and not is_apply and force is not None:
+        sentence = "Forbidden: may not be specified for non-apply patch"
+        causes.append(("FieldValueForbidden", "force", sentence))
+    if len(manager.encode()) > _LONGEST_MANAGER_BYTES:
+        sentence = f"Too long: may not be more than {_LONGEST_MANAGER_BYTES} bytes"
+        causes.append(("FieldValueTooLong", "fieldManager", sentence))
+    asked = [*dry_run, *([query["dryRun"]] if "dryRun" in query else [])]
+    if any(one != "All" for one in asked):
+        sentence = f'Unsupported value: ["{asked[0]}"]: supported values: "All"'
+        causes.append(("FieldValueNotSupported", "dryRun", sentence))
+    if propagation not in _PROPAGATIONS:
+        supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        sentence = f'Unsupported value: "{propagation}": {supported}'
+        causes.append(("FieldValueNotSupported", "propagationPolicy", sentence))
+    if causes:
+        raise invalid(_KINDS[verb], "meta.k8s.io", "", causes)
+    return WriteOptions(
+        manager=manager or user_agent.partition("/")[0] or "unknown",
+        force=force is not None and force.lower() not in ("false", "0"),
+        dry_run=bool(asked),
+    )

@@ -1,0 +1,221 @@
+"""A request that the embedded server refuses, as the `Status` that Kubernetes would send.
+
+What enters is the situation, what leaves is the Status body for HTTP clients, an ERROR event for
+watches, or the typed error of `pyinformer.apimachinery` for callers of control methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pyinformer.apimachinery import APIStatusError, JSONObject, status_error_class
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyinformer.testing.apiserver.resources import ResourceType
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error only for its receiver
+    """A refusal with everything that its Status says.
+
+    Attributes:
+        code: the HTTP status.
+        reason: the machine-readable reason; None takes the usual one of the code, "" sends none.
+        details: the Status's details; None sends none.
+        continue_token: what an expired list offers for going on inconsistently.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        reason: str | None = None,
+        details: JSONObject | None = None,
+        continue_token: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = _REASONS.get(code, "") if reason is None else reason
+        self.details = details
+        self.continue_token = continue_token
+
+    @property
+    def retry_after_seconds(self) -> int | None:
+        """What the client is asked to wait, or None."""
+        seconds = (self.details or {}).get("retryAfterSeconds")
+        return seconds if isinstance(seconds, int) else None
+
+    def status(self) -> JSONObject:
+        """Return the Status object; the dict is the caller's own."""
+        metadata = {"continue": self.continue_token} if self.continue_token else {}
+        status: JSONObject = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+    def body(self) -> bytes:
+        """Return the Status as the body of an HTTP answer."""
+        return msgspec.json.encode(self.status()) + b"\n"
+
+    def event(self) -> bytes:
+        """Return the Status as the ERROR event of a watch."""
+        return msgspec.json.encode({"type": "ERROR", "object": self.status()}) + b"\n"
+
+    def typed(self, request: str) -> APIStatusError:
+        """Return the error that a caller of a control method catches."""
+        found: Sequence[JSONObject] = (self.details or {}).get("causes", ())
+        causes = [str(cause.get("reason", "")) for cause in found]
+        return status_error_class(self.code, causes)(
+            status=self.code,
+            reason=self.reason,
+            message=self.message,
+            request=request,
+            causes=causes,
+            retry_after_seconds=self.retry_after_seconds,
+        )
+
+
+def _details(resource: ResourceType, name: str = "") -> JSONObject:
+    details: JSONObject = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    return {**details, "kind": resource.plural}
+
+
+def not_found(resource: ResourceType, name: str) -> Failure:
+    """No object has this name."""
+    message = f'{resource.qualified_name} "{name}" not found'
+    return Failure(404, message, details=_details(resource, name))
+
+
+def already_exists(resource: ResourceType, name: str) -> Failure:
+    """An object with this name exists."""
+    message = f'{resource.qualified_name} "{name}" already exists'
+    return Failure(409, message, reason="AlreadyExists", details=_details(resource, name))
+
+
+def terminating(resource: ResourceType, namespace: str, name: str) -> Failure:
+    """Its namespace is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    details = {**_details(resource, name), "causes": [cause]}
+    return Failure(403, f'{resource.qualified_name} "{name}" is forbidden: {why}', details=details)
+
+
+def conflict(resource: ResourceType, name: str, why: str) -> Failure:
+    """A precondition of a write does not hold."""
+    message = f'Operation cannot be fulfilled on {resource.qualified_name} "{name}": {why}'
+    return Failure(409, message, details=_details(resource, name))
+
+
+def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> Failure:
+    """An apply would change what others own.
+
+    Args:
+        conflicts: each owner as messages name it, and the field.
+    """
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
+        for owner, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        text = f"1 conflict: conflict with {conflicts[0][0]}: {conflicts[0][1]}"
+    else:
+        lines: list[str] = []
+        for one in dict.fromkeys(owner for owner, _ in conflicts):
+            lines.append(f"conflicts with {one}:")
+            lines.extend(f"- {path}" for owner, path in conflicts if owner == one)
+        text = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    return Failure(409, f"Apply failed with {text}", details={"causes": causes})
+
+
+def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, str]]) -> Failure:
+    """The request is understood and its content refused.
+
+    Args:
+        kind: the kind of what is invalid.
+        group: its API group.
+        name: its name; may be empty.
+        causes: for each the machine-readable reason, the field, and the sentence.
+    """
+    sentences = [f"{field}: {sentence}" for _, field, sentence in causes]
+    text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
+    qualified = f"{kind}.{group}" if group else kind
+    details: JSONObject = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    details["kind"] = kind
+    details["causes"] = [
+        {"reason": reason, "message": sentence, "field": field}
+        for reason, field, sentence in causes
+    ]
+    return Failure(422, f'{qualified} "{name}" is invalid: {text}', details=details)
+
+
+def no_such_resource() -> Failure:
+    """A path below a known API names no resource."""
+    return Failure(404, "the server could not find the requested resource", details={})
+
+
+def no_such_method() -> Failure:
+    """A resource does not know this verb."""
+    message = "the server does not allow this method on the requested resource"
+    return Failure(405, message, details={})
+
+
+def resource_version_too_large(wanted: int, current: int) -> Failure:
+    """The server has not seen this resource version yet."""
+    return Failure(
+        504,
+        f"Timeout: Too large resource version: {wanted}, current: {current}",
+        details={
+            "causes": [
+                {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+            ],
+            "retryAfterSeconds": 1,
+        },
+    )
+
+
+def malformed_resource_version(text: str, why: str = "invalid syntax") -> Failure:
+    """A resource version is no number; the real server answers 500 without a reason."""
+    message = (
+        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
+    )
+    return Failure(500, message, reason="")

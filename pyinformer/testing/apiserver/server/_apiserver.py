@@ -1,0 +1,437 @@
+"""The embedded Kubernetes API server: real HTTP on loopback, a real log of changes, no etcd.
+
+What enters are its settings and the calls of a test, from any thread; what leaves is a URL that
+behaves as a kube-apiserver does, faults included. It runs no controllers: nothing schedules pods,
+and garbage is collected and namespaces are emptied only for those who ask for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import ssl
+import tempfile
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, final
+
+from pyinformer._clock import monotonic
+from pyinformer.apimachinery import ConflictError, InvalidArgumentError, LifecycleError
+from pyinformer.testing import _clock
+from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
+from pyinformer.testing.apiserver.access import (
+    MASTERS,
+    Access,
+    Token,
+    account_token,
+    default_objects,
+    read_objects,
+)
+from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI
+from pyinformer.testing.apiserver.reads import ExpiredWatch, WatchSettings
+from pyinformer.testing.apiserver.requests import (
+    FaultScript,
+    Journal,
+    RequestPredicate,
+    RequestRecord,
+)
+from pyinformer.testing.apiserver.resources import Registry
+from pyinformer.testing.apiserver.server._http import HTTPHandler
+from pyinformer.testing.apiserver.server._server_replica import ServerReplica
+from pyinformer.testing.apiserver.server._thread import ServerThread
+from pyinformer.testing.apiserver.storage import (
+    WATCH_BUFFER_EVENTS,
+    Leases,
+    Record,
+    SavedState,
+    Storage,
+)
+from pyinformer.testing.apiserver.writes import Writes, concerns
+
+_HOST = "127.0.0.1"
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_LARGEST_TICK_SECONDS = 1.0
+_TICKS_PER_LIFE = 10
+
+
+@final
+class APIServer(ObjectTestAPI):
+    """A Kubernetes API server for tests.
+
+        with APIServer() as server:
+            server.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+            ... server.url, server.kubeconfig() ...
+
+    Every method may be called from any thread and from inside a running event loop; it blocks
+    briefly. Objects may be created before `start`.
+
+    Args:
+        watch_cache_size: how many changes per resource a watch may resume behind; older
+            positions get 410.
+        history_size: how many changes per resource exact lists and continue tokens reach back.
+        watch_buffer_events: how far an open watch may lag before it is closed.
+        bookmark_interval_seconds: the time between bookmarks of a watch that asked for them.
+        final_bookmark_lead_seconds: how long before its timeout a watch gets a last bookmark.
+        default_watch_timeout_seconds: the timeout of watches that name none; None draws one
+            between 30 and 60 minutes, as a real server does.
+        watch_list: whether `sendInitialEvents` works; can be changed later.
+        expired_watch: how a watch at a forgotten position learns of it: "event" is an ERROR event
+            in a stream with status 200, as a real server does; "status" is HTTP 410.
+        patience_seconds: how long a request waits for a resource version of the future before
+            it fails with 504; a real server waits 3 s.
+        page_token_lifetime_seconds: the age at which continue tokens expire.
+        event_ttl_seconds: how long events live; None is for ever. Events written together expire
+            in one resource version.
+        strict_namespaces: whether objects need their namespace to exist, as on a real server.
+        tls: serve HTTPS with a certificate authority of its own (needs `trustme`).
+        tokens: bearer tokens; without any, everybody may do everything.
+        rbac: evaluate Roles, ClusterRoles and their bindings, at once when they change. What the
+            verbs of a `Token` allow is allowed besides; without any, there is an administrator's.
+        replicas: how many servers there are of the same data, this one included; see
+            `ServerReplica` for those beside it, which can be made to lag.
+        garbage_collection: collect the objects whose owners are gone, and empty the namespaces that
+            are deleted, soon after each write that may leave some; `collect_garbage()` does it at
+            once, and in any case.
+        seed: of uids, generated names, and the fault script.
+        port: 0 takes any free one.
+
+    Attributes:
+        faults: the fault script.
+        watch_list: whether `sendInitialEvents` works now.
+        replicas: the other servers of the same data.
+    """
+
+    def __init__(
+        self,
+        *,
+        watch_cache_size: int = 1000,
+        history_size: int = 10_000,
+        watch_buffer_events: int = WATCH_BUFFER_EVENTS,
+        bookmark_interval_seconds: float = 60.0,
+        final_bookmark_lead_seconds: float = 2.0,
+        default_watch_timeout_seconds: float | None = None,
+        watch_list: bool = True,
+        expired_watch: ExpiredWatch = "event",
+        patience_seconds: float = 0.25,
+        page_token_lifetime_seconds: float = 300.0,
+        event_ttl_seconds: float | None = None,
+        strict_namespaces: bool = False,
+        tls: bool = False,
+        tokens: Sequence[Token] = (),
+        rbac: bool = False,
+        replicas: int = 1,
+        garbage_collection: bool = False,
+        seed: int = 0,
+        port: int = 0,
+    ) -> None:
+        for name, least in (("watch_cache_size", watch_cache_size), ("replicas", replicas)):
+            if least < 1:
+                raise InvalidArgumentError(name, "has to be at least 1")
+        rng = random.Random(seed)
+        self.faults: FaultScript = FaultScript(seed)
+        self.watch_list = watch_list
+        self._port = port
+        self._url: str | None = None
+        self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
+        self._journal = Journal()
+        new_storage = partial(
+            Storage,
+            window_size=watch_cache_size,
+            history_size=max(history_size, watch_cache_size),
+            watch_buffer_events=watch_buffer_events,
+        )
+        self._storage = new_storage()
+        self._registry = Registry()
+        self._access = Access(
+            tokens or ([_administrator()] if rbac else ()),
+            now=monotonic(),
+            read=partial(read_objects, self._storage, self._registry) if rbac else None,
+        )
+        self._writes = Writes(
+            self._storage,
+            Leases(event_ttl_seconds),
+            self._registry,
+            rng=rng,
+            monotonic=monotonic,
+            timestamp=_clock.timestamp,
+            strict_namespaces=strict_namespaces,
+        )
+        ssl_context: ssl.SSLContext | None = None
+        self._ca_pem: bytes | None = None
+        if tls:
+            ssl_context, self._ca_pem = server_context(_HOST, "localhost")
+        backend = Backend(
+            storage=self._storage,
+            registry=self._registry,
+            writes=self._writes,
+            access=self._access,
+            journal=self._journal,
+            faults=self.faults,
+            settings=WatchSettings(
+                bookmark_interval_seconds=bookmark_interval_seconds,
+                final_bookmark_lead_seconds=final_bookmark_lead_seconds,
+                default_timeout_seconds=default_watch_timeout_seconds or rng.uniform(1800, 3600),
+                expired_watch=expired_watch,
+                patience_seconds=patience_seconds,
+            ),
+            token_lifetime_seconds=page_token_lifetime_seconds,
+            watch_list=lambda: self.watch_list,
+            now=monotonic,
+        )
+        self._thread = ServerThread(
+            HTTPHandler(backend).handle,
+            ssl_context=ssl_context,
+            tick=lambda: self._writes.expire(everything=False),
+            tick_seconds=_tick_seconds(event_ttl_seconds),
+        )
+        self.replicas: tuple[ServerReplica, ...] = tuple(
+            ServerReplica(
+                backend, new_storage(), ssl_context=ssl_context, kubeconfig=self._kubeconfig_of
+            )
+            for _ in range(replicas - 1)
+        )
+        self._is_collecting = threading.Event()
+        if garbage_collection:
+            self._storage.on_write = self._written
+        for name in _NAMESPACES:
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for one in default_objects() if rbac else ():
+            self.create(one)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:port`, or https.
+
+        Raises:
+            LifecycleError: the server was never started.
+        """
+        if self._url is None:
+            message = "the API server has no URL before start()"
+            raise LifecycleError(message)
+        return self._url
+
+    @property
+    def ca_pem(self) -> bytes | None:
+        """The certificate to trust, or None without TLS."""
+        return self._ca_pem
+
+    @property
+    def ca_file(self) -> Path | None:
+        """A file with that certificate, which lives until `stop`, or None without TLS."""
+        if self._ca_pem is None:
+            return None
+        if self._ca_folder is None:
+            self._ca_folder = tempfile.TemporaryDirectory(prefix="pyinformer-ca-")
+        path = Path(self._ca_folder.name, "ca.pem")
+        path.write_bytes(self._ca_pem)
+        return path
+
+    def kubeconfig(self, token: str | None = None) -> str:
+        """Return a kubeconfig for this server as YAML text.
+
+        Args:
+            token: the bearer token in it; None takes the first the server knows, if any.
+        """
+        return self._kubeconfig_of(self.url, token)
+
+    def _kubeconfig_of(self, url: str, token: str | None) -> str:
+        token = self._access.first() if token is None else token
+        return kubeconfig_text(url, ca_pem=self._ca_pem, token=token)
+
+    def write_kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
+        """Write `kubeconfig()` to a file that only its owner can read, and return its path."""
+        return write_private(Path(path), self.kubeconfig(token))
+
+    def add_token(self, token: Token) -> None:
+        """Learn a bearer token, or new rights of a known one; from then on requests need one."""
+        self._access.add(token, now=monotonic())
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token that the server knew first, the administrator's; None without tokens."""
+        return self._access.first()
+
+    def token_for(self, user: str, groups: Sequence[str] = ()) -> str:
+        """Return a new bearer token of a user who may do what roles allow, and nothing else.
+
+        Args:
+            user: such as `jane`.
+            groups: such as `developers`; `system:authenticated` is always there.
+
+        Raises:
+            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
+        """
+        self._check_roles()
+        value = secrets.token_urlsafe(16)
+        self.add_token(Token(value=value, user=user, groups=tuple(groups), verbs=()))
+        return value
+
+    def token_for_service_account(self, name: str, namespace: str = "default") -> str:
+        """Return a new bearer token of a service account, which is created if it is not there.
+
+        Raises:
+            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
+        """
+        self._check_roles()
+        with contextlib.suppress(ConflictError):
+            metadata = {"name": name, "namespace": namespace}
+            self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        resource = self._registry.find("", "v1", "serviceaccounts")
+        account = None if resource is None else self._storage.get(resource, f"{namespace}/{name}")
+        if account is None:
+            message = f"the service account {name} was deleted while its token was made"
+            raise LifecycleError(message)
+        now, timestamp = monotonic(), _clock.timestamp
+        answer = account_token(account, {}, self._access, now=now, timestamp=timestamp)
+        return str(answer["status"]["token"])
+
+    def _check_roles(self) -> None:
+        if not self._access.has_roles:
+            message = "this API server evaluates no roles: make it as APIServer(rbac=True)"
+            raise LifecycleError(message)
+
+    def expire_token(self, value: str) -> None:
+        """Answer 401 to a token from now on; open watches stay."""
+        self._access.expire(value)
+
+    def start(self) -> None:
+        """Listen on loopback, in a thread of its own.
+
+        Raises:
+            OSError: the port cannot be had.
+        """
+        self._port = self._thread.start(self._port)
+        scheme = "http" if self._ca_pem is None else "https"
+        self._url = f"{scheme}://{_HOST}:{self._port}"
+        for replica in self.replicas:
+            replica.start()
+        if self._storage.on_write is not None:
+            self._thread.call_soon(self._collect)  # of what was made before
+
+    def _written(self, record: Record | None) -> None:
+        """Collect garbage soon if a write may have left some; many writes are one occasion."""
+        if (record is None or concerns(record)) and not self._is_collecting.is_set():
+            self._is_collecting.set()
+            self._thread.call_soon(self._collect)
+
+    def _collect(self) -> None:
+        self._is_collecting.clear()
+        self.collect_garbage()
+
+    def stop(self) -> None:
+        """Cut every connection and stop listening; harmless if it does not run."""
+        for replica in self.replicas:
+            replica.stop()
+        self._thread.stop()
+        if self._ca_folder is not None:
+            self._ca_folder.cleanup()
+            self._ca_folder = None
+
+    def restart(self, *, keep_history: bool) -> None:
+        """Come back on the same port, with every connection cut.
+
+        Args:
+            keep_history: False forgets the watch windows, as a new kube-apiserver process does:
+                a watch at an older position gets 410.
+        """
+        self.stop_accepting()
+        self.drop_connections()
+        if not keep_history:
+            self._storage.forget(history=False)
+        self.accept_again()
+
+    def stop_accepting(self) -> None:
+        """Refuse new connections; those that are open stay."""
+        self._thread.close_port()
+
+    def accept_again(self) -> None:
+        """Undo `stop_accepting`."""
+        self._thread.listen()
+
+    def drop_connections(self, *, reset: bool = True) -> None:
+        """Cut every open connection: with RST, or with FIN in the middle of a body."""
+        self._thread.cut(reset=reset)
+
+    def save(self) -> SavedState:
+        """Return all objects and the resource version, as a backup of etcd would."""
+        return self._storage.save()
+
+    def restore(self, saved: SavedState, *, bump_revision: int = 0) -> None:
+        """Go back to a saved state, resource version included, with every connection cut.
+
+        Args:
+            saved: what `save()` returned.
+            bump_revision: how far the resource version is moved on, with everything before it
+                forgotten, as `etcdutl snapshot restore --bump-revision N --mark-compacted` does.
+
+        Raises:
+            InvalidArgumentError: it is to be moved back.
+        """
+        if bump_revision < 0:
+            raise InvalidArgumentError("bump_revision", "has to be 0 or more")
+        self.stop_accepting()
+        self.drop_connections()
+        for replica in self.replicas:
+            replica.drop_connections()
+        self._storage.restore(saved, bump_revision=bump_revision)
+        self.accept_again()
+
+    @property
+    def requests(self) -> tuple[RequestRecord, ...]:
+        """The requests since the start or the last `clear_requests`, oldest first."""
+        return self._journal.records()
+
+    def clear_requests(self) -> None:
+        """Forget the requests so far."""
+        self._journal.clear()
+
+    def wait_for_request(
+        self, predicate: RequestPredicate, *, timeout_seconds: float = 10.0
+    ) -> RequestRecord:
+        """Block until a request satisfies the predicate, now or later.
+
+        Raises:
+            TimeoutError: none did in time.
+        """
+        return self._journal.wait_for(predicate, timeout_seconds)
+
+    @property
+    def open_watches(self) -> int:
+        """How many watches are open now."""
+        return len(self._storage.subscriptions())
+
+    def wait_for_watches(self, count: int, *, timeout_seconds: float = 10.0) -> None:
+        """Block until exactly so many watches are open.
+
+        Raises:
+            TimeoutError: there were not in time.
+        """
+        self._storage.wait_for_subscriptions(count, timeout_seconds)
+
+
+def _administrator() -> Token:
+    # Not of `rng`, whose seed is known: any program on the host could use the token.
+    value = f"admin-{secrets.token_urlsafe(24)}"
+    return Token(value=value, user="admin", groups=(MASTERS,), verbs=())
+
+
+def _tick_seconds(event_ttl_seconds: float | None) -> float:
+    if event_ttl_seconds is None:
+        return 0.0
+    return min(event_ttl_seconds / _TICKS_PER_LIFE, _LARGEST_TICK_SECONDS)

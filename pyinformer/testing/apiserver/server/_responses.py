@@ -1,0 +1,208 @@
+"""One HTTP response, with whatever the fault script does to it.
+
+What enters are a status and pieces of a body; what leaves is HTTP, cut, stalled or replaced as the
+request's fault says. Each piece is written as one chunk. `ResponseCut` ends the handling of a
+request whose connection was cut on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Iterable, Mapping
+
+from aiohttp import web
+
+from pyinformer.testing.apiserver.requests import Cut, Failure, Fault, FaultScript, scripted_failure
+
+_JSON = "application/json"
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER, zero seconds: closing sends RST
+
+
+class ResponseCut(Exception):  # noqa: N818 - it ends a request, nobody reports it
+    """The response was broken off on purpose."""
+
+
+def cut_transport(transport: asyncio.BaseTransport | None, *, reset: bool) -> None:
+    """Break a connection: with RST, or with FIN in the middle of whatever it sends."""
+    if not isinstance(transport, asyncio.WriteTransport):
+        return
+    raw = transport.get_extra_info("socket")
+    if reset and raw is not None:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    transport.abort()
+
+
+class Response:
+    """What a handler answers with.
+
+    Args:
+        request: aiohttp's request.
+        fault: what strikes it, or None.
+        script: holds stalls.
+        answered: told the HTTP status when it is sent.
+    """
+
+    def __init__(
+        self,
+        request: web.Request,
+        fault: Fault | None,
+        script: FaultScript,
+        answered: Callable[[int], None],
+    ) -> None:
+        self._request = request
+        self._fault = fault or Fault()
+        self._script = script
+        self._answered = answered
+        self._stream: web.StreamResponse | None = None
+        self._sent = 0
+        stall, cut = self._fault.stall_after_bytes, self._fault.cut_after_bytes
+        self._stall_at = stall if isinstance(stall, int) else None
+        self._cut_at = cut if isinstance(cut, int) else None
+
+    async def begin_faulty(self) -> bool:
+        """Do what the fault does instead of answering.
+
+        Returns:
+            Whether that was the whole response.
+
+        Raises:
+            ResponseCut: the connection was cut.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        fault = self._fault
+        if fault.delay_seconds:
+            await asyncio.sleep(fault.delay_seconds)
+        if fault.hang:
+            await self._script.hold()
+        if fault.refuse:
+            self._break("reset")
+        if fault.body is not None:
+            status = fault.status or 200
+            await self.send(status, [fault.body], content_type=fault.content_type)
+        elif fault.status is not None:
+            await self.fail(scripted_failure(fault, fault.status))
+        return self._stream is not None
+
+    async def fail(self, failure: Failure) -> None:
+        """Answer with a Status.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        seconds = failure.retry_after_seconds
+        headers = {} if seconds is None else {"Retry-After": str(seconds)}
+        body = failure.body()
+        await self.send(failure.code, [body], headers=headers, length=len(body))
+
+    async def send(
+        self,
+        status: int,
+        body: Iterable[bytes],
+        *,
+        content_type: str = _JSON,
+        headers: Mapping[str, str] | None = None,
+        length: int | None = None,
+    ) -> None:
+        """Answer with a whole body.
+
+        Args:
+            status: the HTTP status.
+            body: its pieces.
+            content_type: its type.
+            headers: further headers.
+            length: its length in bytes if known; None sends chunks.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        await self.start(status, content_type=content_type, headers=headers, length=length)
+        for piece in body:
+            await self.write(piece)
+        await self.finish()
+
+    async def start(
+        self,
+        status: int,
+        *,
+        content_type: str = _JSON,
+        headers: Mapping[str, str] | None = None,
+        length: int | None = None,
+    ) -> None:
+        """Send the head, and the frames that the fault injects.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        stream = web.StreamResponse(status=status, headers={"Cache-Control": "no-cache, private"})
+        stream.headers.update(headers or {})
+        stream.headers["Content-Type"] = content_type
+        is_faulty = self._cut_at is not None or self._stall_at is not None or self._fault.frames
+        if length is None or is_faulty:
+            stream.enable_chunked_encoding()
+        else:
+            stream.content_length = length
+        self._stream = stream
+        self._answered(status)
+        await stream.prepare(self._request)
+        transport = self._request.transport
+        if is_faulty and transport is not None:
+            transport.set_write_buffer_limits(0)  # a cut must not take earlier bytes with it
+        for frame in (b"", *self._fault.frames):
+            await self.write(frame)
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the body as one chunk.
+
+        Raises:
+            ResponseCut: the fault broke it off.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        if self._stall_at is not None and self._reaches(self._stall_at, data):
+            data = await self._write_until(self._stall_at, data)
+            self._stall_at = None
+            await self._script.hold()
+        if self._cut_at is not None and self._reaches(self._cut_at, data):
+            await self._write_until(self._cut_at, data)
+            if self._fault.cut == "end":
+                await self.finish()
+            self._break(self._fault.cut)
+        await self._write_plainly(data)
+
+    @property
+    def begun(self) -> web.StreamResponse | None:
+        """The response, as soon as its head is on the way."""
+        return self._stream
+
+    async def finish(self) -> None:
+        """End the body properly.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        if self._stream is None:
+            raise ResponseCut
+        await self._stream.write_eof()
+
+    def _reaches(self, offset: int, data: bytes) -> bool:
+        return self._sent <= offset <= self._sent + len(data)
+
+    async def _write_until(self, offset: int, data: bytes) -> bytes:
+        split = offset - self._sent
+        await self._write_plainly(data[:split])
+        return data[split:]
+
+    async def _write_plainly(self, data: bytes) -> None:
+        if data and self._stream is not None and self._request.method != "HEAD":
+            await self._stream.write(data)
+            self._sent += len(data)
+
+    def _break(self, cut: Cut) -> None:
+        if cut != "end":
+            cut_transport(self._request.transport, reset=cut == "reset")
+        raise ResponseCut

@@ -1,0 +1,34 @@
+"""The objects of the embedded server, their revisions, and the log of their changes.
+
+This is what etcd and the watch cache are to a real kube-apiserver. One lock protects all of it.
+"""
+
+from pyinformer.testing.apiserver.storage._changes import Bookmark, Change, Pending, Subscription
+from pyinformer.testing.apiserver.storage._follower import Follower
+from pyinformer.testing.apiserver.storage._leases import Leases
+from pyinformer.testing.apiserver.storage._objects import Record, key_of, make_record, merge_patch
+from pyinformer.testing.apiserver.storage._selection import Selection
+from pyinformer.testing.apiserver.storage._storage import (
+    WATCH_BUFFER_EVENTS,
+    HistoryExpiredError,
+    SavedState,
+    Storage,
+)
+
+__all__ = [
+    "WATCH_BUFFER_EVENTS",
+    "Bookmark",
+    "Change",
+    "Follower",
+    "HistoryExpiredError",
+    "Leases",
+    "Pending",
+    "Record",
+    "SavedState",
+    "Selection",
+    "Storage",
+    "Subscription",
+    "key_of",
+    "make_record",
+    "merge_patch",
+]

@@ -1,0 +1,86 @@
+"""What a list or a watch asks for: a namespace, labels, fields.
+
+What enters are the texts of a query; what leaves is a compiled predicate over records. Selectors
+are parsed by `pyinformer.apimachinery`, so that server and client agree on their grammar; which
+fields a resource offers is decided here, as a real server decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from pyinformer.apimachinery import FieldSelector, InvalidSelectorError, LabelSelector
+from pyinformer.testing.apiserver.requests import Failure
+from pyinformer.testing.apiserver.resources import ResourceType
+from pyinformer.testing.apiserver.storage._objects import Record
+
+
+@final
+class Selection:
+    """A compiled predicate over the records of one resource.
+
+    Args:
+        resource: whose records.
+        namespace: "" for all namespaces.
+        label_selector: the query's text; "" selects all.
+        field_selector: the query's text; "" selects all.
+
+    Raises:
+        Failure: a selector cannot be parsed, or names a field that the resource does not offer
+            (400).
+    """
+
+    def __init__(
+        self,
+        resource: ResourceType,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> None:
+        self.namespace = namespace
+        try:
+            self._labels = LabelSelector.parse(label_selector or None)
+        except InvalidSelectorError as error:
+            raise Failure(400, f"unable to parse requirement: {error.reason}") from error
+        try:
+            self._fields = FieldSelector.parse(field_selector or None)
+        except InvalidSelectorError as error:
+            raise Failure(400, f"invalid selector: {error.reason}") from error
+        _check_fields(resource, self._fields.paths)
+
+    @property
+    def has_selectors(self) -> bool:
+        """Whether more than the namespace is asked for."""
+        return not (self._labels.is_empty and self._fields.is_empty)
+
+    @property
+    def names_one(self) -> bool:
+        """Whether the field selector asks for one name, which makes a list a read of one key."""
+        return any(
+            each.path == "metadata.name" and each.operator == "="
+            for each in self._fields.requirements
+        )
+
+    def matches(self, record: Record) -> bool:
+        """Tell whether a record is selected."""
+        if self.namespace and record.namespace != self.namespace:
+            return False
+        if not self._labels.is_empty and not self._labels.matches(record.labels):
+            return False
+        if self._fields.is_empty:
+            return True
+        return self._fields.matches(lambda path: record.fields.get(path, ""))
+
+
+def _check_fields(resource: ResourceType, paths: Sequence[str]) -> None:
+    for path in paths:
+        if path in resource.selectable_fields:
+            continue
+        if resource.field_labels:
+            raise Failure(400, f"field label not supported: {path}")
+        message = (
+            f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        )
+        raise Failure(400, message)

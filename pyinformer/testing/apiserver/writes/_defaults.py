@@ -1,0 +1,127 @@
+"""What a real server fills in on creation, as far as clients select by it or wait for it.
+
+What enters is a new object, changed in place: pods get their phase and the fields that selectors
+know, namespaces their finalizer and label, secrets their data, definitions of custom resources the
+conditions that say they are served.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+
+from pyinformer.apimachinery import JSONObject
+from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
+
+
+def apply(resource: ResourceType, body: JSONObject) -> None:
+    """Fill in the defaults of a new object, in place."""
+    default = _DEFAULTS.get(resource.qualified_name)
+    if default is not None:
+        default(body)
+
+
+def refill(resource: ResourceType, body: JSONObject) -> None:
+    """Fill in what a later write has left out, in place."""
+    if resource.qualified_name == "pods":
+        _pod(body)
+    elif resource.qualified_name == "secrets":
+        _secret(body)
+
+
+def custom_resources(definition: JSONObject) -> list[ResourceType]:
+    """Return the resources that a CustomResourceDefinition asks to serve.
+
+    Each served version is a resource with objects of its own: nothing is converted.
+    """
+    spec = definition.get("spec") or {}
+    names = spec.get("names") or {}
+    return [
+        ResourceType(
+            group=str(spec.get("group", "")),
+            version=str(version.get("name", "")),
+            kind=str(names.get("kind", "")),
+            plural=str(names.get("plural", "")),
+            namespaced=spec.get("scope", "Namespaced") == "Namespaced",
+            list_shape="custom",
+            field_labels=tuple(
+                str(field.get("jsonPath", "")).lstrip(".")
+                for field in version.get("selectableFields") or ()
+            ),
+            has_status="status" in (version.get("subresources") or {}),
+            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            singular=str(names.get("singular") or ""),
+            short_names=tuple(map(str, names.get("shortNames") or ())),
+            categories=tuple(map(str, names.get("categories") or ())),
+            printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
+            scale=_scale((version.get("subresources") or {}).get("scale")),
+        )
+        for version in spec.get("versions") or ()
+        if version.get("served", True)
+    ]
+
+
+def _scale(wanted: JSONObject | None) -> ScalePaths | None:
+    """Read where a custom resource keeps its numbers."""
+    if not wanted:
+        return None
+    selector = str(wanted.get("labelSelectorPath") or "")
+    return ScalePaths(
+        spec=_path(str(wanted.get("specReplicasPath", ""))),
+        status=_path(str(wanted.get("statusReplicasPath", ""))),
+        selector=_path(selector) if selector else None,
+        default=0,
+    )
+
+
+def _path(text: str) -> tuple[str, ...]:
+    return tuple(text.lstrip(".").split("."))
+
+
+def _pod(body: JSONObject) -> None:
+    spec = {
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "terminationGracePeriodSeconds": 30,
+    }
+    body["spec"] = {**spec, **(body.get("spec") or {})}
+    body["status"] = {"phase": "Pending", **(body.get("status") or {})}
+
+
+def _secret(body: JSONObject) -> None:
+    """Take in the plain text that clients may send; the server stores and shows data only."""
+    plain = body.pop("stringData", None) or {}
+    if plain:
+        encoded = {name: b64encode(str(text).encode()).decode() for name, text in plain.items()}
+        body["data"] = {**(body.get("data") or {}), **encoded}
+    body.setdefault("type", "Opaque")
+
+
+def _namespace(body: JSONObject) -> None:
+    metadata = body["metadata"]
+    label = {"kubernetes.io/metadata.name": metadata["name"]}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **label}
+    body["spec"] = {"finalizers": ["kubernetes"], **(body.get("spec") or {})}
+    body["status"] = {"phase": "Active", **(body.get("status") or {})}
+
+
+def _definition(body: JSONObject) -> None:
+    spec = body.get("spec") or {}
+    condition = {"status": "True", "lastTransitionTime": body["metadata"]["creationTimestamp"]}
+    versions = spec.get("versions") or ()
+    body["status"] = {
+        "acceptedNames": spec.get("names") or {},
+        "conditions": [
+            {"type": "NamesAccepted", "reason": "NoConflicts", **condition},
+            {"type": "Established", "reason": "InitialNamesAccepted", **condition},
+        ],
+        "storedVersions": [version["name"] for version in versions if version.get("storage")],
+    }
+
+
+_DEFAULTS: dict[str, Callable[[JSONObject], None]] = {
+    "pods": _pod,
+    "secrets": _secret,
+    "namespaces": _namespace,
+    "customresourcedefinitions.apiextensions.k8s.io": _definition,
+}

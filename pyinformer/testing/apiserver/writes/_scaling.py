@@ -1,0 +1,123 @@
+"""The scale subresource: the number of replicas of anything that has such a number.
+
+What enters is a stored object, or what a client sent as its Scale; what leaves is the Scale to
+answer with, or the Edit that writes the wanted number through. Preconditions count as for the
+object itself; nothing is stored here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.testing.apiserver.patches import Edit
+from pyinformer.testing.apiserver.requests import Failure, failures
+from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
+from pyinformer.testing.apiserver.storage import make_record
+from pyinformer.testing.apiserver.writes import _rules
+
+_SCALE: Final = ResourceType("autoscaling", "v1", "Scale", "scales")
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_OPERATORS: Final = {"In": "in", "NotIn": "notin"}
+
+
+def scale_of(resource: ResourceType, body: JSONObject) -> JSONObject:
+    """Return the Scale of a stored object.
+
+    Raises:
+        Failure: the resource has none (404), or a custom one does not say its number (500).
+    """
+    paths = _paths(resource)
+    metadata = body["metadata"]
+    wanted = _at(body, paths.spec)
+    if wanted is None and resource.list_shape == "custom":
+        where = "." + ".".join(paths.spec)
+        message = f'Internal error occurred: the spec replicas field "{where}" does not exist'
+        raise Failure(500, message, details={"causes": [{"message": message[25:]}]})
+    number = paths.default if wanted is None else wanted
+    status: JSONObject = {"replicas": _at(body, paths.status) or 0}
+    selector = _selector(_at(body, paths.selector)) if paths.selector else ""
+    return {
+        "kind": _SCALE.kind,
+        "apiVersion": _SCALE.api_version,
+        "metadata": {name: metadata[name] for name in _SHOWN if name in metadata},
+        "spec": {"replicas": number} if number else {},
+        "status": {**status, "selector": selector} if selector else status,
+    }
+
+
+def replace_scale(resource: ResourceType, name: str, scale: JSONObject) -> Edit:
+    """Return the edit of an object whose Scale a client replaces."""
+
+    def edit(body: JSONObject) -> JSONObject:
+        namespace = str(body["metadata"].get("namespace", ""))
+        placed = {**scale, "metadata": {**(scale.get("metadata") or {})}}
+        if not namespace:
+            placed["metadata"].pop("namespace", None)
+        metadata = _rules.identity(_SCALE, namespace, placed)
+        _rules.check_named(metadata, name)
+        _rules.check_name(metadata, name)
+        _rules.check_update(resource, make_record(resource, body), metadata)
+        return _with(body, _paths(resource).spec, _number(resource, name, scale))
+
+    return edit
+
+
+def patch_scale(resource: ResourceType, name: str, change: Edit) -> Edit:
+    """Return the edit of an object whose Scale a client patches."""
+
+    def edit(body: JSONObject) -> JSONObject:
+        return replace_scale(resource, name, change(scale_of(resource, body)))(body)
+
+    return edit
+
+
+def _paths(resource: ResourceType) -> ScalePaths:
+    if resource.scale is None:
+        raise failures.no_such_resource()
+    return resource.scale
+
+
+def _number(resource: ResourceType, name: str, scale: JSONObject) -> int:
+    wanted: JSONValue = (scale.get("spec") or {}).get("replicas") or 0
+    if not isinstance(wanted, int):
+        message = f'Scale in version "v1" cannot be handled as a Scale: {wanted!r} is no number'
+        raise Failure(400, message)
+    if wanted >= 0:
+        return wanted
+    if resource.list_shape == "custom":
+        path, who = "." + ".".join(_paths(resource).spec), resource
+        sentence = f"Invalid value: {wanted}: should be a non-negative integer"
+    else:
+        path, who = "spec.replicas", _SCALE
+        sentence = f"Invalid value: {wanted}: must be greater than or equal to 0"
+    raise failures.invalid(who.kind, who.group, name, [("FieldValueInvalid", path, sentence)])
+
+
+def _at(body: JSONValue, path: tuple[str, ...]) -> JSONValue:
+    for part in path:
+        body = body.get(part) if isinstance(body, dict) else None
+    return body
+
+
+def _with(body: JSONObject, path: tuple[str, ...], value: JSONValue) -> JSONObject:
+    first, *rest = path
+    if not rest:
+        return {**body, first: value}
+    return {**body, first: _with(body.get(first) or {}, tuple(rest), value)}
+
+
+def _selector(found: JSONValue) -> str:
+    """Write a selector as text: what it is, or a map, or labels and expressions."""
+    if not isinstance(found, dict):
+        return str(found or "")
+    labels = found.get("matchLabels") or ({} if "matchExpressions" in found else found)
+    said = {str(key): f"{key}={value}" for key, value in labels.items()}
+    for one in found.get("matchExpressions") or ():
+        key, operator = str(one.get("key")), one.get("operator")
+        if operator in _OPERATORS:
+            values = ",".join(sorted(map(str, one.get("values") or ())))
+            said[key] = f"{key} {_OPERATORS[operator]} ({values})"
+        else:
+            said[key] = key if operator == "Exists" else f"!{key}"
+    return ",".join(said[key] for key in sorted(said))

@@ -1,0 +1,201 @@
+"""A write as a client sent it, carried out: from the bytes of a request to those of its answer.
+
+What enters is a request that may be made, already routed; what leaves is an HTTP status and a
+body. Reading the request and sending the answer are the door's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.testing.apiserver.patches import (
+    APPLY,
+    json_object,
+    parse_configuration,
+    parse_patch,
+)
+from pyinformer.testing.apiserver.reads import Page, render_page
+from pyinformer.testing.apiserver.requests import (
+    Failure,
+    Route,
+    WriteOptions,
+    failures,
+    parse_number,
+    parse_write_options,
+)
+from pyinformer.testing.apiserver.resources import ResourceType
+from pyinformer.testing.apiserver.storage import Record, Selection, Storage
+from pyinformer.testing.apiserver.writes._scaling import patch_scale, replace_scale, scale_of
+from pyinformer.testing.apiserver.writes._writes import Writes
+
+_JSON = ("application/json", "application/octet-stream")
+_YAML = "application/yaml"
+_RETURNS_DELETED = ("pods", "serviceaccounts", "services")
+"""Resources whose deletion answers with the object; the others answer with a Status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteCall:
+    """One request that writes.
+
+    Attributes:
+        user_agent: names the field manager if the query does not.
+        body: the bytes as they came.
+    """
+
+    resource: ResourceType
+    route: Route
+    query: Mapping[str, str]
+    content_type: str
+    user_agent: str
+    body: bytes
+
+    def perform(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
+        """Carry it out.
+
+        Returns:
+            The HTTP status and the body of the answer.
+
+        Raises:
+            Failure: it is refused.
+        """
+        match self.route.verb, self.route.subresource:
+            case (("update" | "patch"), "scale"):
+                return self._scale(writes)
+            case (("create" | "delete"), subresource) if subresource:
+                raise failures.no_such_method()
+            case "create", _:
+                record = writes.create(
+                    self.resource, self.route.namespace, self._new_object(), self._options()
+                )
+                return 201, _line(record.full)
+            case "update", _:
+                record, is_new = writes.put(
+                    *self._place,
+                    self._object(),
+                    self._options(),
+                    subresource=self.route.subresource,
+                )
+                return 201 if is_new else 200, _line(record.full)
+            case "patch", _:
+                return self._patch(writes)
+            case "delete", _:
+                return self._delete(writes)
+            case "deletecollection", _:
+                return self._delete_collection(writes, storage)
+        raise failures.no_such_method()
+
+    def _patch(self, writes: Writes) -> tuple[int, bytes]:
+        options, subresource = self._options(), self.route.subresource
+        if self.content_type == APPLY:
+            wanted = parse_configuration(self.body)
+            record, is_new = writes.apply(*self._place, wanted, options, subresource=subresource)
+            return 201 if is_new else 200, _line(record.full)
+        edit = parse_patch(self.content_type, self.body, self.resource)
+        record = writes.patch(*self._place, edit, options, subresource=subresource)
+        return 200, _line(record.full)
+
+    def _scale(self, writes: Writes) -> tuple[int, bytes]:
+        resource, _, name = self._place
+        if self.route.verb == "update":
+            edit = replace_scale(resource, name, self._object())
+        else:  # kubectl and client-go do not apply scales
+            change = parse_patch(self.content_type, self.body, resource)
+            edit = patch_scale(resource, name, change)
+        record = writes.patch(*self._place, edit, self._options(), subresource="scale")
+        return 200, _line(msgspec.json.encode(scale_of(resource, record.to_dict())))
+
+    def _delete(self, writes: Writes) -> tuple[int, bytes]:
+        wanted, dry_run = self._deletion()
+        record, is_gone = writes.delete(*self._place, wanted, dry_run=dry_run)
+        return 200, _line(_deleted(record, is_gone=is_gone))
+
+    def _delete_collection(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
+        wanted, dry_run = self._deletion()
+        selection = Selection(
+            self.resource,
+            namespace=self.route.namespace,
+            label_selector=self.query.get("labelSelector", ""),
+            field_selector=self.query.get("fieldSelector", ""),
+        )
+        records = writes.delete_collection(self.resource, selection, wanted, dry_run=dry_run)
+        page = Page(records, storage.revision, "", None)
+        return 200, b"".join(render_page(self.resource, page))
+
+    @property
+    def _place(self) -> tuple[ResourceType, str, str]:
+        return self.resource, self.route.namespace, self.route.name
+
+    def _options(self, deletion: Mapping[str, JSONValue] | None = None) -> WriteOptions:
+        deletion = deletion or {}
+        dry_run = deletion.get("dryRun")
+        return parse_write_options(
+            self.route.verb,
+            self.query,
+            user_agent=self.user_agent,
+            is_apply=self.content_type == APPLY,
+            dry_run=[str(one) for one in dry_run] if isinstance(dry_run, list) else [],
+            propagation=str(deletion.get("propagationPolicy") or ""),
+        )
+
+    def _deletion(self) -> tuple[JSONObject, bool]:
+        """Return the DeleteOptions, those of the query included, and whether it is dry."""
+        wanted = self._object()
+        if "gracePeriodSeconds" in self.query:
+            seconds = parse_number(self.query["gracePeriodSeconds"])
+            wanted.setdefault("gracePeriodSeconds", seconds)
+        if "orphanDependents" in self.query:  # what older clients say
+            orphans = self.query["orphanDependents"] in ("true", "1")
+            wanted.setdefault("orphanDependents", orphans)
+        if self.query.get("propagationPolicy"):
+            wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
+        return wanted, self._options(wanted).dry_run
+
+    def _new_object(self) -> JSONObject:
+        """Return the body of a create, which has to be there, and of a custom one its kind, too."""
+        body = self._object()
+        is_typed = self.resource.list_shape != "custom" or body.get("kind")
+        if not self.body or not is_typed:
+            message = (
+                f"the object provided is unrecognized (must be of type {self.resource.kind}):"
+                " Object 'Kind' is missing"
+            )
+            raise Failure(400, message)
+        return body
+
+    def _object(self) -> JSONObject:
+        if not self.body:
+            return {}
+        if self.content_type == _YAML:
+            return parse_configuration(self.body)
+        if self.content_type not in _JSON:
+            message = (
+                "the body of the request was in an unknown format - accepted media types include:"
+                " application/json"
+            )
+            raise Failure(415, message)
+        return json_object(self.body)
+
+
+def _line(body: bytes) -> bytes:
+    return body + b"\n"
+
+
+def _deleted(record: Record, *, is_gone: bool) -> bytes:
+    resource = record.resource
+    if not is_gone or resource.qualified_name in _RETURNS_DELETED:
+        return record.full
+    group = {"group": resource.group} if resource.group else {}
+    details = {"name": record.name, **group, "kind": resource.plural, "uid": record.uid}
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return msgspec.json.encode(status)

@@ -1,0 +1,483 @@
+"""Writes: what creating, updating, patching and deleting do, as upstream's registry does it.
+
+What enters is a body as a client sent it, what leaves is the stored Record; refusals are Failures.
+Server-owned metadata (uid, timestamps, generation, resourceVersion) never comes from a client, and
+an update that changes nothing keeps its resource version. All of a write happens under the
+storage's lock.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.testing.apiserver.managed_fields import Author, Managed, field_managers, field_sets
+from pyinformer.testing.apiserver.patches import Edit
+from pyinformer.testing.apiserver.requests import Failure, WriteOptions, failures
+from pyinformer.testing.apiserver.resources import Registry, ResourceType
+from pyinformer.testing.apiserver.storage import (
+    Leases,
+    Record,
+    Selection,
+    Storage,
+    key_of,
+    make_record,
+)
+from pyinformer.testing.apiserver.writes import _apply_rules, _defaults, _rules, _validation
+
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's: nothing that could spell a word
+_CREATED_BY_UPDATE = frozenset(
+    (
+        "services",
+        "events",
+        "endpoints",
+        "limitranges",
+        "leases.coordination.k8s.io",
+        "events.events.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+    )
+)
+"""Resources whose update creates what is absent, whatever resource version it names."""
+
+
+class Writes:
+    """Creates, changes and deletes objects in a storage.
+
+    Args:
+        storage: where objects live.
+        leases: which events expire together.
+        registry: what is served; definitions of custom resources change it.
+        rng: for uids and generated names.
+        monotonic: for leases.
+        timestamp: wall time, so many seconds later, as Kubernetes writes it.
+        strict_namespaces: whether objects need their namespace to exist.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        leases: Leases,
+        registry: Registry,
+        *,
+        rng: random.Random,
+        monotonic: Callable[[], float],
+        timestamp: Callable[[float], str],
+        strict_namespaces: bool,
+    ) -> None:
+        self._storage = storage
+        self._leases = leases
+        self._registry = registry
+        self._rng = rng
+        self._monotonic = monotonic
+        self._timestamp = timestamp
+        self._strict_namespaces = strict_namespaces
+
+    def expire(self, *, everything: bool) -> int:
+        """Delete the events whose lease has ended, or all of them, one revision per lease.
+
+        Returns:
+            How many objects are gone.
+        """
+        with self._storage.lock:
+            leases = self._leases
+            groups = leases.take_all() if everything else leases.take_expired(self._monotonic())
+            return sum(len(self._storage.remove(group)) for group in groups)
+
+    def create(
+        self, resource: ResourceType, namespace: str, body: JSONObject, options: WriteOptions
+    ) -> Record:
+        """Create an object.
+
+        Args:
+            resource: its resource.
+            namespace: the namespace of the URL; "" if cluster-scoped.
+            body: the object; it is not changed.
+            options: the terms; `whole` takes the status too, which clients write separately.
+
+        Raises:
+            Failure: 400, 404 (namespace), 409 (exists) or 422.
+        """
+        metadata = _rules.identity(resource, namespace, body)
+        if metadata.pop("resourceVersion", None):
+            message = "resourceVersion should not be set on objects to be created"
+            raise Failure(500, message, reason="")
+        with self._storage.lock:
+            created = self._new(resource, namespace, body, metadata, options)
+            seen = created if body.get("status") else _rules.without_status(created)
+            managed = self._creator(resource, seen, options)
+            return self._put(resource, _rules.owned_by(created, managed), options)
+
+    def put(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        body: JSONObject,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> tuple[Record, bool]:
+        """Replace an object as a client does, which creates absent ones of some resources.
+
+        Returns:
+            As for `update`, and whether it is new.
+
+        Raises:
+            Failure: 400, 404, 409 or 422.
+        """
+        _rules.check_named(body.get("metadata"), name)
+        metadata: JSONObject = body["metadata"]
+        may_create = resource.qualified_name in _CREATED_BY_UPDATE and not subresource
+        with self._storage.lock:
+            if may_create and self._storage.get(resource, key_of(namespace, name)) is None:
+                _rules.check_absent_uid(resource, namespace, name, metadata)
+                fresh = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+                new = {**body, "metadata": fresh}
+                _rules.check_name(_rules.identity(resource, namespace, new), name)
+                return self.create(resource, namespace, new, options), True
+            return self.update(
+                resource, namespace, name, body, options, subresource=subresource
+            ), False
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        body: JSONObject,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Record:
+        """Replace an object.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace; "" if cluster-scoped.
+            name: its name.
+            body: the new object; a resourceVersion or uid in it is a precondition.
+            options: the terms; `whole` replaces spec and status together.
+            subresource: "", "status" or "finalize".
+
+        Returns:
+            What is stored now; what was asked for, under the old resource version, if the update
+            removed the last finalizer of an object that waited for it.
+
+        Raises:
+            Failure: 400, 404, 409 or 422.
+        """
+        metadata = _rules.identity(resource, namespace, body)
+        _rules.check_name(metadata, name)
+        with self._storage.lock:
+            old = self._existing(resource, namespace, name)
+            _rules.check_unconditional(resource, metadata, name, whole=options.whole)
+            _rules.check_update(resource, old, metadata)
+            before = old.to_dict()
+            wanted = {**body, "metadata": metadata}
+            after = _rules.replaced(resource, before, wanted, subresource, options.whole)
+            if resource.qualified_name == "secrets":
+                _defaults.refill(resource, after)
+            managed = self._owners(resource, before, after, options, subresource)
+            return self._replace(old, before, _rules.owned_by(after, managed), options)
+
+    def patch(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        edit: Edit,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Record:
+        """Edit an object; the rest is as for `update`.
+
+        Raises:
+            Failure: 400, 404, 409 or 422.
+        """
+        with self._storage.lock:
+            old = self._existing(resource, namespace, name)
+            body = edit(old.to_dict())
+            _rules.check_patched(resource, old, body)
+            return self.update(resource, namespace, name, body, options, subresource=subresource)
+
+    def apply(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        wanted: JSONObject,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> tuple[Record, bool]:
+        """Apply a configuration: what it names is set, what its author named before is removed.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace; "" if cluster-scoped.
+            name: its name.
+            wanted: the configuration; a resourceVersion or uid in it is a precondition.
+            options: the terms; `force` takes fields from their owners.
+            subresource: "" or "status".
+
+        Returns:
+            What is stored now, and whether it is new.
+
+        Raises:
+            Failure: 400, 404 (namespace, or status of nothing), 409 (conflicts) or 422.
+        """
+        metadata = _apply_rules.check_configuration(resource, namespace, name, wanted)
+        claims = _apply_rules.claims(resource, wanted, subresource, whole=options.whole)
+        _apply_rules.check_unambiguous(resource, name, metadata.get("namespace", ""), claims)
+        with self._storage.lock:
+            old = self._storage.get(resource, key_of(namespace, name))
+            if old is None and subresource:
+                raise failures.not_found(resource, name)
+            before = {} if old is None else old.to_dict()
+            outcome = field_managers.applied(
+                field_managers.read(before),
+                field_managers.content(before),
+                claims,
+                resource.shape,
+                Author(operation="Apply", name=options.manager, subresource=subresource),
+                api_version=resource.api_version,
+                now=self._timestamp(0.0),
+            )
+            if old is None:
+                _apply_rules.check_new_uid(resource, name, metadata)
+                body = _rules.typed(resource, claims, {**claims["metadata"], **metadata})
+                created = self._new(resource, namespace, body, body["metadata"], options)
+                created = _rules.owned_by(created, outcome.managed)
+                return self._put(resource, created, options), True
+            if outcome.conflicts and not options.force:
+                found = [
+                    (str(one.author), field_sets.path_text(one.path)) for one in outcome.conflicts
+                ]
+                raise failures.apply_conflict(found)
+            _rules.check_uid(resource, old, metadata)
+            _rules.check_update(resource, old, metadata)
+            after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
+            _defaults.refill(resource, after)
+            managed = _rules.owned_by(after, outcome.managed)
+            return self._replace(old, before, managed, options), False
+
+    def delete(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        options: JSONObject,
+        *,
+        at_once: bool = False,
+        dry_run: bool = False,
+    ) -> tuple[Record, bool]:
+        """Delete an object, or mark it if something has to happen first.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace; "" if cluster-scoped.
+            name: its name.
+            options: DeleteOptions; preconditions and gracePeriodSeconds count.
+            at_once: wait for nothing but finalizers of the metadata.
+            dry_run: only tell what would happen.
+
+        Returns:
+            The object's last state, and whether it is gone.
+
+        Raises:
+            Failure: 404 or 409.
+        """
+        with self._storage.lock:
+            old = self._existing(resource, namespace, name)
+            _rules.check_dependents(options)
+            _rules.check_delete(resource, old, options.get("preconditions") or {})
+            before = _rules.held_for_dependents(old.to_dict(), options)
+            grace = 0 if at_once else _rules.grace_seconds(resource, before, options)
+            held = bool(before["metadata"].get("finalizers")) or (
+                before["kind"] == "Namespace" and not at_once
+            )
+            terms = WriteOptions(dry_run=dry_run)
+            if not grace and not held:
+                if before["kind"] == "Pod" and not at_once:  # its kubelet is told first
+                    self._put(resource, self._doomed(before, 0), terms)
+                return old if dry_run else self._remove(resource, old.key), True
+            left = before["metadata"].get("deletionGracePeriodSeconds", 0)
+            if "deletionTimestamp" in before["metadata"] and grace >= left:
+                if before == old.to_dict():
+                    return old, False
+                return self._put(resource, before, terms), False
+            return self._put(resource, self._doomed(before, grace), terms), False
+
+    def delete_collection(
+        self,
+        resource: ResourceType,
+        selection: Selection,
+        options: JSONObject,
+        *,
+        dry_run: bool = False,
+    ) -> list[Record]:
+        """Delete every selected object, one revision each."""
+        with self._storage.lock:
+            records, _ = self._storage.state(resource)
+            return [
+                self.delete(resource, record.namespace, record.name, options, dry_run=dry_run)[0]
+                for record in records
+                if selection.matches(record)
+            ]
+
+    def _new(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        body: JSONObject,
+        metadata: JSONObject,
+        options: WriteOptions,
+    ) -> JSONObject:
+        """Return a new object with everything that the server gives it but its owners."""
+        self._check_namespace(resource, namespace, str(metadata.get("name") or ""))
+        name = metadata["name"] = self._name(resource, metadata)
+        if self._storage.get(resource, key_of(namespace, name)) is not None:
+            raise failures.already_exists(resource, name)
+        metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = self._timestamp(0.0)
+        for forbidden in _validation.NOT_TAKEN:
+            metadata.pop(forbidden, None)
+        if not options.whole:
+            _validation.check_metadata(resource, name, {}, metadata)
+        created = _rules.typed(resource, body, metadata)
+        if resource.has_status and not options.whole and resource.qualified_name != "nodes":
+            created.pop("status", None)  # kubelets create their nodes with it
+        _defaults.apply(resource, created)
+        if resource.has_generation:
+            metadata["generation"] = 1
+        return created
+
+    def _creator(
+        self, resource: ResourceType, body: JSONObject, options: WriteOptions
+    ) -> list[JSONValue]:
+        """Return the managedFields of a new object; the same that `_owners` would find."""
+        content = field_managers.content(body)
+        shape, now = resource.shape, self._timestamp(0.0)
+        author = Author(operation="Update", name=options.manager, api_version=resource.api_version)
+        if not resource.has_status:
+            return field_managers.created(content, shape, author, now=now)
+        entries = field_managers.created(_rules.without_status(content), shape, author, now=now)
+        if options.whole and "status" in content:
+            status = {"status": content["status"]}
+            author = replace(author, subresource="status")
+            entries += field_managers.created(status, shape, author, now=now)
+        return entries
+
+    def _owners(
+        self,
+        resource: ResourceType,
+        before: JSONObject,
+        after: JSONObject,
+        options: WriteOptions,
+        subresource: str = "",
+    ) -> Managed:
+        """Return who owns what after anything but an apply."""
+        managed = field_managers.read(before)
+        old = field_managers.content(before)
+        new = field_managers.content(after)
+        author = Author(
+            operation="Update",
+            name=options.manager,
+            api_version=resource.api_version,
+            subresource=subresource,
+        )
+        now = self._timestamp(0.0)
+        if subresource or not resource.has_status:
+            return field_managers.updated(managed, old, new, resource.shape, author, now=now)
+        middle = _rules.with_status_of(new, old)
+        managed = field_managers.updated(managed, old, middle, resource.shape, author, now=now)
+        if not options.whole:
+            return managed
+        author = replace(author, subresource="status")
+        return field_managers.updated(managed, middle, new, resource.shape, author, now=now)
+
+    def _replace(
+        self, old: Record, before: JSONObject, after: JSONObject, options: WriteOptions
+    ) -> Record:
+        resource = old.resource
+        if after == before:
+            return old
+        _rules.check_finalizers(resource, before, after)
+        if not options.whole:
+            _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
+        if _rules.is_free_to_go(before, after):
+            if not options.dry_run:
+                self._remove(resource, old.key)
+            return make_record(resource, after)
+        _rules.bump_generation(resource, before, after)
+        return self._put(resource, after, options)
+
+    def _doomed(self, before: JSONObject, grace: int) -> JSONObject:
+        metadata = {**before["metadata"], "deletionTimestamp": self._timestamp(float(grace))}
+        if "generation" in metadata and "deletionTimestamp" not in before["metadata"]:
+            metadata["generation"] += 1
+        after = {**before, "metadata": metadata}
+        if before["kind"] == "Namespace":
+            after["status"] = {**before.get("status", {}), "phase": "Terminating"}
+        else:
+            metadata["deletionGracePeriodSeconds"] = grace
+        return after
+
+    def _put(self, resource: ResourceType, body: JSONObject, options: WriteOptions) -> Record:
+        if options.dry_run:
+            return make_record(resource, body)
+        record = self._storage.put(resource, body)
+        if resource.qualified_name == _DEFINITIONS:
+            for custom in _defaults.custom_resources(body):
+                self._registry.add(custom)
+        if not resource.is_watch_cached:
+            self._leases.attach(resource, record.key, self._monotonic())
+        return record
+
+    def _remove(self, resource: ResourceType, key: str) -> Record:
+        if not resource.is_watch_cached:
+            self._leases.detach(resource, key)
+        gone = self._storage.remove([(resource, key)])[0]
+        if resource.qualified_name == _DEFINITIONS:
+            for custom in _defaults.custom_resources(gone.to_dict()):
+                self._registry.remove(custom)
+                self._storage.drop(custom)
+        return gone
+
+    def _existing(self, resource: ResourceType, namespace: str, name: str) -> Record:
+        record = self._storage.get(resource, key_of(namespace, name))
+        if record is None:
+            raise failures.not_found(resource, name)
+        return record
+
+    def _check_namespace(self, resource: ResourceType, namespace: str, name: str) -> None:
+        """Refuse what is to be created where nothing can be, or no longer."""
+        namespaces = self._registry.find("", "v1", "namespaces")
+        if not namespace or namespaces is None:
+            return
+        found = self._storage.get(namespaces, namespace)
+        if found is None:
+            if self._strict_namespaces:
+                raise failures.not_found(namespaces, namespace)
+        elif b'"deletionTimestamp"' in found.item and (
+            "deletionTimestamp" in found.to_dict()["metadata"]
+        ):
+            raise failures.terminating(resource, namespace, name)
+
+    def _name(self, resource: ResourceType, metadata: JSONObject) -> str:
+        if metadata.get("name"):
+            return str(metadata["name"])
+        prefix = str(metadata.get("generateName") or "")
+        if not prefix:
+            sentence = "Required value: name or generateName is required"
+            cause = ("FieldValueRequired", "metadata.name", sentence)
+            raise failures.invalid(resource.kind, resource.group, "", [cause])
+        return prefix + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))

@@ -1,0 +1,157 @@
+"""The etcd behind a real kube-apiserver: its process, its data, and its data as of another time.
+
+In go binaries, ports and a process group; out comes a program that can be killed, copied while it
+stands still, and set back. A copy is what a crash at that moment would have left on the disk, which
+etcd is made to start from: nothing that was acknowledged is missing.
+"""
+
+from __future__ import annotations
+
+import http
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from pyinformer.apimachinery import KubeAPIServerError
+from pyinformer.testing._polling import poll
+from pyinformer.testing.kube_apiserver._build import KubeBinaries
+from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
+
+_QUOTA_BYTES: Final = 8 * 1024**3  # etcd's default of 2 GiB ends large tests with "no space"
+_SETTLE_SECONDS: Final = 30.0  # etcd replays its log and ends within one, on a calm machine
+_TOOL_SECONDS: Final = 120.0  # etcdutl copies the data once
+_DATA: Final = "etcd"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SavedEtcd:
+    """A copy of etcd's data; good until the server that made it stops."""
+
+    folder: Path
+    """Where it is; nobody changes it."""
+
+
+@final
+class Etcd:
+    """One etcd, in the folder of a process group."""
+
+    def __init__(
+        self, binaries: KubeBinaries, group: ProcessGroup, *, port: int, peer_port: int
+    ) -> None:
+        self.port = port
+        self._binaries = binaries
+        self._group = group
+        self._peer_port = peer_port
+        self._data = group.folder / _DATA
+        self._saved = 0
+        self.program = self._started(self._data)
+
+    def save(self) -> SavedEtcd:
+        """Copy the data. Requests wait for some tenths of a second; no connection breaks."""
+        self._saved += 1
+        saved = SavedEtcd(self._group.folder / f"saved-{self._saved}")
+        self._stand_still()
+        try:
+            # What ends in .tmp is space that etcd sets aside for its next log file.
+            shutil.copytree(self._data, saved.folder, ignore=shutil.ignore_patterns("*.tmp"))
+        finally:
+            os.kill(self.program.pid, signal.SIGCONT)
+        return saved
+
+    def restore(self, saved: SavedEtcd, *, bump_revision: int) -> None:
+        """Kill etcd, put saved data in the place of its own, and start it again."""
+        self.program.kill()
+        shutil.rmtree(self._data)
+        if bump_revision:
+            self._restore_with_tool(saved, bump_revision)
+        else:
+            shutil.copytree(saved.folder, self._data)
+        self.program = self._started(self._data)
+
+    def check_tool(self) -> Path:
+        """Return etcdutl.
+
+        Raises:
+            KubeAPIServerError: it is not beside the other programs.
+        """
+        tool = self._binaries.etcdutl
+        if tool is None:
+            raise KubeAPIServerError(
+                "bump_revision needs etcdutl", f"there is none beside {self._binaries.etcd}"
+            )
+        return tool
+
+    def _stand_still(self) -> None:
+        pid = self.program.pid
+        os.kill(pid, signal.SIGSTOP)
+        _, status = os.waitpid(pid, os.WUNTRACED)  # until the last of its threads stands
+        if not os.WIFSTOPPED(status):
+            raise KubeAPIServerError("etcd cannot be saved", self.program.last_lines())
+
+    def _restore_with_tool(self, saved: SavedEtcd, bump_revision: int) -> None:
+        whole = self._written_out(saved)
+        command = [
+            str(self.check_tool()),
+            "snapshot",
+            "restore",
+            str(whole / "member" / "snap" / "db"),
+            "--skip-hash-check",  # the hash is added by `etcdctl snapshot save`
+            f"--data-dir={self._data}",
+            f"--bump-revision={bump_revision}",
+            "--mark-compacted",
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_TOOL_SECONDS
+        )
+        shutil.rmtree(whole)
+        if done.returncode != 0:
+            raise KubeAPIServerError("etcdutl snapshot restore failed", done.stderr)
+
+    def _written_out(self, saved: SavedEtcd) -> Path:
+        """Copy saved data, and let etcd move into its database what is only in its log.
+
+        etcdutl reads the database alone, which lags behind the log by up to a tenth of a second.
+        """
+        whole = self._group.folder / "whole"
+        shutil.copytree(saved.folder, whole)
+        program = self._started(whole)
+        try:
+            if not poll(lambda: _is_serving(program, self.port), timeout_seconds=_SETTLE_SECONDS):
+                raise KubeAPIServerError("saved data cannot be used", program.last_lines())
+            program.terminate()
+        finally:
+            program.kill()
+        return whole
+
+    def _started(self, data: Path) -> Program:
+        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer_port}"
+        command = [
+            str(self._binaries.etcd),
+            f"--data-dir={data.name}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            "--unsafe-no-fsync",
+            f"--quota-backend-bytes={_QUOTA_BYTES}",
+            "--log-level=warn",
+        ]
+        return self._group.spawn("etcd", command)
+
+
+def _is_serving(program: Program, port: int) -> bool:
+    if not program.is_running:
+        raise KubeAPIServerError("etcd ended", program.last_lines())
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SETTLE_SECONDS)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()

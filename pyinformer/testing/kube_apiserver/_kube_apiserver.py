@@ -1,0 +1,381 @@
+"""A real kube-apiserver with its etcd, on loopback, with fresh data, for tests.
+
+In goes what shall differ from the defaults; out comes a running server with its address,
+credentials, and synchronous calls to arrange what a test needs. Nothing else runs: no scheduler, no
+controllers, no garbage collector. When the object stops, or its process dies, both programs are
+gone and so is their data.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, final
+
+from pyinformer.apimachinery import (
+    InvalidArgumentError,
+    JSONObject,
+    KubeAPIServerError,
+    LifecycleError,
+)
+from pyinformer.testing._polling import poll
+from pyinformer.testing._tls import kubeconfig_text, write_private
+from pyinformer.testing.kube_apiserver._build import KubeBinaries, find_or_build
+from pyinformer.testing.kube_apiserver._etcd import Etcd, SavedEtcd
+from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls
+from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program, free_ports
+from pyinformer.testing.kube_apiserver._replica import TOKENS, Replica
+from pyinformer.testing.kube_apiserver._sync_client import SyncClient
+
+_READY_TIMEOUT_SECONDS: Final = 120.0  # 4 s on a calm machine, 30 s on two busy cores
+_START_ATTEMPTS: Final = 3  # somebody may take a free port before the server does
+
+
+@dataclass(frozen=True, slots=True)
+class StaticToken:
+    """A bearer token that the server accepts for ever, and who comes with it."""
+
+    token: str
+    """The secret itself, without commas or quotes."""
+
+    user: str
+    """The user's name; it has no rights until an RBAC binding gives some."""
+
+    groups: tuple[str, ...] = ()
+    """The user's groups; `system:masters` may do everything."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """What exists between start and stop."""
+
+    group: ProcessGroup
+    etcd: Etcd
+    replicas: tuple[Replica, ...]
+    saved: list[SavedEtcd] = field(default_factory=list)
+
+
+@final
+class KubeAPIServer(ObjectCalls):
+    """A kube-apiserver and an etcd of one's own, as a context manager.
+
+    Construction starts nothing; `start()` or `with` does. After `stop()` it can be started again,
+    with fresh data. The calls that read and write objects are synchronous and usable from any
+    thread; with several replicas they ask the first that is ready.
+
+    Attributes:
+        token: the administrator's bearer token.
+    """
+
+    def __init__(
+        self,
+        *,
+        build: bool = False,
+        port: int = 0,
+        replicas: int = 1,
+        tokens: Sequence[StaticToken] = (),
+        event_ttl_seconds: float | None = None,
+        watch_list: bool = True,
+        feature_gates: Mapping[str, bool] | None = None,
+        extra_args: Sequence[str] = (),
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """Describe a server.
+
+        Args:
+            build: whether the programs may be built if they are not found, which takes minutes.
+            port: where to listen on 127.0.0.1; 0 is any free port. Of several replicas the first.
+            replicas: how many kube-apiservers serve the one etcd, each at a port of its own.
+            tokens: more users beside the administrator.
+            event_ttl_seconds: how long Events live, in whole seconds; None is the server's hour.
+            watch_list: whether a watch can send the initial state (`sendInitialEvents`).
+            feature_gates: switches of the server, by name; they win over `watch_list`.
+            extra_args: more flags of kube-apiserver; they come last, so they win.
+            progress: hears one line for each step of a build.
+
+        Raises:
+            InvalidArgumentError: there is to be no replica.
+        """
+        if replicas < 1:
+            raise InvalidArgumentError("replicas", "has to be at least 1")
+        super().__init__()
+        self.token: str = secrets.token_hex(16)
+        self._build = build
+        self._wanted_port = port
+        self._count = replicas
+        self._progress = progress
+        self._tokens = (StaticToken(self.token, "pyinformer-admin", ("system:masters",)), *tokens)
+        gates = {"WatchList": watch_list, **(feature_gates or {})}
+        self._extra_args = [
+            "--feature-gates=" + ",".join(f"{name}={on}" for name, on in gates.items()),
+            *([] if event_ttl_seconds is None else [f"--event-ttl={event_ttl_seconds:.0f}s"]),
+            # To the one of 127.0.0.1 the other's port is a mistake, corrected every ten seconds.
+            *(["--endpoint-reconciler-type=none"] if replicas > 1 else []),
+            *extra_args,
+        ]
+        self._state: _Running | None = None
+
+    def start(self) -> None:
+        """Start all programs and wait until every replica is ready.
+
+        Raises:
+            KubeAPIServerNotFoundError: the programs were not found, and may not be built.
+            KubeAPIServerError: the build or the start failed; the text ends with the logs.
+            LifecycleError: it is running.
+        """
+        if self._state is not None:
+            raise LifecycleError("this KubeAPIServer is running; stop() it before start()")
+        binaries = find_or_build(build=self._build, progress=self._progress)
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            try:
+                self._start_once(binaries)
+                return
+            except BaseException as error:
+                self.stop()
+                if attempt == _START_ATTEMPTS or "address already in use" not in str(error):
+                    raise
+
+    def stop(self) -> None:
+        """End all programs and remove their data. Idempotent.
+
+        They are killed: their data is thrown away, and a graceful end takes a minute when there
+        are open watches.
+        """
+        state, self._state = self._state, None
+        if state is None:
+            return
+        for replica in state.replicas:
+            replica.close_connections()
+        state.group.close()
+
+    def kill(self, replica: int | None = None) -> None:
+        """Kill kube-apiserver, as when its machine dies; etcd and the data stay.
+
+        Args:
+            replica: which one, counted from 0; None is all of them.
+
+        Raises:
+            InvalidArgumentError: there is no such replica.
+        """
+        for one in self._chosen(replica):
+            one.kill()
+
+    def restart(self, replica: int | None = None) -> None:
+        """Start kube-apiserver again, at the same address, and wait until it is ready.
+
+        Kills it first if it runs. Its certificate and tokens stay the same; what it kept in memory
+        (the watch cache's history) is new.
+
+        Args:
+            replica: which one, counted from 0; None is all of them.
+
+        Raises:
+            InvalidArgumentError: there is no such replica.
+            KubeAPIServerError: it did not become ready; the text ends with the logs.
+        """
+        chosen = self._chosen(replica)
+        self.kill(replica)
+        self._start_servers(self._running, chosen)
+
+    def save(self) -> SavedEtcd:
+        """Copy etcd's data, as a backup would, for `restore`.
+
+        The server goes on serving: requests wait for some tenths of a second, and no connection
+        breaks.
+
+        Returns:
+            The copy. It lives in the server's folder, so it is gone after `stop()`.
+
+        Raises:
+            KubeAPIServerError: etcd has ended.
+        """
+        state = self._running
+        state.saved.append(state.etcd.save())
+        return state.saved[-1]
+
+    def restore(self, saved: SavedEtcd, *, bump_revision: int = 0) -> None:
+        """Go back to saved data, resource versions included, and wait until the server is ready.
+
+        All programs are killed, the data is put back, and they start again at the same addresses:
+        what operators do after a disaster.
+
+        Args:
+            saved: what `save()` of this server returned since its start; it can be used again.
+            bump_revision: how far the revision is moved on, with everything before it compacted,
+                so that whoever watched is told to start over: `etcdutl snapshot restore
+                --bump-revision N --mark-compacted`. 0 is a restore without it.
+
+        Raises:
+            InvalidArgumentError: another server saved it, or the revision is to be moved back.
+            KubeAPIServerError: etcdutl is needed and missing, or failed; or the server did not
+                become ready, and the text ends with the logs.
+        """
+        state = self._running
+        if saved not in state.saved:
+            raise InvalidArgumentError("saved", "is not what this server saved since its start")
+        if bump_revision < 0:
+            raise InvalidArgumentError("bump_revision", "has to be 0 or more")
+        if bump_revision:
+            state.etcd.check_tool()
+        self.kill()
+        state.etcd.restore(saved, bump_revision=bump_revision)
+        self._start_servers(state, state.replicas)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """The port of the server on 127.0.0.1; of several replicas the first's."""
+        return self.ports[0]
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports of all replicas on 127.0.0.1."""
+        return tuple(replica.port for replica in self._running.replicas)
+
+    @property
+    def url(self) -> str:
+        """The server's address, such as `https://127.0.0.1:40001`."""
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificates that verify the server; PEM, gone after stop()."""
+        return self._running.replicas[0].ca_file
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the first kube-apiserver, for measurements; None while it is killed."""
+        program = self._running.replicas[0].program
+        return program.pid if program is not None and program.is_running else None
+
+    def logs(self, lines: int = 50) -> str:
+        """Return the last lines that each program printed."""
+        state = self._running
+        programs = [state.etcd.program, *(one.program for one in state.replicas)]
+        return _logs([one for one in programs if one is not None], lines)
+
+    def kubeconfig(self, token: str | None = None) -> str:
+        """Return a kubeconfig as YAML, complete in itself.
+
+        Args:
+            token: the bearer token to put into it; None is the administrator's.
+        """
+        return kubeconfig_text(
+            self.url, ca_pem=self.ca_file.read_bytes(), token=token or self.token
+        )
+
+    def write_kubeconfig(self, path: Path | str, token: str | None = None) -> Path:
+        """Write a kubeconfig that only the user can read, and return its path."""
+        return write_private(Path(path), self.kubeconfig(token))
+
+    def client(self, token: str | None = None, *, replica: int = 0) -> SyncClient:
+        """Return a client of its own for a user; `stop()` and `kill()` close its connections.
+
+        Args:
+            token: one of the tokens given at construction; None is the administrator's.
+            replica: which one it talks to, counted from 0.
+        """
+        (one,) = self._chosen(replica)
+        return one.connect(token or self.token)
+
+    def close_connections(self) -> None:
+        """Close the kept-alive connections of all clients; the next call opens a new one."""
+        for replica in self._running.replicas:
+            replica.close_connections()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: JSONObject | None = None,
+        content_type: str = "application/json",
+    ) -> JSONObject:
+        """Send one request as the administrator; see `ObjectCalls.request`."""
+        replicas = self._running.replicas
+        replica = next((one for one in replicas if one.is_up), replicas[0])
+        return replica.admin().request(
+            method, path, query=query, body=body, content_type=content_type
+        )
+
+    @property
+    def _running(self) -> _Running:
+        if self._state is None:
+            raise LifecycleError("this KubeAPIServer is not running; start() it, or use `with`")
+        return self._state
+
+    def _chosen(self, replica: int | None) -> tuple[Replica, ...]:
+        replicas = self._running.replicas
+        if replica is None:
+            return replicas
+        if not 0 <= replica < len(replicas):
+            raise InvalidArgumentError("replica", f"is {replica}, and there are {len(replicas)}")
+        return (replicas[replica],)
+
+    def _start_once(self, binaries: KubeBinaries) -> None:
+        etcd_port, peer_port, *ports = free_ports(2 + self._count)
+        ports[0] = self._wanted_port or ports[0]
+        group = ProcessGroup(prefix="pyinformer-kube-apiserver-")
+        try:
+            etcd = Etcd(binaries, group, port=etcd_port, peer_port=peer_port)
+        except BaseException:
+            group.close()
+            raise
+        replicas = tuple(
+            Replica(group, binaries.kube_apiserver, number=number, port=port, token=self.token)
+            for number, port in enumerate(ports)
+        )
+        self._state = _Running(group, etcd, replicas)
+        tokens = group.folder / TOKENS
+        tokens.touch(mode=0o600)
+        tokens.write_text("".join(map(_token_line, enumerate(self._tokens))))
+        self._start_servers(self._state, replicas[:1])  # it writes the certificate of all
+        self._start_servers(self._state, replicas[1:])
+
+    def _start_servers(self, state: _Running, replicas: Sequence[Replica]) -> None:
+        for one in replicas:
+            one.spawn(self._extra_args, etcd_port=state.etcd.port, issuer_port=self.port)
+        for one in replicas:
+            _wait_until_ready(state, one)
+        # The server makes this one by itself, a moment after it says that it is ready.
+        self.ensure_namespace("default")
+
+
+def _token_line(numbered: tuple[int, StaticToken]) -> str:
+    number, token = numbered
+    return f'{token.token},{token.user},{number},"{",".join(token.groups)}"\n'
+
+
+def _wait_until_ready(state: _Running, replica: Replica) -> None:
+    programs = [one for one in (state.etcd.program, replica.program) if one is not None]
+
+    def ended() -> str:
+        """Return the name of a program that has ended, or nothing."""
+        return next((one.name for one in programs if not one.is_running), "")
+
+    ready = poll(lambda: ended() or replica.is_ready(), timeout_seconds=_READY_TIMEOUT_SECONDS)
+    name = ended()
+    if not ready or name:
+        reason = f"{name} ended" if name else f"not ready in {_READY_TIMEOUT_SECONDS:.0f} s"
+        raise KubeAPIServerError(
+            "kube-apiserver cannot be used", f"{reason}; its logs end with\n{_logs(programs, 15)}"
+        )
+
+
+def _logs(programs: Sequence[Program], lines: int) -> str:
+    return "\n".join(f"{one.name}:\n{one.last_lines(lines)}" for one in programs)

@@ -1,0 +1,105 @@
+"""One kube-apiserver of a real server: its process, its address, and the clients that talk to it.
+
+In go a process group, an executable and flags; out comes a program that can be killed and started
+again at the same address. All replicas of a server share one folder, so one certificate and one
+file of tokens serve them all; whoever starts first writes the certificate.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, final
+
+from pyinformer.apimachinery import InformerError
+from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
+from pyinformer.testing.kube_apiserver._sync_client import SyncClient
+
+TOKENS: Final = "tokens.csv"
+"""The file of the group's folder that holds the bearer tokens."""
+
+_CERTIFICATES: Final = "certificates"
+
+
+@final
+class Replica:
+    """One kube-apiserver; construction starts nothing."""
+
+    def __init__(
+        self, group: ProcessGroup, executable: Path, *, number: int, port: int, token: str
+    ) -> None:
+        self.port = port
+        self.program: Program | None = None
+        self.was_ready: bool = False
+        self._group = group
+        self._executable = executable
+        self._name = "kube-apiserver" if not number else f"kube-apiserver-{number + 1}"
+        self._token = token
+        self._clients: list[SyncClient] = []  # the administrator's is first
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process runs and has been ready."""
+        return self.program is not None and self.program.is_running and self.was_ready
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificates that verify it."""
+        return self._group.folder / _CERTIFICATES / "apiserver.crt"
+
+    def spawn(self, flags: Sequence[str], *, etcd_port: int, issuer_port: int) -> None:
+        """Start the process; `is_ready` says when it can be used."""
+        # The server makes the key of its own certificate before it reads the signing key, so the
+        # one file serves both.
+        key = f"{_CERTIFICATES}/apiserver.key"
+        command = [
+            str(self._executable),
+            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+            f"--cert-dir={_CERTIFICATES}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--service-account-issuer=https://127.0.0.1:{issuer_port}/",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            f"--token-auth-file={TOKENS}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount,Priority",
+            *flags,
+        ]
+        self.program = self._group.spawn(self._name, command)
+
+    def kill(self) -> None:
+        """Send SIGKILL, and close the connections of its clients. Idempotent."""
+        self.was_ready = False
+        if self.program is not None:
+            self.program.kill()
+        self.close_connections()
+
+    def is_ready(self) -> bool:
+        """Ask it whether it can be used."""
+        try:
+            self.admin().request_text("GET", "/readyz")
+        except (FileNotFoundError, ssl.SSLError):
+            return False  # it has not written its certificate, or not all of it
+        except InformerError:
+            return False
+        self.was_ready = True
+        return True
+
+    def admin(self) -> SyncClient:
+        """Return the administrator's client, one and the same for ever."""
+        return self._clients[0] if self._clients else self.connect(self._token)
+
+    def connect(self, token: str) -> SyncClient:
+        """Return a client of its own for a user."""
+        context = ssl.create_default_context(cafile=str(self.ca_file))
+        client = SyncClient(port=self.port, token=token, context=context)
+        self._clients.append(client)
+        return client
+
+    def close_connections(self) -> None:
+        """Close the kept-alive connections of its clients."""
+        for client in self._clients:
+            client.close()

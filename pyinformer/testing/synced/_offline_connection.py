@@ -1,0 +1,85 @@
+"""A wire to nowhere: what stands behind an informer that needs no server.
+
+Whatever asks it is told so by an error, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, final
+
+from pyinformer.apimachinery import LifecycleError
+from pyinformer.cluster import Cluster
+from pyinformer.transport import Body, ClusterConfig, Query
+
+_SERVER: Final = "http://nowhere.invalid"  # a name that no resolver may ever find
+_REASON: Final = "a synced_informer() has no server: use a World, or the apiserver fixture"
+
+
+@final
+class OfflineConnection:
+    """A Wire of the transport on which nothing can be asked."""
+
+    def __init__(self) -> None:
+        self._config = ClusterConfig(server=_SERVER, source="testing.synced_informer")
+
+    @property
+    def config(self) -> ClusterConfig:
+        """A configuration that leads nowhere."""
+        return self._config
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Refuse a request.
+
+        Raises:
+            LifecycleError: always.
+
+        Cancellation:
+            It never waits.
+        """
+        raise LifecycleError(_REASON)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AsyncIterator[Body]:
+        """Refuse a list or a watch.
+
+        Raises:
+            LifecycleError: always.
+
+        Cancellation:
+            It never waits.
+        """
+        raise LifecycleError(_REASON)
+        yield
+
+    async def aclose(self) -> None:
+        """Do nothing.
+
+        Cancellation:
+            It never waits.
+        """
+
+
+def offline_cluster() -> Cluster:
+    """Return a cluster of which nothing can be asked."""
+    wire = OfflineConnection()
+    return Cluster(wire.config, wire=wire)

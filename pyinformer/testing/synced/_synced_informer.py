@@ -1,0 +1,397 @@
+"""An informer that has synced, without a server and without an event loop.
+
+What enters are dicts; what leaves is a SharedInformer whose lister and indexes answer at once, as
+they would if a server had sent these objects. A test changes what is cached by plain calls, and
+handlers are called inside of them: the cache first, then each handler, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast, overload
+
+import msgspec
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    FieldSelector,
+    GroupVersionResource,
+    InvalidArgumentError,
+    InvalidObjectError,
+    JSONObject,
+    KubeObject,
+    LabelSelector,
+    LifecycleError,
+    ObjectCodec,
+    ObjectNotFoundError,
+    Transform,
+    Updated,
+    V,
+    View,
+)
+from pyinformer.informer import Handler, InformerStatus, Registration, SharedInformer
+from pyinformer.reflector import ReflectorState
+from pyinformer.store import Indexer, IndexFunction, Lister
+from pyinformer.tasks import LogExceptions
+from pyinformer.testing.apiserver.resources import BUILT_IN, ResourceType
+from pyinformer.testing.synced._call_now import call_now
+from pyinformer.testing.synced._completed import completed
+from pyinformer.testing.synced._coverage import Coverage, selecting_fields
+from pyinformer.testing.synced._offline_connection import offline_cluster
+
+if TYPE_CHECKING:
+    from pyinformer.informer import (
+        EventFunction,
+        Memory,
+        ObjectFunction,
+        ResourceEventHandler,
+        Selector,
+        UpdateFunction,
+    )
+
+VW = TypeVar("VW", bound=View)
+
+
+class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for others: this is its double
+    """A SharedInformer that a test fills by hand; made by `synced_informer`.
+
+    Lister, indexes and handlers are those of production. `start()` and `wait_for_cache_sync()`
+    return at once; what waits for events (`events`, `wait_for`, `wait_until`) needs a server or a
+    World, and so do writes.
+    """
+
+    def __init__(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespaced: bool | None,
+        namespaces: str | Sequence[str] | None,
+        label_selector: Selector | LabelSelector,
+        field_selector: Selector | FieldSelector,
+        projection: type[View] | None,
+        memory: Memory,
+        transform: Transform | None,
+    ) -> None:
+        super().__init__(
+            offline_cluster(),
+            api_version,
+            plural,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            projection=cast("type[V] | None", projection),
+            memory=memory,
+            transform=transform,
+        )
+        view = cast("type[V] | None", projection)
+        given = [namespaces] if isinstance(namespaces, str) else namespaces
+        resource = GroupVersionResource.of(api_version, plural)
+        self._known = next(
+            (one for one in BUILT_IN if (one.api_version, one.plural) == (api_version, plural)),
+            None,
+        )
+        self._completed = partial(
+            completed,
+            resource=resource,
+            kind="" if self._known is None else self._known.kind,
+            namespaced=_is_namespaced(self._known) if namespaced is None else namespaced,
+        )
+        self._codec: ObjectCodec[V] = ObjectCodec(
+            resource,
+            view=view,
+            strip_managed_fields=memory != "raw",
+            compact=memory == "compact",
+            transform=transform,
+            metadata_only=memory == "metadata",
+        )
+        self._selects_fields = selecting_fields(resource, self._known, self.scope.field_selector)
+        self._coverage = Coverage(None if given is None else frozenset(given), str(resource))
+        self._held: Indexer[V] = Indexer(view)
+        self._called: list[tuple[Registration[V], Handler[V]]] = []
+        self._version = 0
+        self.lister: Lister[V] = Lister(
+            self._held, resource=str(resource), readiness=self._coverage
+        )
+
+    @property
+    def has_synced(self) -> bool:
+        """True: it holds everything that there is."""
+        return True
+
+    @property
+    def state(self) -> ReflectorState:
+        """Always `watching`."""
+        return ReflectorState.WATCHING
+
+    @property
+    def staleness(self) -> str:
+        """Always empty: there is no server to be behind."""
+        return ""
+
+    def add_index(self, name: str, by: str | IndexFunction) -> None:
+        """Add an index to the cache, as to any informer.
+
+        Raises:
+            InvalidArgumentError: the name is taken.
+            InvalidArgumentError: the path cannot be read.
+        """
+        self._held.add_index(name, by)
+
+    def add_event_handler(
+        self,
+        handler: EventFunction[V] | ResourceEventHandler[V] | None = None,
+        *,
+        on_add: ObjectFunction[V] | None = None,
+        on_update: UpdateFunction[V] | None = None,
+        on_delete: ObjectFunction[V] | None = None,
+        name: str | None = None,
+        mailbox_size: int = 1024,
+        resync_period_seconds: float = 0.0,
+        log_exceptions: LogExceptions = "classes",
+    ) -> Registration[V]:
+        """Tell a handler of everything that exists, before this returns, and then of every change.
+
+        Mailboxes and resyncs are checked and do nothing: each call is made by `apply` or `delete`
+        itself, and what it raises comes out of them.
+
+        Raises:
+            InvalidTypeError: it could not be called.
+            InvalidArgumentError: a negative number.
+            LifecycleError: it is asynchronous, and a loop runs in this thread.
+        """
+        registration = super().add_event_handler(
+            handler,
+            on_add=on_add,
+            on_update=on_update,
+            on_delete=on_delete,
+            name=name,
+            mailbox_size=mailbox_size,
+            resync_period_seconds=resync_period_seconds,
+            log_exceptions=log_exceptions,
+        )
+        checked: Handler[V] = Handler.of(
+            handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
+        )
+        for obj in self._held.list():
+            call_now(checked, Added(obj, is_in_initial_list=True))
+        self._called.append((registration, checked))
+        return registration
+
+    async def remove_event_handler(
+        self, registration: Registration[V], *, grace_seconds: float = 5.0
+    ) -> None:
+        """Tell a handler nothing any more.
+
+        Raises:
+            InvalidArgumentError: the registration is another informer's, or the grace is negative.
+
+        Cancellation:
+            Takes effect when the handler is removed.
+        """
+        await super().remove_event_handler(registration, grace_seconds=grace_seconds)
+        self._called = [one for one in self._called if one[0] is not registration]
+
+    def apply(self, obj: JSONObject) -> KubeObject[V]:
+        """Let the server have sent an object, new or changed, and call the handlers.
+
+        Args:
+            obj: with a name. apiVersion, kind, namespace, uid, resourceVersion and
+                creationTimestamp are filled in; the dict is not changed. Another uid than the
+                cached one's is another object: a deletion and an addition.
+
+        Returns:
+            The object as it would be cached; what the selectors leave out is not.
+
+        Raises:
+            InvalidArgumentError: it is no object of this resource.
+            InvalidObjectError: it cannot be read, or does not fit the projection.
+            Exception: whatever a handler raises; the handlers behind it are not called.
+        """
+        self._version += 1
+        body = self._completed(obj, version=str(self._version))
+        new = self._decoded(body)
+        key = str(new.key)
+        old = self._held.get(key)
+        is_selected = self._selects(new) and self._selects_fields(body)
+        if old is not None and (not is_selected or old.metadata.uid != new.metadata.uid):
+            self._tell(Deleted(old, may_still_exist=not is_selected))
+            old = None
+        if is_selected:
+            self._tell(Added(new) if old is None else Updated(old, new))
+        return new
+
+    def delete(self, key: str) -> KubeObject[V]:
+        """Let the server have deleted an object, and call the handlers.
+
+        Args:
+            key: `namespace/name`, or `name` if cluster-scoped.
+
+        Returns:
+            The last state.
+
+        Raises:
+            ObjectNotFoundError: nothing is cached under this key.
+            Exception: whatever a handler raises; the handlers behind it are not called.
+        """
+        old = self._held.get(key)
+        if old is None:
+            raise ObjectNotFoundError(resource=str(self.scope.resource), key=key)
+        self._tell(Deleted(old))
+        return old
+
+    def status(self, *, with_journal: bool = False) -> InformerStatus:
+        """Return how it is doing: it watches, and holds what it holds."""
+        found = super().status(with_journal=with_journal)
+        facts = replace(found.reflector, state=self.state)
+        return replace(
+            found,
+            has_synced=True,
+            state=self.state,
+            objects=len(self._held.list()),
+            reflector=facts,
+        )
+
+    async def set_namespaces(self, namespaces: Iterable[str]) -> None:
+        """Refuse other namespaces than those that it was made for.
+
+        Raises:
+            LifecycleError: always.
+
+        Cancellation:
+            It never waits.
+        """
+        raise LifecycleError(
+            "the namespaces of a synced_informer() stay: use a World to change them"
+        )
+
+    async def start(self) -> None:
+        """Do nothing: there is nothing to list and watch.
+
+        Cancellation:
+            It never waits.
+        """
+
+    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+        """Return at once: the cache holds everything.
+
+        Cancellation:
+            It never waits.
+        """
+
+    def __repr__(self) -> str:
+        return f"<SyncedInformer of {self.name}>"
+
+    def _selects(self, obj: KubeObject[V]) -> bool:
+        is_there = self._coverage.covers(obj.metadata.namespace)
+        return is_there and self.scope.label_selector.matches(obj.metadata.labels)
+
+    def _tell(self, event: Event[V]) -> None:
+        if isinstance(event, Updated):
+            self._held.update_nowait(event.old, event.new)
+        else:
+            self._held.apply_nowait(event)
+        for _, handler in self._called:
+            call_now(handler, event)
+
+    def _decoded(self, body: JSONObject) -> KubeObject[V]:
+        raw = msgspec.json.encode(body)
+        decoded = self._codec.decode(raw, 0, len(raw))
+        if decoded.problem:
+            raise InvalidObjectError(f"{self.scope.resource} {decoded.key}", decoded.problem)
+        return decoded
+
+
+def _is_namespaced(known: ResourceType | None) -> bool:
+    return known is None or known.namespaced
+
+
+@overload
+def synced_informer(
+    api_version: str,
+    plural: str,
+    objects: Iterable[JSONObject] = (),
+    *,
+    projection: None = None,
+    namespaces: str | Sequence[str] | None = None,
+    label_selector: Selector | LabelSelector = None,
+    field_selector: Selector | FieldSelector = None,
+    memory: Memory = "strip_managed_fields",
+    namespaced: bool | None = None,
+    transform: Transform | None = None,
+) -> SyncedInformer[None]: ...
+@overload
+def synced_informer(
+    api_version: str,
+    plural: str,
+    objects: Iterable[JSONObject] = (),
+    *,
+    projection: type[VW],
+    namespaces: str | Sequence[str] | None = None,
+    label_selector: Selector | LabelSelector = None,
+    field_selector: Selector | FieldSelector = None,
+    memory: Memory = "strip_managed_fields",
+    namespaced: bool | None = None,
+    transform: Transform | None = None,
+) -> SyncedInformer[VW]: ...
+def synced_informer(
+    api_version: str,
+    plural: str,
+    objects: Iterable[JSONObject] = (),
+    *,
+    projection: type[View] | None = None,
+    namespaces: str | Sequence[str] | None = None,
+    label_selector: Selector | LabelSelector = None,
+    field_selector: Selector | FieldSelector = None,
+    memory: Memory = "strip_managed_fields",
+    namespaced: bool | None = None,
+    transform: Transform | None = None,
+) -> SyncedInformer[View] | SyncedInformer[None]:
+    """Return an informer that holds these objects and has synced: no server, no loop, no await.
+
+        def test_pods_of_a_node() -> None:
+            pods = synced_informer("v1", "pods", [pod("a", node="n1"), pod("b", node="n2")])
+            pods.add_index("node", "spec.nodeName")
+            assert names(pods.lister.by_index("node", "n1")) == ["a"]
+            pods.delete("default/a")
+            assert not pods.lister.by_index("node", "n1")
+
+    Args:
+        api_version: `v1`, or `group/version`.
+        plural: the resource's plural name.
+        objects: what it holds; see `SyncedInformer.apply`.
+        projection: the view to decode with each object.
+        namespaces: as for an informer; what lies elsewhere is not held.
+        label_selector: as for an informer; what it does not select is not held.
+        field_selector: as for an informer; what it does not select is not held.
+        memory: as for an informer: `metadata` holds no bodies.
+        namespaced: whether objects without a namespace are given `default`; None knows it of
+            built-in resources, and takes it to be so of others.
+        transform: your change to each object before it is kept.
+
+    Raises:
+        InvalidArgumentError: an argument that cannot work, or something that is no such object.
+        InvalidObjectError: an object cannot be read, or does not fit the projection.
+        InvalidSelectorError: the selector cannot be parsed.
+    """
+    informer: SyncedInformer[View] = SyncedInformer(
+        api_version,
+        plural,
+        namespaced=namespaced,
+        namespaces=namespaces,
+        label_selector=label_selector,
+        field_selector=field_selector,
+        projection=projection,
+        memory=memory,
+        transform=transform,
+    )
+    if isinstance(objects, str | dict):
+        reason = f"is a list of objects: [{{...}}], not a {type(objects).__name__}"
+        raise InvalidArgumentError("objects", reason)
+    for obj in objects:
+        informer.apply(obj)
+    return informer

@@ -1,0 +1,285 @@
+"""The event loop of a World, in a thread of its own, and what runs in it.
+
+What enters are coroutine functions, called from any other thread and waited for there; what leaves
+are their results, once everything that followed from them has come to rest. It works beside
+whatever loop the test itself runs in, and needs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+from pyinformer._clock import monotonic
+from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, NotFoundError
+from pyinformer.informer import core_of, wait_for_cache_sync
+from pyinformer.testing.world._virtual_loop import VirtualLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyinformer.apimachinery import Event, KubeObject
+    from pyinformer.cluster import Cluster
+    from pyinformer.informer import SharedInformer
+    from pyinformer.testing.world._memory_connection import MemoryConnection
+
+_T = TypeVar("_T")
+
+_SYNC_SECONDS: Final = 5.0  # nothing is far away: what takes longer will never come
+_REST_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 10.0
+_CALM_TURNS: Final = 10  # of the loop; from a write to its reader's next wait it takes four
+_PATIENT_TURNS: Final = 1000
+_TURN_SECONDS: Final = 0.001
+
+
+@final
+class LoopThread:
+    """One loop for one World or for several; nothing runs before the first call.
+
+    Args:
+        virtual_time: whether its clock jumps to the next timer while a call waits, and else stands.
+    """
+
+    def __init__(self, *, virtual_time: bool = False) -> None:
+        self.virtual_time: bool = virtual_time
+        self.wires: list[MemoryConnection] = []
+        """The wires of its worlds."""
+        self.clusters: list[Cluster] = []
+        """The clusters of its worlds."""
+        self.seen: list[tuple[SharedInformer[Any], Event[Any]]] = []
+        """The events that caches have told, in order."""
+        self._informers: list[SharedInformer[Any]] = []
+        self._beginning = threading.Lock()  # several threads may come first
+        self._crash: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._is_closed = False
+        self._members = 0
+        self._lasts: list[Callable[[], Awaitable[None]]] = []
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its loop runs."""
+        return self._loop is not None
+
+    def join(self, wire: MemoryConnection, cluster: Cluster) -> None:
+        """Let one more World use this stage; each has to close it."""
+        self._members += 1
+        self.wires.append(wire)
+        self.clusters.append(cluster)
+
+    def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
+        """Run a coroutine function in the loop and wait, blocking, for its end.
+
+        Raises:
+            LifecycleError: called from inside the loop, or closed.
+            BaseException: whatever the function raised; what ends a loop, such as SystemExit in a
+                reconcile, closes the World besides.
+        """
+        if threading.current_thread() is self._thread:
+            reason = "inside a reconcile or a handler, await the methods of its cluster instead"
+            raise LifecycleError(f"a World cannot wait for its own loop: {reason}")
+        if self._is_closed:
+            raise LifecycleError("the World is closed: make a new one")
+        with self._beginning:
+            loop = self._loop or self._begin()
+
+        async def run() -> _T:
+            """Make a coroutine of whatever can be awaited, and let time pass for it."""
+            with _passing_time():
+                return await function()
+
+        future = asyncio.run_coroutine_threadsafe(run(), loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            if self._crash is not None:
+                raise self._crash from None
+            raise
+        except BaseException:  # Ctrl-C, say: what it interrupts shall not go on
+            future.cancel()
+            raise
+
+    @property
+    def now(self) -> float:
+        """The time of the loop; 0 before it begins."""
+        return 0.0 if self._loop is None else self._loop.time()
+
+    async def elapse(self, duration_seconds: float) -> None:
+        """Let virtual time pass, and wait until what was due has come to rest.
+
+        Raises:
+            TimeoutError: that does not come.
+
+        Cancellation:
+            Safe; the time that has passed has passed.
+        """
+        await asyncio.sleep(duration_seconds)
+        await self.rest()
+
+    async def prepare(self, informers: Iterable[SharedInformer[Any]]) -> None:
+        """Start informers that nobody has started, and wait until their caches are filled.
+
+        Raises:
+            InvalidArgumentError: one belongs to another stage, or its resource is not served.
+            CacheSyncTimeoutError: one cannot be filled; it says why.
+
+        Cancellation:
+            Safe; what was started goes on.
+        """
+        chosen = [informer for informer in dict.fromkeys(informers) if not informer.is_closed]
+        for informer in chosen:
+            if informer not in self._informers:
+                self._check_here(informer)
+                await _check_served(informer)
+            if informer not in self._informers:  # other threads' calls went on meanwhile
+                self._informers.append(informer)
+                core_of(informer).attach_receiver(_Witness(informer, self.seen))
+            await informer.start()
+        await wait_for_cache_sync(*chosen, timeout_seconds=_SYNC_SECONDS)
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Wait until every cache has taken what its watch has to tell.
+
+        Raises:
+            TimeoutError: that does not come; something writes all the time.
+
+        Cancellation:
+            Safe.
+        """
+        deadline = monotonic() + _REST_SECONDS  # real ones: virtual time stands while others run
+        calm = turns = 0
+        while calm < _CALM_TURNS:
+            calm = calm + 1 if self._is_calm() else 0
+            turns += 1
+            # What does not come to rest by itself may wait for a timer.
+            await asyncio.sleep(0 if turns % _PATIENT_TURNS else _TURN_SECONDS)
+            if monotonic() > deadline:
+                message = f"after {_REST_SECONDS:g} s something still writes or watches anew"
+                raise TimeoutError(message)
+
+    def close(self, last: Callable[[], Awaitable[None]]) -> None:
+        """Let one World go; with the last, close the informers, run what is last, end the loop.
+
+        Called from inside the loop, by the garbage collector perhaps, it does not wait.
+        """
+        self._members -= 1
+        self._lasts.append(last)
+        if self._members:
+            return
+        self._is_closed = True
+        loop, thread, stopping = self._loop, self._thread, self._stopping
+        if loop is None or thread is None or stopping is None:
+            return
+        if self._crash is not None:
+            thread.join(_CLOSE_SECONDS)
+            return
+
+        async def run() -> None:
+            """End what runs in the loop, then the loop."""
+            try:
+                with _passing_time():
+                    for informer in self._informers:
+                        await informer.aclose()
+                    for one in self._lasts:
+                        await one()
+            finally:
+                stopping.set()
+
+        future = asyncio.run_coroutine_threadsafe(run(), loop)
+        if threading.current_thread() is not thread:
+            try:
+                future.result(_CLOSE_SECONDS)
+            finally:
+                thread.join(_CLOSE_SECONDS)
+
+    def _is_calm(self) -> bool:
+        expected = sum(informer.is_running for informer in self._informers)
+        watches = sum(wire.open_watches for wire in self.wires)
+        return watches >= expected and all(wire.is_idle for wire in self.wires)
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        begun: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
+        self._thread = threading.Thread(
+            target=partial(self._live, begun), name="pyinformer world", daemon=True
+        )
+        self._thread.start()
+        self._loop = begun.result()
+        return self._loop
+
+    def _live(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop if self.virtual_time else None) as runner:
+            try:
+                runner.run(self._main(begun))
+            except BaseException as error:  # noqa: BLE001 - raised where somebody waits, in call()
+                self._crash = error  # before the runner cancels what is waited for
+                self._is_closed = True
+
+    def _check_here(self, informer: SharedInformer[Any]) -> None:
+        """Refuse what lives in another loop, where this one would wait for it in vain."""
+        if not any(informer.cluster is cluster for cluster in self.clusters):
+            reason = (
+                f"the informer of {informer.scope.resource} is not of this World: make the second"
+                " one of two as World(..., beside=first), and informers of world.factory"
+            )
+            raise InvalidArgumentError("controller", reason)
+
+    async def _main(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+        self._stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        begun.set_result(loop)
+        try:
+            await self._stopping.wait()
+        finally:
+            if isinstance(loop, VirtualLoop):
+                loop.let_pass()  # what is cancelled now may wait for a while
+
+
+def _passing_time() -> AbstractContextManager[None]:
+    loop = asyncio.get_running_loop()
+    return loop.waited_for() if isinstance(loop, VirtualLoop) else nullcontext()
+
+
+async def _check_served(informer: SharedInformer[Any]) -> None:
+    """Refuse at once what would only be waited for."""
+    resource = informer.scope.resource
+    try:
+        await informer.cluster.discovery.resource(resource)
+    except NotFoundError:
+        reason = (
+            f"the World does not serve {resource.resource!r} of {resource.api_version!r}: create"
+            " an object of its kind, or register() it, before it is used"
+        )
+        raise InvalidArgumentError("plural", reason) from None
+
+
+@final
+class _Witness:
+    """Notes what an informer tells; a Receiver."""
+
+    def __init__(
+        self, informer: SharedInformer[Any], seen: list[tuple[SharedInformer[Any], Event[Any]]]
+    ) -> None:
+        self._informer = informer
+        self._seen = seen
+
+    def put_nowait(self, event: Event[Any]) -> None:
+        """Note one event."""
+        self._seen.append((self._informer, event))
+
+    def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
+        """Note nothing: what existed before is no event."""
+
+    def on_initial_list_complete(self) -> None:
+        """Note nothing."""
+
+    def on_missed_state(self, was: object, now: object) -> None:
+        """Take note of nothing."""

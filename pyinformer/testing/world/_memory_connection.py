@@ -1,0 +1,379 @@
+"""A wire without wire: requests are handed to the door of a test server, in the same event loop.
+
+What enters are the requests of a Cluster and of informers; what leaves are answers, streams and the
+typed errors of a refusal, as from a Connection. A stream can be held, so that caches do not hear of
+changes, and says whether its reader has taken all there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, final
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+
+from pyinformer.apimachinery import (
+    APIStatusError,
+    LifecycleError,
+    RequestTimeoutError,
+    TransportError,
+)
+from pyinformer.tasks import UserTasks
+from pyinformer.testing.apiserver.handler import Call, RequestHandler
+from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure
+from pyinformer.transport import Body, ClusterConfig, Query, status_error
+
+NAME_HEADER: Final = "x-created-name"
+"""Where the record of a request has the name of what is to be created."""
+
+_SERVER: Final = "http://world.invalid"  # a name that no resolver may ever find
+_FIRST_SUCCESS: Final = 200
+_FIRST_NO_SUCCESS: Final = 300
+_GRACE_SECONDS: Final = 5.0
+
+
+@final
+class MemoryBody:
+    """The body of one answer; a Body of the transport."""
+
+    def __init__(self) -> None:
+        self.received_bytes: int = 0
+        """How much has arrived so far."""
+        self._pieces: deque[bytes] = deque()
+        self._has_ended = False
+        self._error: TransportError | None = None
+        self._is_held = False
+        self._is_awaited = False
+        self._changed = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its reader has taken all that it may have, and waits for more."""
+        return self._is_awaited and not self._changed.is_set()
+
+    def put(self, data: bytes) -> None:
+        """Add to the body."""
+        if data:
+            self.received_bytes += len(data)
+            self._pieces.append(data)
+            self._changed.set()
+
+    def end(self) -> None:
+        """End the body properly."""
+        self._has_ended = True
+        self._changed.set()
+
+    def fail(self, error: TransportError) -> None:
+        """End the body with an error, at once."""
+        self._error = self._error or error
+        self._changed.set()
+
+    def hold(self, *, held: bool) -> None:
+        """Keep what comes from its reader, or give it all."""
+        self._is_held = held
+        self._changed.set()
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes; `b""` at the end.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        return b"".join(await self.pieces())
+
+    async def pieces(self) -> list[bytes]:
+        """Wait for the next bytes; nothing at the end.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        while True:
+            self._changed.clear()
+            if self._error is not None:
+                raise self._error
+            if self._pieces and not self._is_held:
+                taken = list(self._pieces)
+                self._pieces.clear()
+                return taken
+            if self._has_ended and not self._is_held:
+                return []
+            self._is_awaited = True
+            try:
+                await self._changed.wait()
+            finally:
+                self._is_awaited = False
+
+    async def whole(self) -> bytes:
+        """Wait for the end of the body and return all of it.
+
+        Cancellation:
+            Safe; what was taken is lost.
+        """
+        parts: list[bytes] = []
+        while part := await self.read():
+            parts.append(part)
+        return b"".join(parts)
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error: it was open for too long."""
+        reason = f"still open {waited_seconds:g} s after it began"
+        self.fail(RequestTimeoutError(_SERVER, reason, waited_seconds=waited_seconds))
+
+    def close(self) -> None:
+        """Do nothing: what writes it ends with the stream."""
+
+
+@final
+class _MemoryReply:
+    """Takes one answer; a Reply of the test servers."""
+
+    def __init__(self, body: MemoryBody) -> None:
+        self.body = body
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.started = asyncio.Event()
+        self._fault: Fault | None = None
+        self._answered: Callable[[int], None] = lambda _: None
+
+    def expect(self, fault: Fault | None, answered: Callable[[int], None]) -> _MemoryReply:
+        self._fault = fault
+        self._answered = answered
+        return self
+
+    async def begin_faulty(self) -> bool:
+        fault = self._fault
+        if fault is None or fault.status is None:
+            return False
+        await self.fail(scripted_failure(fault, fault.status))
+        return True
+
+    async def fail(self, failure: Failure) -> None:
+        seconds = failure.retry_after_seconds
+        headers = {} if seconds is None else {"Retry-After": str(seconds)}
+        await self.send(failure.code, [failure.body()], headers=headers)
+
+    async def send(
+        self,
+        status: int,
+        body: Iterable[bytes],
+        *,
+        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        length: int | None = None,
+    ) -> None:
+        self.headers = headers or {}
+        await self.start(status)
+        for piece in body:
+            await self.write(piece)
+        await self.finish()
+
+    async def start(self, status: int) -> None:
+        self.status = status
+        self._answered(status)
+        self.started.set()
+
+    async def write(self, data: bytes) -> None:
+        self.body.put(data)
+
+    async def finish(self) -> None:
+        self.body.end()
+
+    @property
+    def is_success(self) -> bool:
+        return _FIRST_SUCCESS <= self.status < _FIRST_NO_SUCCESS
+
+    async def refusal(self, request: str) -> APIStatusError:
+        """Return the error that the answer stands for."""
+        text = await self.body.whole()
+        return status_error(self.status, self.headers, text, request=request)
+
+
+@final
+class MemoryConnection:
+    """Reaches a door in the same loop; a Wire of the transport.
+
+    Args:
+        door: answers.
+        on_request: is told of every request, and of the status and the body of its answer.
+    """
+
+    def __init__(
+        self, door: RequestHandler, on_request: Callable[[Call, int, bytes], Awaitable[None]]
+    ) -> None:
+        self._door = door
+        self._on_request = on_request
+        self._watches: set[MemoryBody] = set()
+        self._tasks = UserTasks()
+        self._under_way = 0
+        self._is_closed = False
+        self._config = ClusterConfig(server=_SERVER, source="testing.World")
+
+    @property
+    def config(self) -> ClusterConfig:
+        """A configuration that leads nowhere."""
+        return self._config
+
+    @property
+    def open_watches(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way, and every watch's reader waits for more."""
+        return not self._under_way and all(body.is_idle for body in self._watches)
+
+    def hold(self, *, held: bool) -> None:
+        """Keep from the open watches what happens from now on, or give them all of it."""
+        for body in self._watches:
+            body.hold(held=held)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Answer a request.
+
+        Raises:
+            APIStatusError: it is refused.
+            LifecycleError: the wire is closed.
+
+        Cancellation:
+            Before the request is carried out or after it, never between.
+        """
+        self._check_open()
+        self._under_way += 1
+        try:
+            await asyncio.sleep(0)  # as on a network, others run meanwhile
+            content = body or b""
+            call = _call(method, path, query, content, content_type)
+            reply = _MemoryReply(MemoryBody())
+            await self._door.serve(call, reply.expect)
+            answer = await reply.body.whole()
+            await self._on_request(call, reply.status, answer)
+            if not reply.is_success:
+                what = f"{method} {path}"
+                raise status_error(reply.status, reply.headers, answer, request=what)
+            await asyncio.sleep(0)
+            return answer
+        finally:
+            self._under_way -= 1
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AsyncIterator[Body]:
+        """Answer a list or a watch.
+
+        Raises:
+            APIStatusError: it is refused.
+            LifecycleError: the wire is closed.
+
+        Cancellation:
+            Safe; the stream ends.
+        """
+        self._check_open()
+        body = MemoryBody()
+        reply = _MemoryReply(body)
+        call = _call("GET", path, query, b"", "", accept=accept)
+        task = self._tasks.spawn(f"answer to GET {path}", self._serve(call, reply))
+        try:
+            await self._begun(reply, what or f"GET {path}")
+            if watch:
+                self._watches.add(body)
+            yield body
+        finally:
+            self._watches.discard(body)
+            task.cancel_once()
+
+    async def _serve(self, call: Call, reply: _MemoryReply) -> None:
+        try:
+            await self._door.serve(call, reply.expect)
+        finally:
+            reply.body.end()
+            reply.started.set()
+
+    async def _begun(self, reply: _MemoryReply, request: str) -> None:
+        self._under_way += 1
+        try:
+            await reply.started.wait()
+            if not reply.is_success:
+                raise await reply.refusal(request)
+        finally:
+            self._under_way -= 1
+
+    async def aclose(self) -> None:
+        """Break every stream off.
+
+        Cancellation:
+            Takes effect when they have ended, which a grace bounds.
+        """
+        self._is_closed = True
+        for body in tuple(self._watches):
+            body.fail(TransportError(_SERVER, "the connection was lost: closed by aclose()"))
+        await self._tasks.stop(_GRACE_SECONDS)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise LifecycleError(f"the connection to {_SERVER} is closed")
+
+
+def _call(
+    method: str, path: str, query: Query, content: bytes, content_type: str, *, accept: str = ""
+) -> Call:
+    async def read() -> bytes:
+        return content
+
+    return Call(
+        method=method,
+        raw_path=path,
+        path=unquote(path),
+        query=dict(query),
+        headers={
+            "user-agent": "pyinformer",
+            "accept": accept,
+            "content-type": content_type,
+            NAME_HEADER: _created_name(method, content),
+        },
+        content_type=content_type,
+        read=read,
+    )
+
+
+def _created_name(method: str, content: bytes) -> str:
+    """Return the name of what is to be created; it stands in no path."""
+    if method != "POST":
+        return ""
+    try:
+        return _decode_named(content).metadata.name
+    except msgspec.DecodeError:
+        return ""
+
+
+class _NamedMeta(Struct):
+    name: str = ""
+
+
+class _Named(Struct):
+    metadata: _NamedMeta = msgspec.field(default_factory=_NamedMeta)
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
