@@ -24,6 +24,7 @@ from pyinformer.tasks import WorkerThreads, check_callable, name_of
 if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
     from pyinformer.sources import Request
+    from pyinformer.store import Lister
 
 _SHAPE = "reconcile(request, obj)"
 
@@ -58,7 +59,8 @@ class Invoker(Generic[V]):
             self._primaries.setdefault(primary.cluster.name, []).append(primary)
         # An informer of all namespaces cannot be changed to some: no namespace has to be compared.
         is_only = len(primaries) == 1 and primaries[0].scope.is_everywhere
-        self._only: SharedInformer[V] | None = primaries[0] if is_only else None
+        self._only_lister: Lister[V] | None = primaries[0].lister if is_only else None
+        self._only_cluster = primaries[0].cluster.name if is_only else ""
         self._threads = None if _is_asynchronous(function) else WorkerThreads(self.name)
 
     async def __call__(self, request: Request) -> Result | None:
@@ -91,8 +93,8 @@ class Invoker(Generic[V]):
             TerminalError: no primary watches the request's cluster, or its namespace.
         """
         key, cluster = request._id
-        if self._only is not None and self._only.cluster.name == cluster:
-            return self._only.lister.get(key)
+        if self._only_lister is not None and cluster == self._only_cluster:
+            return self._only_lister.get(key)
         if not self._primaries:
             return None
         informers = self._primaries.get(cluster)

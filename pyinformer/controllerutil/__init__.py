@@ -1,4 +1,4 @@
-"""What a reconcile writes beside its work: owners, finalizers, conditions, events."""
+"""Helpers for reconciles: owner references, finalizers, conditions, Events."""
 
 from pyinformer.controllerutil._conditions import find_condition, is_condition_true, set_condition
 from pyinformer.controllerutil._event_recorder import EventRecorder, EventRecorderStatistics

@@ -1,8 +1,7 @@
-"""Status conditions: what is true of an object right now, as `status.conditions` holds it.
+"""Status conditions: the entries of an object's `status.conditions`.
 
-What enters is a list as the server or a program wrote it; what leaves is a new list, and the one
-that entered is not changed. Invariant: `lastTransitionTime` moves when the status does and at no
-other time, so that writing the same condition again is no change at all.
+A new list is returned, and the given one is not changed. `lastTransitionTime` changes only with the
+status, so setting the same condition again changes nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ Conditions: TypeAlias = Sequence[Mapping[str, JSONValue]] | None
 """`obj.at("status.conditions", default=None)`, or the list of a body."""
 
 ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"] | bool
-"""The three texts that Kubernetes knows; True and False stand for theirs."""
+"""The three texts of Kubernetes; a bool stands for two of them."""
 
-# As the API conventions' schema of metav1.Condition has them; a server refuses the whole status
-# for one condition that breaks them.
+# From the API conventions' schema of metav1.Condition; a server refuses the whole status for one
+# invalid condition.
 _TYPE: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 )
@@ -51,22 +50,22 @@ def set_condition(
         await cluster.status(database, {"conditions": conditions})
 
     Args:
-        conditions: those that there are; None for none. They are not changed.
-        condition_type: such as `Ready`; there is one condition of each type.
+        conditions: the present conditions; None for none. They are not changed.
+        condition_type: such as `Ready`; each type has one condition.
         status: "True", "False" or "Unknown", or a bool.
-        reason: one word in camel case for programs: why.
+        reason: why, as one word in camel case, for programs.
         message: a sentence for people; cut at 32,768 characters.
         observed_generation: the `metadata.generation` that this was decided for. None keeps
-            what the condition has.
-        wall_clock: seconds since 1970; asked only if the status changes.
+            the present value.
+        wall_clock: Unix time in seconds; read only if the status changes.
 
     Returns:
-        A new list, in the old order, a new type last; equal to `conditions` if this one says the
-        same already. Fields that are not known here are kept.
+        A new list, in the old order, a new type last; equal to `conditions` if this condition is
+        unchanged. Unknown fields are kept.
 
     Raises:
         InvalidArgumentError: a value that every API server refuses.
-        InvalidTypeError: `conditions` is no list of conditions, or the message no text.
+        InvalidTypeError: `conditions` is not a list of conditions, or the message is not text.
 
     Source:
         k8s.io/apimachinery pkg/api/meta/conditions.go, SetStatusCondition.
@@ -93,7 +92,7 @@ def find_condition(conditions: Conditions, condition_type: str) -> JSONObject | 
     """Return a copy of the condition of one type, or None.
 
     Raises:
-        InvalidTypeError: `conditions` is no list of conditions.
+        InvalidTypeError: `conditions` is not a list of conditions.
     """
     found = (each for each in _copies(conditions) if each.get("type") == condition_type)
     return next(found, None)
@@ -102,13 +101,13 @@ def find_condition(conditions: Conditions, condition_type: str) -> JSONObject | 
 def is_condition_true(
     conditions: Conditions, condition_type: str, *, generation: int | None = None
 ) -> bool:
-    """Return whether a condition is there and "True".
+    """Return whether a condition exists and is "True".
 
     Args:
-        conditions: those that there are; None for none.
+        conditions: the present conditions; None for none.
         condition_type: such as `Ready`.
-        generation: the object's `metadata.generation`: a condition that says that it was decided
-            for an older one is not true. None does not look.
+        generation: the object's `metadata.generation`: a condition of an older generation is not
+            true. None ignores the generation.
     """
     condition = find_condition(conditions, condition_type)
     if condition is None or condition.get("status") != "True":
@@ -121,14 +120,14 @@ def _copies(conditions: Conditions) -> list[JSONObject]:
     given = () if conditions is None else conditions
     is_list = isinstance(given, Sequence) and not isinstance(given, str)
     if not is_list or not all(isinstance(each, Mapping) for each in given):
-        raise InvalidTypeError("conditions", "is no list of dicts, as status.conditions has to be")
+        raise InvalidTypeError("conditions", "must be a list of dicts, as status.conditions is")
     return [dict(each) for each in given]
 
 
 def _checked_status(status: ConditionStatus) -> str:
     word = str(status) if isinstance(status, bool) else status
     if word not in ("True", "False", "Unknown"):
-        raise InvalidArgumentError("status", f"{status!r} is not True, False or 'Unknown'")
+        raise InvalidArgumentError("status", f"must be True, False or 'Unknown', got {status!r}")
     return word
 
 
@@ -136,8 +135,8 @@ def _check(argument: str, text: str, pattern: re.Pattern[str], longest: int) -> 
     if not isinstance(text, str) or not pattern.fullmatch(text) or len(text) > longest:
         shown = text[:_SHOWN] if isinstance(text, str) else text
         reason = (
-            f"{shown!r} is not one word of letters and digits, such as 'AllReplicasUp', of at most"
-            f" {longest} characters"
+            f"must be one word of letters and digits, such as 'AllReplicasUp', of at most {longest}"
+            f" characters, got {shown!r}"
         )
         raise InvalidArgumentError(argument, reason)
 

@@ -1,7 +1,6 @@
-"""The bodies of events, as `events.k8s.io/v1` wants them.
+"""The bodies of Kubernetes Events, in `events.k8s.io/v1`.
 
-What enters is a series of occurrences, what leaves is a dict that an API server accepts: names are
-made of what names may hold, and texts cut to the lengths it allows. Names never repeat, even if the
+Names and texts are changed and cut to what an API server accepts. Names never repeat, even if the
 clock stands still.
 """
 
@@ -17,18 +16,18 @@ from pyinformer.controllerutil._references import Reference
 from pyinformer.controllerutil._timestamps import micro_timestamp
 
 API_VERSION: Final = "events.k8s.io/v1"
-_DEFAULT_NAMESPACE: Final = "default"  # of events about what lives in no namespace, as upstream
-_MAX_WORD: Final = 128  # bytes, whatever the server's own words say
+_DEFAULT_NAMESPACE: Final = "default"  # of events about cluster-scoped objects, as upstream
+_MAX_WORD: Final = 128  # bytes; the server's error message says characters
 _MAX_NOTE: Final = 1024
-_MAX_NAME: Final = 230  # with the dot and the digits behind it, below the 253 of a name
+_MAX_NAME: Final = 230  # with a dot and digits after it, below the 253 of a name
 _BETWEEN: Final = re.compile(r"[^a-z0-9]+")
 _NANOSECONDS: Final = 1_000_000_000
-_MAX_SECONDS: Final = 1e11  # a clock that is beyond it is broken
+_MAX_SECONDS: Final = 1e11  # a later time comes from a broken clock
 
 
 @final
 class EventBodies:
-    """Writes the events of one reporter.
+    """Builds the events of one reporter.
 
     Args:
         controller: `reportingController`.
@@ -75,7 +74,7 @@ class EventBodies:
 
 
 def series_body(series: Series) -> JSONObject:
-    """Return how often it happened, and when last."""
+    """Return the count of a series, and its last time."""
     return {"count": series.count, "lastObservedTime": micro_timestamp(series.last_happened_at)}
 
 
@@ -93,7 +92,7 @@ def reference_body(reference: Reference) -> JSONObject:
 
 
 def _separator(found: re.Match[str]) -> str:
-    """Return what may stand between two words of a name: a dot, or dashes."""
+    """Return the separator between two words of a name: a dot, or dashes."""
     kinds = set(found[0])
     if kinds == {"-"}:
         return found[0]

@@ -1,8 +1,8 @@
-"""Events: what a controller did, for people, at no cost to the reconcile that tells it.
+"""Kubernetes Events: what a controller did, for people, without slowing down the reconcile.
 
-What enters are calls from any thread, which neither wait nor raise; what leaves are events of
-`events.k8s.io/v1`, written one after the other by a task of our own. The backlog has a bound,
-what was not written is counted, and closing writes what waits, for so long and no longer.
+Recording neither waits nor raises, in any thread. A task writes the events one after the other. The
+backlog is bounded, events that were not written are counted, and closing writes what waits for a
+limited time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pyinformer.tasks import FailureLog, Host, Startable, error_text, repeats_te
 
 _log = get_logger("pyinformer.controller")
 
-_SWEEP_SECONDS: Final = 60.0  # series end after six minutes of silence: one more does not matter
+_SWEEP_SECONDS: Final = 60.0  # series end after six minutes of silence; one more is harmless
 _ATTEMPTS: Final = 12  # upstream's; with these delays about five minutes
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _CONTROLLER: Final = re.compile(
@@ -55,12 +55,12 @@ _TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecorderStatistics:
-    """What became of the events of one recorder."""
+    """The results of the calls of one recorder."""
 
     recorded: int
     """All calls of `event`."""
     written: int
-    """Writes that the server took: new events, and new counts of old ones."""
+    """Writes that succeeded: new events, and new counts of earlier ones."""
     aggregated: int
     """Calls that only raised the count of a series."""
     rate_limited: int
@@ -68,7 +68,7 @@ class EventRecorderStatistics:
     overflowed: int
     """Dropped: too many events waited to be written."""
     invalid: int
-    """Dropped: no API server would take them."""
+    """Dropped: every API server would refuse them."""
     failed: int
     """Dropped: the server refused, or could not be reached for too long."""
     after_close: int
@@ -76,7 +76,7 @@ class EventRecorderStatistics:
     undelivered: int
     """Dropped: still waiting when the time to close was over."""
     waiting: int
-    """To be written."""
+    """Events that wait to be written."""
     open_series: int
     """Series that may still grow."""
 
@@ -87,21 +87,21 @@ class EventRecorder(Startable):
 
         events.event(database, "BackupFailed", "the bucket is full", type="Warning")
 
-    Equal events (object, type, reason and action; the note may differ) become one with a count:
-    written at once the first two times, then when six minutes pass without another. New events
+    Equal events (object, type, reason and action; the note may differ) become one with a count. It
+    is written at the first two occurrences, and again after six minutes without one. New events
     about one object are limited to 25 at once and one in five minutes.
 
     Args:
-        cluster: where the events are written; it stays open for as long as the recorder.
-        controller: names the reporter: `db-operator` or `acme.io/db-operator`.
-        instance: names this process of it; None for `<controller>-<host name>`.
+        cluster: where the events are written; it must be open as long as the recorder.
+        controller: the reporter's name: `db-operator` or `acme.io/db-operator`.
+        instance: the name of this process; None for `<controller>-<host name>`.
         max_waiting: how many events may wait to be written; more are dropped, as upstream does.
-        drain_timeout_seconds: how long closing goes on writing.
-        wall_clock: seconds since 1970, for the events' times.
+        drain_timeout_seconds: how long closing continues to write.
+        wall_clock: Unix time in seconds, for the events.
         rng: spreads the retries.
 
     Raises:
-        InvalidArgumentError: the reporter's name is none, or a number cannot work.
+        InvalidArgumentError: the reporter's name or a number is invalid.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class EventRecorder(Startable):
         rng: random.Random | None = None,
     ) -> None:
         if not _CONTROLLER.fullmatch(controller):
-            reason = f"{controller!r} is no name such as 'db-operator' or 'acme.io/db-operator'"
+            reason = f"must be like 'db-operator' or 'acme.io/db-operator', got {controller!r}"
             raise InvalidArgumentError("controller", reason)
         if max_waiting < 1:
-            raise InvalidArgumentError("max_waiting", "has to be at least 1")
+            raise InvalidArgumentError("max_waiting", "must be at least 1")
         check_seconds("drain_timeout_seconds", drain_timeout_seconds)
         self.controller: str = controller
         self._cluster = cluster
@@ -133,7 +133,7 @@ class EventRecorder(Startable):
         self._woken: anyio.Event | None = None
         self._drained: anyio.Event | None = None
         self._in_hand: Series | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._failures = FailureLog()
         self._written = self._failed = self._undelivered = 0
 
@@ -147,18 +147,18 @@ class EventRecorder(Startable):
         action: str = "",
         related: AnyObject | None = None,
     ) -> None:
-        """Record that something happened to an object. Never waits, never raises.
+        """Record an event about an object. Never waits, never raises.
 
-        An event that no server would take is dropped, counted and named in the log. May be called
-        from any thread, and before the recorder is started.
+        An invalid event is dropped, counted and logged. May be called from any thread, and before
+        the recorder is started.
 
         Args:
-            regarding: what it happened to: a cached object, or a body with a name.
-            reason: one word in camel case for programs: `BackupFailed`.
+            regarding: the object: a cached one, or a body with a name.
+            reason: one word in camel case, for programs: `BackupFailed`.
             note: a sentence for people; cut at 1,024 bytes.
-            type: `Warning` for what somebody should look at.
+            type: `Warning` for what needs attention.
             action: what was tried: `Backup`. Empty takes the reason.
-            related: another object that has a part in it.
+            related: another object that is involved.
         """
         try:
             occurrence = Occurrence.of(
@@ -170,7 +170,7 @@ class EventRecorder(Startable):
                 related=related,
                 happened_at=self._wall_clock(),
             )
-        except Exception as error:  # noqa: BLE001 - a fence: nothing of this stops a reconcile
+        except Exception as error:  # noqa: BLE001 - a guard: an event never stops a reconcile
             self._book.count_invalid()
             unlogged = self._failures.due(error, monotonic())
             if unlogged is not None:
@@ -184,11 +184,11 @@ class EventRecorder(Startable):
         loop = self._loop
         outcome = self._book.observe(occurrence, 0.0 if loop is None else loop.time())
         if outcome is Outcome.QUEUED and loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: so is the recorder
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the recorder
                 loop.call_soon_threadsafe(self._wake)
 
     def statistics(self) -> EventRecorderStatistics:
-        """Return what became of the events so far; from any thread."""
+        """Return the results so far; from any thread."""
         counts = self._book.counts
         return EventRecorderStatistics(
             recorded=sum(counts.values()),
@@ -205,25 +205,25 @@ class EventRecorder(Startable):
         )
 
     async def start(self) -> None:
-        """Begin to write.
+        """Start to write events.
 
         Raises:
             LifecycleError: it was started before; a recorder runs once.
 
         Cancellation:
-            Stops what was started, then goes on.
+            Stops what was started, then continues.
         """
         self._loop = asyncio.get_running_loop()
         self._drained = anyio.Event()
         await self._host.start()
 
     async def aclose(self) -> None:
-        """Take no more events, write what waits, and stop; a second call does nothing.
+        """Refuse new events, write waiting ones, and stop; a second call does nothing.
 
-        What is not written when `drain_timeout_seconds` are over is dropped and counted.
+        Events that are not written within `drain_timeout_seconds` are dropped and counted.
 
         Cancellation:
-            Takes effect at once; what waits is dropped and counted.
+            Takes effect at once; waiting events are dropped and counted.
         """
         self._book.close()
         self._wake()
@@ -278,7 +278,7 @@ class EventRecorder(Startable):
             return
 
     async def _send(self, series: Series) -> None:
-        """Write what the server does not know of a series yet."""
+        """Write the part of a series that the server does not have yet."""
         count = series.count
         if series.written_count == count:
             return
@@ -287,7 +287,7 @@ class EventRecorder(Startable):
         else:
             try:
                 series.stored = await self._grow(series.stored, series)
-            except NotFoundError:  # it has expired: what goes on is a new event, count and all
+            except NotFoundError:  # it has expired: write a new event with the whole count
                 series.stored, series.name = None, ""
                 series.stored = await self._create(series)
         series.written_count = count
@@ -298,7 +298,7 @@ class EventRecorder(Startable):
         body = self._bodies.body(series)
         try:
             return await self._cluster.create(body)
-        except ConflictError:  # an attempt whose answer was lost: the name is nobody else's
+        except ConflictError:  # an earlier attempt whose answer was lost: names are unique
             key = object_key(body["metadata"]["namespace"], body["metadata"]["name"])
             stored = await self._cluster.get(API_VERSION, "events", key)
         # It holds the count of that attempt.
@@ -312,8 +312,8 @@ class EventRecorder(Startable):
         self._failed += 1
         self._book.forget(series)
         kind = type(error).__name__
-        level = logging.DEBUG if kind in self._told else logging.WARNING
-        self._told.add(kind)  # a right that is missing is missing for every event
+        level = logging.DEBUG if kind in self._logged else logging.WARNING
+        self._logged.add(kind)  # a missing permission concerns every event
         _log.log(
             level,
             "an event of %s about %s %s is dropped: %s",
@@ -330,4 +330,6 @@ class EventRecorder(Startable):
             left.add(series)
         if left:
             self._undelivered += len(left)
-            _log.warning("%d events of %s are dropped: it is closed", len(left), self.controller)
+            _log.warning(
+                "%d events of %s are dropped: the recorder is closed", len(left), self.controller
+            )

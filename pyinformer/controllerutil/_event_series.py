@@ -1,9 +1,8 @@
-"""Which events are written, and when: series, a rate per object, and a bounded backlog.
+"""Decides which events are written, and when: series, a rate per object, and a bounded backlog.
 
-What enters is one occurrence at a time, from any thread; what leaves are series that are due to be
-written. Equal occurrences make one series: its first and second are written at once, the others
-are counted and written when the series ends or half an hour later. Nothing here waits or raises;
-what is not written is counted.
+Equal occurrences make one series. Its first and second are written at once, the others are counted
+and written when the series ends, or half an hour later. Nothing here waits or raises; what is not
+written is counted.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from pyinformer.controllerutil._references import AnyObject, Reference
 END_OF_SERIES_SECONDS: Final = 360.0  # silence after which upstream ends a series
 _REFRESH_SECONDS: Final = 1800.0  # upstream's: an event of the server lives for an hour
 _SHOWN: Final = 32
-_MAX_NOTE: Final = 1024  # the server takes no longer one: nothing more is kept
+_MAX_NOTE: Final = 1024  # the server's limit: no more is kept
 _MAX_SERIES: Final = 4096  # upstream's correlator has as many; its newer cache has no bound
 _BURST: Final = 25.0  # new events for one object at once, as upstream's spam filter
 _REFILL_SECONDS: Final = 300.0  # then one in five minutes
 
 
 class Outcome(Enum):
-    """What became of an occurrence."""
+    """The result of recording an occurrence."""
 
     QUEUED = "queued"
     AGGREGATED = "aggregated"
@@ -41,7 +40,7 @@ class Outcome(Enum):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """Something that happened to an object."""
+    """One call of the recorder: what happened to an object."""
 
     regarding: Reference
     related: Reference | None
@@ -50,7 +49,7 @@ class Occurrence:
     action: str
     note: str
     happened_at: float
-    """Seconds since 1970."""
+    """Unix time in seconds."""
 
     @classmethod
     def of(
@@ -64,11 +63,11 @@ class Occurrence:
         related: AnyObject | None,
         happened_at: float,
     ) -> Self:
-        """Make one of what a user says, and refuse what no server would take.
+        """Return an occurrence; refuse what every server would refuse.
 
         Raises:
-            InvalidArgumentError: a text is missing, or is none that an event may have.
-            InvalidTypeError: a text is no text, or an object no object.
+            InvalidArgumentError: a text is missing or invalid.
+            InvalidTypeError: an argument is not text, or not an object.
         """
         about = Reference.of(regarding, "regarding")
         if not about.name:
@@ -77,10 +76,10 @@ class Occurrence:
             if not isinstance(text, str):
                 raise InvalidTypeError(argument, f"must be text, not {type(text).__name__}")
         if not reason:
-            raise InvalidArgumentError("reason", "is empty")
+            raise InvalidArgumentError("reason", "must not be empty")
         if event_type not in ("Normal", "Warning"):
             shown = str(event_type)[:_SHOWN]
-            raise InvalidArgumentError("type", f"{shown!r} is not Normal or Warning")
+            raise InvalidArgumentError("type", f"must be Normal or Warning, got {shown!r}")
         return cls(
             regarding=about,
             related=None if related is None else Reference.of(related, "related"),
@@ -93,7 +92,7 @@ class Occurrence:
 
     @property
     def series_key(self) -> Hashable:
-        """What equal occurrences have in common; the note and the resource versions differ."""
+        """The key of equal occurrences; their notes and resource versions may differ."""
         related = None if self.related is None else _identity(self.related)
         return (_identity(self.regarding), related, self.type, self.reason, self.action)
 
@@ -101,7 +100,7 @@ class Occurrence:
 @final
 @dataclass(slots=True, kw_only=True, eq=False)
 class Series:
-    """Equal occurrences, the first of which makes the event."""
+    """Equal occurrences, written as one event with a count."""
 
     first: Occurrence
     count: int = 1
@@ -112,9 +111,9 @@ class Series:
     written_at: float = 0.0
     is_queued: bool = True
     name: str = ""
-    """The event's name, once it has one: an attempt that is repeated is the same event."""
+    """The event's name, once it has one: a repeated attempt writes the same event."""
     stored: KubeObject[None] | None = None
-    """The event as the server has it."""
+    """The event as the server returned it."""
 
 
 @final
@@ -135,7 +134,7 @@ class _Bucket:
 @final
 @dataclass(slots=True)
 class EventBook:
-    """The series that are open and those that wait to be written; for any thread.
+    """The open series, and those that wait to be written; for any thread.
 
     Args:
         max_waiting: how many series may wait to be written.
@@ -148,11 +147,11 @@ class EventBook:
     _open: dict[Hashable, Series] = field(default_factory=dict)
     _waiting: deque[Series] = field(default_factory=deque)
     _waiting_of: Counter[str] = field(default_factory=Counter)
-    """How many wait, by the namespace of the object; only those of which any do."""
+    """The number of waiting series by namespace; only namespaces with any."""
     _buckets: dict[Hashable, _Bucket] = field(default_factory=dict)
 
     def observe(self, occurrence: Occurrence, now: float) -> Outcome:
-        """Take note of an occurrence.
+        """Record an occurrence.
 
         Args:
             occurrence: what happened.
@@ -164,12 +163,12 @@ class EventBook:
             return outcome
 
     def count_invalid(self) -> None:
-        """Count an occurrence that cannot be an event."""
+        """Count an invalid occurrence."""
         with self._lock:
             self.counts[Outcome.INVALID] += 1
 
     def take(self) -> Series | None:
-        """Take the series that has waited longest; None if none waits."""
+        """Remove and return the series that has waited longest; None if none waits."""
         with self._lock:
             if not self._waiting:
                 return None
@@ -178,7 +177,7 @@ class EventBook:
             return series
 
     def sweep(self, now: float) -> None:
-        """End the series that have been silent, and queue what the server does not know yet.
+        """End silent series, and queue counts that the server does not have yet.
 
         Args:
             now: monotonic seconds.
@@ -195,7 +194,7 @@ class EventBook:
                     del self._buckets[key]
 
     def close(self) -> None:
-        """Take nothing more, and queue all that the server does not know yet."""
+        """Refuse new occurrences, and queue all counts that the server does not have yet."""
         with self._lock:
             self.is_closed = True
             for series in self._open.values():
@@ -203,19 +202,19 @@ class EventBook:
             self._open.clear()
 
     def forget(self, series: Series) -> None:
-        """Close a series whose event cannot be written; the next occurrence begins another."""
+        """End a series whose event cannot be written; the next occurrence begins another."""
         with self._lock:
             if self._open.get(series.first.series_key) is series:
                 del self._open[series.first.series_key]
 
     @property
     def waiting(self) -> int:
-        """How many series wait to be written."""
+        """The number of series that wait to be written."""
         return len(self._waiting)
 
     @property
     def open(self) -> int:
-        """How many series may still grow."""
+        """The number of series that may still grow."""
         return len(self._open)
 
     def _observe(self, occurrence: Occurrence, now: float) -> Outcome:
@@ -224,14 +223,14 @@ class EventBook:
         key = occurrence.series_key
         series = self._open.pop(key, None)
         if series is not None and now - series.last_seen_at < END_OF_SERIES_SECONDS:
-            self._open[key] = series  # the youngest is the last
+            self._open[key] = series  # the newest is last
             series.count += 1
             series.last_happened_at = occurrence.happened_at
             series.last_seen_at = now
             is_second = series.count == 2  # noqa: PLR2004 - which makes it a series
             return Outcome.QUEUED if is_second and self._settle(series) else Outcome.AGGREGATED
         if series is not None and not self._settle(series):
-            self._open[key] = series  # its last count goes first
+            self._open[key] = series  # its last count is written first
             return Outcome.OVERFLOWED
         return self._begin(key, occurrence, now)
 
@@ -249,7 +248,7 @@ class EventBook:
         return Outcome.QUEUED
 
     def _settle(self, series: Series, *, is_last: bool = False) -> bool:
-        """Queue a series if the server does not know all of it; tell whether nothing is owed."""
+        """Queue a series with unwritten counts; return whether nothing is left to queue."""
         if series.is_queued or series.written_count == series.count:
             return True
         if len(self._waiting) >= self.max_waiting and not is_last:
@@ -270,9 +269,9 @@ class EventBook:
             del self._waiting_of[namespace]
 
     def _has_made_room(self, namespace: str) -> bool:
-        """Drop the newest event of the namespace of which most wait, for one of which fewer do.
+        """Drop the newest event of the namespace with most waiting events, for one with fewer.
 
-        Else the objects of one tenant would keep the events of all others out.
+        Otherwise the objects of one tenant would keep out the events of all other tenants.
         """
         crowded = max(self._waiting_of, key=self._waiting_of.__getitem__)
         if self._waiting_of[crowded] <= self._waiting_of.get(namespace, 0) + 1:

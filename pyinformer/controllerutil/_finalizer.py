@@ -1,9 +1,7 @@
-"""Finalizers: an object that is deleted waits until its controller has cleaned up behind it.
+"""Finalizers: an object that is deleted stays until its controller has cleaned up.
 
-What enters is an object as a reconcile got it; what leaves is the phase that it is in, and behind
-the block an object without the finalizer, if it was being deleted and nothing was raised. Every
-write carries the resource version that it was decided on, so nobody else's finalizer is lost; a
-conflict is decided again, on what the server has.
+Every write carries the resource version that it was decided on, so the finalizers of other
+controllers are never lost; after a conflict it is decided again, on the server's newest state.
 """
 
 from __future__ import annotations
@@ -26,49 +24,49 @@ from pyinformer.apimachinery import (
 from pyinformer.cluster import Cluster, state_of
 
 FinalizerPhase: TypeAlias = Literal["active", "deleting", "gone"]
-"""`active`: it lives and has the finalizer. `deleting`: it waits for us to clean up. `gone`: there
-is nothing to do for us any more; it may still wait for others."""
+"""`active`: it is not deleted and has the finalizer. `deleting`: it waits for this controller to
+clean up. `gone`: nothing is left to do here; it may still wait for other controllers."""
 
 _Object: TypeAlias = KubeObject[View | None]
 _Decision: TypeAlias = Callable[[ObjectMeta], list[str] | None]
-"""The finalizers that there should be; None for those that there are."""
+"""Returns the desired finalizers; None if they need no change."""
 
 _NAME: Final = re.compile(
     r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
-_ATTEMPTS: Final = 5  # each sees what the server has; who loses five times running comes back
+_ATTEMPTS: Final = 5  # each on the server's newest state; then the reconcile is retried
 
 
 @final
 class FinalizerContext:
-    """An object behind a finalizer; made by `finalizer`."""
+    """An object with a finalizer, inside the block of `finalizer`."""
 
     def __init__(self, obj: _Object | None, name: str) -> None:
         self.object: _Object | None = obj
-        """The newest version that is known; None once there is none."""
+        """The newest known version; None once it is gone."""
         self.is_kept: bool = False
-        """Whether the finalizer stays behind the block although nothing was raised."""
+        """Whether the finalizer stays after the block although nothing was raised."""
         self.is_released: bool = False
-        """Whether the finalizer is removed behind the block although the object is not deleted."""
+        """Whether the finalizer is removed after the block although the object is not deleted."""
         self._name = name
 
     @property
     def phase(self) -> FinalizerPhase:
-        """What there is to do."""
+        """What the block has to do."""
         if self.object is None or self._name not in self.object.metadata.finalizers:
             return "gone"
         return "deleting" if self.object.metadata.deletion_timestamp else "active"
 
     def keep(self) -> None:
-        """Leave the finalizer on behind this block: cleaning up goes on in a later reconcile."""
+        """Keep the finalizer after this block: cleaning up continues in a later reconcile."""
         self.is_kept = True
         self.is_released = False
 
     def release(self) -> None:
-        """Remove the finalizer behind this block in any phase: the object is given up.
+        """Remove the finalizer after this block in any phase.
 
-        This is for an object that its controller no longer manages, such as one whose label is
-        gone: with the finalizer it could never be deleted. A block that raises removes nothing.
+        This is for an object that its controller no longer manages, such as one whose label was
+        removed: with the finalizer it could never be deleted. A block that raises removes nothing.
         """
         self.is_released = True
         self.is_kept = False
@@ -78,51 +76,51 @@ class FinalizerContext:
 async def finalizer(
     cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
 ) -> AsyncIterator[FinalizerContext]:
-    """Hold an object with a finalizer while it is reconciled, and let it go when it is deleted.
+    """Add a finalizer to an object, and remove it when the object is deleted and cleaned up.
 
         async with finalizer(cluster, database, "acme.io/backups") as held:
             match held.phase:
                 case "active":
                     await ensure_backups(database)
                 case "deleting":
-                    await delete_backups(database)  # has to bear being called again
+                    await delete_backups(database)  # may be called again
 
-    The finalizer is there before the block is entered, so that nothing is made that nobody cleans
-    up. It is removed when a block in phase `deleting` is left without an error and without
-    `held.keep()`. Both are done again in later reconciles until they are; neither is done twice.
+    The finalizer is added before the block is entered, so everything that the block creates will be
+    cleaned up. It is removed when a block in phase `deleting` ends without an error and without
+    `held.keep()`. Later reconciles retry both until they succeed; neither is done twice.
 
     Args:
         cluster: the object's cluster.
-        obj: the object as the reconcile got it; None, or one that is gone by now, is in phase
-            `gone`. So is another object of the same name that was created meanwhile.
+        obj: the object as the reconcile got it; None, or an object that is gone by now, is in phase
+            `gone`. So is another object that was created under the same name meanwhile.
         name: the finalizer: `acme.io/backups`.
-        add: False leaves an object without the finalizer alone; it is in phase `gone`. That is for
-            one that is not managed any more: `held.release()` then removes what is left.
+        add: False does not add the finalizer; an object without it is in phase `gone`. That is for
+            objects that are not managed any more: `held.release()` removes their finalizer.
 
     Raises:
-        InvalidArgumentError: the name is none for a finalizer.
-        InvalidTypeError: `obj` is no KubeObject.
-        ConflictError: others changed the object faster, several times running.
+        InvalidArgumentError: the finalizer's name is invalid.
+        InvalidTypeError: `obj` is not a KubeObject.
+        ConflictError: other clients changed the object several times meanwhile.
         APIStatusError: the server refused.
-        TransportError: it was not reached; whether the finalizer was changed is not known.
+        TransportError: the server was not reached; the finalizer may or may not have changed.
 
     Cancellation:
-        Safe; inside the block it is an error like others, and the finalizer stays.
+        Safe; inside the block it counts as an error, and the finalizer stays.
     """
     if obj is not None and not isinstance(obj, KubeObject):
-        reason = f"a {type(obj).__name__} is no object as a reconcile gets it"
+        reason = f"must be the object that a reconcile gets, not {type(obj).__name__}"
         raise InvalidTypeError("obj", reason)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        reason = f"{name!r} is no name of a finalizer, such as 'acme.io/backups'"
+        reason = f"must be a finalizer's name, such as 'acme.io/backups', got {name!r}"
         raise InvalidArgumentError("name", reason)
 
     def added(meta: ObjectMeta) -> list[str] | None:
-        """Add ours, unless it is too late for that."""
+        """Add the finalizer, unless the object is being deleted."""
         has_it = name in meta.finalizers or not add
         return None if has_it or meta.deletion_timestamp else [*meta.finalizers, name]
 
     def removed(meta: ObjectMeta) -> list[str] | None:
-        """Remove ours and nobody else's."""
+        """Remove the finalizer, and no other."""
         others = [each for each in meta.finalizers if each != name]
         return None if len(others) == len(meta.finalizers) else others
 
@@ -135,7 +133,7 @@ async def finalizer(
 
 
 async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _Object | None:
-    """Bring an object's finalizers to what is decided; return what there is then."""
+    """Write the finalizers that are decided; return the resulting object."""
     attempts = 0
     while obj is not None and (finalizers := decide(obj.metadata)) is not None:
         attempts += 1
@@ -152,7 +150,7 @@ async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _
 
 
 def _head(obj: _Object, finalizers: Iterable[str]) -> JSONObject:
-    """Return what a patch of finalizers needs: an object may be too large or deep to decode."""
+    """Return the fields that a patch of finalizers needs: whole objects may not be decodable."""
     meta = obj.metadata
     head: JSONObject = {
         "name": meta.name,
@@ -166,7 +164,7 @@ def _head(obj: _Object, finalizers: Iterable[str]) -> JSONObject:
 
 
 async def _newest(cluster: Cluster, obj: _Object) -> _Object | None:
-    """Return the object as the server has it; None if it is gone, whoever has its name now."""
+    """Return the object from the server; None if it is gone, or its name belongs to another."""
     found = await cluster.discovery.kind(obj.gvk.api_version, obj.gvk.kind)
     try:
         newest = await cluster.get(obj.gvk.api_version, found.resource.resource, obj.key)

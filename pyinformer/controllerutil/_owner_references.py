@@ -1,8 +1,7 @@
-"""Owner references: who an object belongs to, and who controls it.
+"""Owner references: which objects own an object, and which one controls it.
 
-What enters is an owner that the server knows and a dict that is about to be written; what leaves is
-that dict with the reference in it. Invariants: one controller at most, one reference per owner, and
-no reference across namespaces, which the garbage collector would take for an owner that is gone.
+An object has at most one controller, one reference per owner, and none to an owner in another
+namespace: the garbage collector would take that owner for one that is gone.
 """
 
 from __future__ import annotations
@@ -21,18 +20,17 @@ from pyinformer.controllerutil._references import AnyObject, Reference, metadata
 def set_controller_reference(
     owner: AnyObject, obj: JSONObject, *, block_owner_deletion: bool = True
 ) -> JSONObject:
-    """Make an owner the controller of an object that is about to be written.
+    """Make an owner the controller of an object, before the object is written.
 
         statefulset = set_controller_reference(database, {"apiVersion": "apps/v1", ...})
 
-    The object is found again by `Controller.owns`, and deleted by the cluster's garbage collector
-    when its owner is gone. Calling it again changes nothing. A reference to an owner of the same
-    kind and name, but another uid, is a reference to one that is gone: it is replaced.
+    `Controller.owns` then finds the object, and the cluster's garbage collector deletes it when its
+    owner is gone. Calling it again changes nothing. A reference to an owner of the same kind and
+    name, but another uid, belongs to an earlier owner and is replaced.
 
     Args:
-        owner: what owns, as the server knows it: it needs a uid.
-        obj: the object, of the caller's own; it is changed. It needs the namespace of an owner
-            that lives in one.
+        owner: the owner as the server returned it: it needs a uid.
+        obj: the object, which is changed. It needs the namespace of a namespaced owner.
         block_owner_deletion: whether a foreground deletion of the owner waits for this object.
 
     Returns:
@@ -40,10 +38,10 @@ def set_controller_reference(
 
     Raises:
         AlreadyOwnedError: another object controls it.
-        OwnerScopeError: the owner lives in a namespace, and the object not in the same one.
-        InvalidArgumentError: the owner has no uid, or one of the two no name or kind, or both are
+        OwnerScopeError: the owner is in a namespace, and the object is not in the same one.
+        InvalidArgumentError: the owner has no uid, one of the two has no name or kind, or both are
             the same object.
-        InvalidTypeError: `obj` is no dict.
+        InvalidTypeError: `obj` is not a dict.
 
     Source:
         sigs.k8s.io/controller-runtime pkg/controller/controllerutil, SetControllerReference.
@@ -70,19 +68,18 @@ def set_owner_reference(
     """Add an owner that does not control: the object lives as long as one of its owners does.
 
     Args:
-        owner: what owns, as the server knows it: it needs a uid.
-        obj: the object, of the caller's own; it is changed. If the owner controls it already,
-            it goes on doing so.
+        owner: the owner as the server returned it: it needs a uid.
+        obj: the object, which is changed. An owner that controls it already keeps controlling it.
         block_owner_deletion: whether a foreground deletion of the owner waits for this object.
 
     Returns:
         The same dict.
 
     Raises:
-        OwnerScopeError: the owner lives in a namespace, and the object not in the same one.
-        InvalidArgumentError: the owner has no uid, or one of the two no name or kind, or both are
+        OwnerScopeError: the owner is in a namespace, and the object is not in the same one.
+        InvalidArgumentError: the owner has no uid, one of the two has no name or kind, or both are
             the same object.
-        InvalidTypeError: `obj` is no dict.
+        InvalidTypeError: `obj` is not a dict.
     """
     reference, references = _checked(owner, obj)
     kept = {"blockOwnerDeletion": True} if block_owner_deletion else {}
@@ -94,12 +91,12 @@ def set_owner_reference(
 
 
 def _checked(owner: AnyObject, obj: JSONObject) -> tuple[Reference, list[JSONObject]]:
-    """Return who owns, and the references that the object has."""
+    """Return the owner, and the references of the object."""
     if isinstance(obj, KubeObject):
         raise InvalidTypeError("obj", "cached objects are immutable; take to_dict() first")
     reference, dependent = Reference.of(owner, "owner"), Reference.of(obj, "obj")
     if not (reference.uid and reference.name):
-        reason = "has no uid: only what the server has stored can own; create or read it first"
+        reason = "must have a uid: create the owner on the server, or read it, first"
         raise InvalidArgumentError("owner", reason)
     if reference.namespace and reference.namespace != dependent.namespace:
         raise OwnerScopeError(owner_namespace=reference.namespace, namespace=dependent.namespace)
@@ -108,10 +105,12 @@ def _checked(owner: AnyObject, obj: JSONObject) -> tuple[Reference, list[JSONObj
         dependent.kind,
         dependent.key,
     ):
-        raise InvalidArgumentError("obj", "would own itself: a deletion could wait for ever")
+        raise InvalidArgumentError(
+            "obj", "must not be its own owner: its deletion could wait forever"
+        )
     found = metadata_of(obj, "obj").get("ownerReferences") or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise InvalidTypeError("obj", "metadata.ownerReferences is no list of dicts")
+        raise InvalidTypeError("obj", "metadata.ownerReferences must be a list of dicts")
     return reference, found
 
 
@@ -125,7 +124,7 @@ def _entry(reference: Reference) -> JSONObject:
 
 
 def _is_same_owner(entry: JSONObject, reference: Reference) -> bool:
-    """Compare as upstream does: names are unique, so another uid is an owner that is gone."""
+    """Compare as upstream does: names are unique, so another uid is an earlier owner."""
     group = str(entry.get("apiVersion", "")).rpartition("/")[0]
     found = (group, entry.get("kind"), entry.get("name"))
     return found == (reference.group, reference.kind, reference.name)

@@ -1,8 +1,6 @@
-"""Who an object is, read from a cached object or from a body.
+"""References to an object, read from a cached object or from a body.
 
-What enters is what users hold: a KubeObject, or a dict with apiVersion, kind and metadata; what
-leaves are the five texts by which others refer to it. A body that names no kind or no name is
-refused by the name of the argument it came in.
+A body without a kind or a name is refused, with the name of the caller's argument.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ AnyObject: TypeAlias = KubeObject[View | None] | JSONObject
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What identifies an object; `namespace` and `uid` may be empty."""
+    """The identity of an object; `namespace` and `uid` may be empty."""
 
     api_version: str
     kind: str
@@ -48,15 +46,15 @@ class Reference:
 
     @classmethod
     def of(cls, obj: AnyObject, argument: str) -> Self:
-        """Read who an object is.
+        """Return the reference to an object.
 
         Args:
             obj: the object; it is not changed.
-            argument: the parameter it came in, for errors.
+            argument: the name of the caller's argument, for errors.
 
         Raises:
             InvalidTypeError: it is neither a cached object nor a dict.
-            InvalidArgumentError: it names no apiVersion, kind or name.
+            InvalidArgumentError: it has no apiVersion, kind or name.
         """
         if isinstance(obj, KubeObject):
             meta = obj.metadata
@@ -86,19 +84,19 @@ class Reference:
 
 
 def metadata_of(obj: JSONObject, argument: str) -> JSONObject:
-    """Return the metadata of a body, the very dict in it; an empty one if it has none.
+    """Return the metadata of a body, not a copy; an empty dict if it has none.
 
     Raises:
-        InvalidTypeError: it is no dict, or its metadata is none.
+        InvalidTypeError: it is not a dict, or its metadata is not one.
     """
     if not isinstance(obj, Mapping):
-        reason = f"a {type(obj).__name__} is no object; give a dict, from to_dict() for example"
+        reason = f"must be a dict, such as from to_dict(), not {type(obj).__name__}"
         raise InvalidTypeError(argument, reason)
     metadata = obj.get("metadata")
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise InvalidTypeError(argument, f"metadata is a {type(metadata).__name__}, not a dict")
+        raise InvalidTypeError(argument, f"metadata must be a dict, not {type(metadata).__name__}")
     return metadata
 
 

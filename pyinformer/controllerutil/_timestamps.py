@@ -1,8 +1,6 @@
-"""Instants as Kubernetes writes them.
+"""Times as Kubernetes writes them: RFC 3339 in UTC, with seconds or microseconds.
 
-What enters are seconds since 1970, what leaves is RFC 3339 in UTC: whole seconds for `Time`, six
-places for `MicroTime`. An instant that no calendar has is brought into the calendar, never raised:
-a broken clock must not stop a reconcile.
+A time beyond the calendar is moved into it, never raised: a broken clock must not stop a reconcile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Controllers made of what an operator was told, with the informers that they need.
+"""Builds the controllers of an operator, with the informers that they need.
 
-In go reconcilers, a cluster, a factory and namespaces; out come controllers that nobody has
-started. The factory makes one informer for each resource and selection, whoever needs it.
+Controllers of one operator share the informer of a resource and selection.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ class ControllerBuilder:
     """Makes the controllers of an operator on one cluster.
 
     Args:
-        cluster: the cluster. What its discovery knows to be outside of namespaces is followed as a
-            whole; everything else is taken to live in them.
+        cluster: the cluster. Resources that its discovery knows as cluster-scoped are followed as a
+            whole; all others are taken to be namespaced.
         factory: makes and shares the informers.
-        namespaces: what to follow; None for all namespaces.
-        metrics: where figures go.
+        namespaces: the namespaces to follow; None for all.
+        metrics: where metrics go.
 
     Raises:
-        InvalidArgumentError: an argument cannot work.
+        InvalidArgumentError: an argument is invalid.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class ControllerBuilder:
         self._informers: dict[GroupVersionResource, SharedInformer[None]] = {}
 
     def cached(self, resource: GroupVersionResource, key: str) -> KubeObject | None:
-        """Return an object as the caches know it; None if there is none.
+        """Return an object from the caches; None if it does not exist.
 
         Raises:
             NotCachedError: its namespace is not followed.
@@ -62,12 +61,13 @@ class ControllerBuilder:
             return found.lister.get(key)
         names = sorted(map(str, self._informers))
         reason = (
-            f"{resource} is not followed, and reads start nothing; there are {', '.join(names)}"
+            f"{resource} is not followed, and a read does not start a watch; followed are"
+            f" {', '.join(names)}"
         )
         raise InvalidArgumentError("plural", reason)
 
     def controller(self, each: Reconciler) -> Controller[None]:
-        """Make the controller of one reconcile."""
+        """Build the controller of one reconcile function."""
         controller: Controller[None] = Controller(
             each.name,
             each.bound_to(self._cluster),
@@ -96,6 +96,6 @@ class ControllerBuilder:
             field_selector=selected_by.field_selector if selected_by else None,
         )
         known = self._informers.setdefault(resource, informer)
-        if known.scope.is_selective:  # one that knows more, if there is one
+        if known.scope.is_selective:  # an informer without selectors knows more
             self._informers[resource] = informer
         return informer

@@ -1,7 +1,6 @@
-"""Custom resources that are declared beside their model, and their CustomResourceDefinition.
+"""Custom resources that are declared on their model, and their CustomResourceDefinition.
 
-In goes a model with what its resource is called; out comes the definition for kube-apiserver.
-The declaration stays on the class, and nowhere else: nothing is registered.
+The declaration is stored on the class; there is no registry.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTim
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomResource:
-    """What a custom resource is called and how it is shown."""
+    """The names of a custom resource, and how `kubectl get` shows it."""
 
     resource: GroupVersionResource
     """Its group, version and plural name."""
@@ -40,11 +39,11 @@ class CustomResource:
     scope: ResourceScope = "Namespaced"
     """Whether its objects are in namespaces."""
     short_names: tuple[str, ...] = ()
-    """What `kubectl get` takes besides."""
+    """Short names for `kubectl get`."""
     categories: tuple[str, ...] = ()
-    """The groups that `kubectl get` shows it in, such as `all`."""
+    """The groups in which `kubectl get` shows it, such as `all`."""
     columns: tuple[tuple[str, str], ...] = ()
-    """What `kubectl get` shows: titles, and paths such as `status.ready`."""
+    """The columns of `kubectl get`: titles, and paths such as `status.ready`."""
 
 
 def custom_resource(
@@ -57,33 +56,33 @@ def custom_resource(
     categories: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
 ) -> Callable[[type[M]], type[M]]:
-    """Declare which custom resource a model is of: a decorator that leaves the class as it is.
+    """Declare the custom resource of a model: a decorator that returns the same class.
 
         @custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
         class Database(msgspec.Struct):
             spec: DatabaseSpec
             status: DatabaseStatus = DatabaseStatus()
 
-    A model with a field `status` has the status subresource.
+    A model with a field `status` gets the status subresource.
 
     Args:
         api_version: `group/version`.
         plural: the resource's plural name, as in its URL.
         kind: the kind of its objects; None for the name of the class.
         scope: whether its objects are in namespaces.
-        short_names: what `kubectl get` takes besides.
-        categories: the groups that `kubectl get` shows it in, such as `all`.
-        columns: what `kubectl get` shows: a title, and the path of a field. The age follows.
+        short_names: short names for `kubectl get`.
+        categories: the groups in which `kubectl get` shows it, such as `all`.
+        columns: the columns of `kubectl get`: a title, and the path of a field. The age is last.
 
     Raises:
-        InvalidArgumentError: no custom resource can be called so.
+        InvalidArgumentError: a custom resource cannot have such a name.
     """
     resource = _resource(api_version, plural)
     if scope not in _SCOPES:
-        raise InvalidArgumentError("scope", f"is 'Namespaced' or 'Cluster', not {scope!r}")
+        raise InvalidArgumentError("scope", f"must be 'Namespaced' or 'Cluster', not {scope!r}")
     for name, words in (("short_names", short_names), ("categories", categories)):
         if isinstance(words, str):
-            raise InvalidArgumentError(name, f"is a list: [{words!r}]")
+            raise InvalidArgumentError(name, f"must be a list: [{words!r}]")
 
     def declare(model: type[M]) -> type[M]:
         declared = CustomResource(
@@ -103,13 +102,13 @@ def custom_resource(
 def _resource(api_version: str, plural: str) -> GroupVersionResource:
     resource = GroupVersionResource.of(api_version, plural)
     if "." not in resource.group:
-        reason = f"a custom resource is in a group with a dot: acme.io/v1, not {api_version!r}"
+        reason = f"must have a group with a dot, such as acme.io/v1, not {api_version!r}"
         raise InvalidArgumentError("api_version", reason)
     return resource
 
 
 def declared_resource(model: type) -> CustomResource | None:
-    """Return what was declared for this very class, and None if nothing was."""
+    """Return the declaration of this class, not of a base; None without one."""
     declared = vars(model).get(_ATTRIBUTE)
     return declared if isinstance(declared, CustomResource) else None
 
@@ -117,15 +116,15 @@ def declared_resource(model: type) -> CustomResource | None:
 def custom_resource_definition(model: type) -> JSONObject:
     """Return the CustomResourceDefinition of a model that `custom_resource` declares.
 
-    It is a dict of your own: create it on a server, write it into a file, or add to it what has no
-    place in a model.
+    The dict is yours: create it on a server, write it into a file, or add fields that a model
+    cannot declare.
 
     Args:
         model: a msgspec Struct, a dataclass or a pydantic model.
 
     Raises:
-        InvalidTypeError: no custom resource is declared for it.
-        InvalidModelError: a field has a shape that a definition cannot say; names the field.
+        InvalidTypeError: the class declares no custom resource.
+        InvalidModelError: a definition cannot describe a field; names the field.
 
     Source:
         apiextensions.k8s.io/v1; structural schemas.
@@ -133,13 +132,13 @@ def custom_resource_definition(model: type) -> JSONObject:
     declared = declared_resource(model) if isinstance(model, type) else None
     if declared is None:
         name = getattr(model, "__name__", repr(model))
-        reason = f"{name} is no custom resource: decorate the class with @custom_resource(...)"
+        reason = f"{name} must be decorated with @custom_resource(...)"
         raise InvalidTypeError("model", reason)
     return definition_of(model, declared)
 
 
 def definition_of(model: type, declared: CustomResource) -> JSONObject:
-    """Return the CustomResourceDefinition of a model under a declaration of somebody else's."""
+    """Return the CustomResourceDefinition of a model under a given declaration."""
     schema = structural_schema(model)
     resource, kind = declared.resource, declared.kind
     names: JSONObject = {"plural": resource.resource, "singular": kind.lower(), "kind": kind}
@@ -175,7 +174,7 @@ def _column(model: type, title: str, path: str, schema: JSONObject) -> JSONObjec
         if field == {"type": "object"} and name == "metadata":
             return {"name": title, "type": "string", "jsonPath": f".{'.'.join(names)}"}
     if field is None:
-        reason = f"the column {title!r} shows a field that the model does not have"
+        reason = f"the model has no such field, which the column {title!r} shows"
         raise InvalidModelError(model.__name__, path, reason)
     kind = "date" if field.get("format") == "date-time" else field.get("type", "string")
     if kind in {"object", "array"}:

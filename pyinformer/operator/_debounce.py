@@ -1,8 +1,7 @@
-"""From findings of a moment to a verdict that does not flap: no loop, no clock.
+"""From the findings of a moment to a verdict that does not flap.
 
-What enters is what is wrong now; what leaves is what counts. A finding counts once it has lasted
-for its grace, and goes on counting until it has been gone for its recovery. Only findings that are
-there, or were a moment ago, are remembered.
+A finding counts once it has lasted for its grace period, and until it has been gone for its
+recovery time. Present and recent findings are remembered. It needs no clock and no event loop.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from typing import NamedTuple, final
 @final
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong at this moment."""
+    """A problem at one moment."""
 
     id: str
-    """The same for the same trouble, whatever its numbers."""
+    """The same for the same problem, whatever its numbers."""
     text: str
     grace_seconds: float = 0.0
     """How long it has to last before it counts."""
     recovery_seconds: float = 0.0
-    """How long it has to be gone before it counts no more."""
+    """How long it has to be gone before it no longer counts."""
 
 
 @final
 class Judged(NamedTuple):
-    """What to make of the findings."""
+    """The findings that count, and the others."""
 
     reasons: tuple[str, ...]
-    """What counts."""
+    """The findings that count."""
     notes: tuple[str, ...]
-    """What does not count yet."""
+    """The findings that do not count yet."""
 
 
 class _Known:
@@ -47,7 +46,7 @@ class _Known:
 
 @final
 class Debounce:
-    """The findings about one question."""
+    """The findings for one question: alive, or ready."""
 
     __slots__ = ("_known",)
 
@@ -55,11 +54,11 @@ class Debounce:
         self._known: dict[str, _Known] = {}
 
     def judge(self, findings: Iterable[Finding], now: float) -> Judged:
-        """Take what is wrong now, and return what counts.
+        """Take the present findings, and return those that count.
 
         Args:
-            findings: each with an id of its own.
-            now: monotonic.
+            findings: each with a unique id.
+            now: monotonic seconds.
         """
         present = {finding.id: finding for finding in findings}
         for finding in present.values():
@@ -71,12 +70,12 @@ class Debounce:
             if name not in present and is_over:
                 del self._known[name]
         return Judged(
-            tuple(_said(one, now) for one in self._known.values() if one.counts),
-            tuple(_awaited(one, now) for one in self._known.values() if not one.counts),
+            tuple(_counting(one, now) for one in self._known.values() if one.counts),
+            tuple(_pending(one, now) for one in self._known.values() if not one.counts),
         )
 
 
-def _said(known: _Known, now: float) -> str:
+def _counting(known: _Known, now: float) -> str:
     gone_seconds = now - known.last_at
     if not gone_seconds:
         return known.finding.text
@@ -84,6 +83,6 @@ def _said(known: _Known, now: float) -> str:
     return f"{known.finding.text} (gone for {gone_seconds:.0f} s; counts no more after {needed:g})"
 
 
-def _awaited(known: _Known, now: float) -> str:
+def _pending(known: _Known, now: float) -> str:
     lasted, grace = now - known.first_at, known.finding.grace_seconds
     return f"{known.finding.text} (for {lasted:.0f} s; counts after {grace:g})"

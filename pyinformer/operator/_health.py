@@ -1,8 +1,7 @@
-"""Whether a program is alive, and ready: asked of its informers and controllers, with reasons.
+"""Whether a program is alive, and whether it is ready: two verdicts with reasons, for probes.
 
-What enters are the status records of whatever is watched over; what leaves are two verdicts, each
-with its reasons, for probes of Kubernetes or for the program's own use. A verdict changes when
-trouble has lasted, and changes back when it has been gone for a while: never for a reconnect.
+A verdict changes when a problem has lasted, and changes back when it has been gone for a while;
+it never changes for a reconnect.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _MAX_SAMPLES: Final = 256  # probes come every few seconds
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthVerdict:
-    """The answer to one question; true if it is yes: `if health.ready(): ...`."""
+    """The answer to one question, true if it is yes: `if health.ready(): ...`."""
 
     is_ok: bool
     reasons: tuple[str, ...]
-    """Why not; one line each, with names and numbers, never the content of an object."""
+    """Why not: a line for each, with names and numbers, never the content of an object."""
     notes: tuple[str, ...]
-    """What is wrong and does not count, or not yet."""
+    """Problems that do not count, or not yet."""
 
     def __bool__(self) -> bool:
         return self.is_ok
@@ -51,19 +50,19 @@ class HealthVerdict:
 
 @final
 class Health:
-    """Says whether a program is alive and ready: `Health(factory, controller)`.
+    """Decides whether a program is alive and ready: `Health(factory, controller)`.
 
-    It asks when it is asked, and runs nothing. Verdicts may be read from any thread. Whether the
-    loop turns is known from the watchdog of a factory or of a group: give one of them.
+    It reads the status of everything when it is called, and runs no task. Verdicts may be read from
+    any thread. The watchdog of a factory or a group detects a blocked event loop: pass one of them.
 
     Args:
-        watched: factories, informers, controllers and groups, started or not. An informer of a
-            factory need not be given by itself.
+        watched: factories, informers, controllers and groups, started or not. The informers of a
+            factory are included.
         options: how much is tolerated.
         clock: monotonic seconds, from any thread.
 
     Raises:
-        InvalidTypeError: something has no status to ask for, or one of something else.
+        InvalidTypeError: an argument has no status() of these kinds.
     """
 
     def __init__(
@@ -83,24 +82,24 @@ class Health:
             self.add(one)
 
     def add(self, watched: HasStatus) -> None:
-        """Watch over one more.
+        """Watch one more.
 
         Raises:
-            InvalidTypeError: it has no status to ask for, or one of something else.
+            InvalidTypeError: it has no status() of these kinds.
         """
         if not callable(getattr(watched, "status", None)):
-            reason = "give factories, informers, controllers or groups"
+            reason = "pass factories, informers, controllers or groups"
             raise InvalidTypeError("watched", f"{type(watched).__name__} has no status(); {reason}")
-        if isinstance(watched, ClusterPool):  # else a dead cluster would look healthy
-            reason = "a ClusterPool has no caches: give the factories that it opens, and ask"
-            raise InvalidTypeError("watched", f"{reason} pool.status() which clusters are dead")
+        if isinstance(watched, ClusterPool):  # otherwise a dead cluster would look healthy
+            reason = "a ClusterPool has no caches: pass the factories that it opens, and read"
+            raise InvalidTypeError("watched", f"{reason} dead clusters from pool.status()")
         with self._lock:
             self._watched = (*self._watched, watched)
 
     def live(self) -> HealthVerdict:
-        """Tell whether the process should live on: a no says that a new one would do better.
+        """Return whether the process is alive: if not, it should be restarted.
 
-        A server that is away, forbids or answers slowly is no such reason.
+        A server that is unreachable, forbids or answers slowly is not a reason to restart.
         """
         statuses, now = self._statuses(), self._clock()
         options = self._options
@@ -110,17 +109,17 @@ class Health:
             return self._judged(self._alive, found, statuses, now)
 
     def ready(self) -> HealthVerdict:
-        """Tell whether every cache has synced and is current enough, and controllers work."""
+        """Return whether every cache has synced and is current enough, and controllers run."""
         statuses, now = self._statuses(), self._clock()
         options = self._options
         with self._lock:
             found = _numbered(ready_findings(status, options) for status in statuses)
             if not statuses:
-                found = [Finding("nothing", "nothing is watched over yet")]
+                found = [Finding("nothing", "nothing is watched yet")]
             return self._judged(self._ready, found, statuses, now)
 
     def pages(self) -> dict[str, Page]:
-        """Return what shows people how it is, by path, for a HealthServer of one's own.
+        """Return the status pages for people, by path, for a separate HealthServer.
 
         `/status` is JSON, `/status?format=text` an overview, `/status?informer=pods.v1` one
         informer with its journal; `/explain?informer=pods.v1&key=default/web-1` is text.
@@ -128,7 +127,7 @@ class Health:
         return StatusPages(lambda: self._watched, self._verdicts).pages()
 
     def overview(self) -> str:
-        """Return how everything is that is watched over, one line each, and the verdicts.
+        """Return the state of everything that is watched, a line for each, and the verdicts.
 
         From any thread.
         """
@@ -142,19 +141,19 @@ class Health:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        pages_for: Literal["loopback", "anybody"] = "loopback",
+        pages_for: Literal["loopback", "all"] = "loopback",
     ) -> HealthServer:
-        """Make a server of `/healthz`, `/livez`, `/readyz`, and of pages for people.
+        """Return a server of `/healthz`, `/livez`, `/readyz`, and of status pages for people.
 
         Use it as `async with health.server() as server`. The pages are those of `pages()`.
 
         Args:
-            host: the address; `"0.0.0.0"` in a pod, where the kubelet asks from outside.
-            port: the port; 0 for any that is free.
-            pages_for: who may see the pages: who asks from the same host, or anybody.
+            host: the address; `"0.0.0.0"` in a pod, where the kubelet probes from outside.
+            port: the port; 0 for a free one.
+            pages_for: whether the pages are served to the same host only, or to all.
 
         Raises:
-            InvalidArgumentError: the port is none.
+            InvalidArgumentError: the port is invalid.
         """
         return HealthServer(
             {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
@@ -185,7 +184,7 @@ class Health:
         )
 
     def _block_findings(self, statuses: list[Status], now: float) -> list[Finding]:
-        """Say whether the loop turns; several watchdogs of one loop see the same blocks."""
+        """Return whether the loop is blocked; several watchdogs of one loop see the same blocks."""
         known = [one for one in map(watchdog_of, statuses) if one is not None]
         if not known:
             return []
@@ -198,7 +197,7 @@ class Health:
         culprit = worst.last_culprit
         found = list[Finding]()
         if worst.blocked_seconds > options.blocked_seconds:
-            text = f"the event loop is blocked for {worst.blocked_seconds:.0f} s by {culprit}"
+            text = f"the event loop has been blocked for {worst.blocked_seconds:.0f} s by {culprit}"
             found.append(Finding("block", text, recovery_seconds=recovery_seconds))
         if times >= options.blocked_times:
             window_seconds = options.blocked_window_seconds
@@ -208,7 +207,7 @@ class Health:
 
 
 def _numbered(found: Iterable[Iterable[Finding]]) -> list[Finding]:
-    """Tell informers of one name from each other, in different clusters for one."""
+    """Make ids unique: informers of different clusters may have one name."""
     return [
         replace(finding, id=f"{number} {finding.id}")
         for number, findings in enumerate(found)

@@ -1,8 +1,7 @@
-"""What is wrong with informers and controllers, read from their status records.
+"""Problems of informers and controllers, read from their status records.
 
-What enters are the records of one moment; what leaves are findings for two questions: could a new
-process mend it (alive?), and can what is read here be relied on (ready?). A server that is away is
-no reason to restart: every process would begin anew the moment it is back.
+There are findings for two questions: would a restart help (alive?), and are the caches reliable
+(ready?). An unreachable server is not a reason to restart: a new process would not reach it either.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class HasStatus(Protocol):
     """A SharedInformerFactory, a SharedInformer, a Controller or a ControllerGroup."""
 
     def status(self) -> Status:
-        """Return how it is doing; from any thread."""
+        """Return the state; from any thread."""
         ...
 
 
@@ -46,29 +45,29 @@ class HasStatus(Protocol):
 class HealthOptions:
     """How much is tolerated.
 
-    The defaults leave reconnects, rolling updates of the server and expired histories unnoticed.
+    The defaults tolerate reconnects, rolling updates of the server and expired histories.
 
     Raises:
-        InvalidArgumentError: a number that cannot work, or two that contradict each other.
+        InvalidArgumentError: a number is invalid, or two contradict each other.
     """
 
     stale_seconds: float | None = 300.0
-    """Not ready when a cache was last proven current longer ago than this. A quiet resource is
-    proven about once a minute, and a server that restarts is away for less. None for never."""
+    """Not ready if a cache was last confirmed as current longer ago than this. A quiet resource is
+    confirmed about once a minute, and a server restarts in less. None for never."""
     recovery_seconds: float = 10.0
-    """Ready, or alive, only when the trouble has been gone for this long: no flapping."""
+    """Ready, or alive, again only when a problem has been gone for this long, against flapping."""
     wedged_seconds: float | None = 900.0
-    """Not alive when a cache says that it follows its server, and had no proof of that for this
-    long: something hangs that a new process does not have. None for never."""
+    """Not alive if a cache reports that it watches, but was not confirmed as current for this long:
+    a hang that a restart ends. None for never."""
     stuck_seconds: float = 60.0
-    """Not alive when all workers of a controller have ignored their cancellation for this long."""
+    """Not alive if all workers of a controller have been stuck for this long."""
     blocked_seconds: float = 30.0
-    """Not alive while the event loop does not turn for this long; told to callers from another
-    thread, as nobody else can ask."""
+    """Not alive while the event loop has been blocked for this long. Only callers in other threads
+    can see that."""
     blocked_times: int = 10
-    """Not alive when it was blocked so often, for a second or more, within the next setting."""
+    """Not alive if the loop was blocked so often, for a second or more, within the window."""
     blocked_window_seconds: float = 60.0
-    """What `blocked_times` counts in."""
+    """The window of `blocked_times`."""
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -76,24 +75,26 @@ class HealthOptions:
             if value is not None:
                 check_seconds(name, value)
             if value == 0 and name in _POSITIVE:
-                raise InvalidArgumentError(name, "0 would be always, or never")
+                raise InvalidArgumentError(name, "must be greater than 0")
         times = self.blocked_times
         if isinstance(times, bool) or not isinstance(times, int) or times < 1:
-            raise InvalidArgumentError("blocked_times", f"{self.blocked_times!r}; 1 is the least")
+            raise InvalidArgumentError(
+                "blocked_times", f"must be an integer >= 1, got {self.blocked_times!r}"
+            )
         if (
             self.stale_seconds is not None
             and self.wedged_seconds is not None
             and self.wedged_seconds < self.stale_seconds
         ):
-            reason = f"{self.wedged_seconds} is less than stale_seconds: it would be restarted"
-            raise InvalidArgumentError("wedged_seconds", f"{reason} before it is taken out")
+            reason = f"must not be less than stale_seconds, got {self.wedged_seconds}"
+            raise InvalidArgumentError("wedged_seconds", reason)
 
 
 def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
-    """Say what keeps reads and reconciles from being relied on."""
+    """Return why the caches and controllers are not reliable."""
     informers = informers_of(status)
     left = [informer for informer in informers if not _is_closed(informer)]
-    if informers and not left:  # one of several that somebody has closed is nobody's trouble
+    if informers and not left:  # one closed informer of several is not a problem
         yield Finding("closed", f"closed: {', '.join(one.informer for one in informers)}")
     for informer in left:
         yield from _unready_informer(informer, options)
@@ -107,7 +108,7 @@ def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
 
 
 def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
-    """Say what a new process would mend."""
+    """Return the problems that a restart would solve."""
     for informer in informers_of(status):
         yield from _dead_informer(informer, options)
     for controller in controllers_of(status):
@@ -123,7 +124,7 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
 
 
 def notes_of(status: Status) -> Iterator[str]:
-    """Say what somebody should look at, though nothing has to be done about the process."""
+    """Return problems that people should look at, but that do not concern the process."""
     for informer in informers_of(status):
         if informer.state is ReflectorState.ABSENT:
             yield f"{informer.informer}: is not served at present"
@@ -140,11 +141,11 @@ def notes_of(status: Status) -> Iterator[str]:
             yield f"controller {controller.name}: hot loops of {', '.join(controller.hot)}"
         if controller.stuck:
             stuck = ", ".join(controller.stuck)
-            yield f"controller {controller.name}: reconciles that ignore their end: {stuck}"
+            yield f"controller {controller.name}: reconciles ignoring cancellation: {stuck}"
 
 
 def watchdog_of(status: Status) -> WatchdogStatistics | None:
-    """Return what watches the loop; None if this record is of nobody that does."""
+    """Return the watchdog's statistics; None if the record has none."""
     if isinstance(status, FactoryStatus | ControllerGroupStatus):
         return status.watchdog
     return None
@@ -173,9 +174,9 @@ def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Itera
     elif state is ReflectorState.FAILED:
         yield Finding(f"end {name}", str(informer))
     elif state is ReflectorState.ABSENT or age is None or options.stale_seconds is None:
-        return  # of what is not served nothing can be missed
+        return  # a resource that is not served has no events to miss
     elif age > options.stale_seconds:
-        text = f"stale: {informer}; last proven current {age:.0f} s ago"
+        text = f"stale: {informer}; last confirmed as current {age:.0f} s ago"
         yield Finding(f"stale {name}", text, recovery_seconds=options.recovery_seconds)
 
 
@@ -184,9 +185,9 @@ def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator
     if informer.crash is not None:
         yield Finding(f"crash {name}", str(informer))
     elif informer.state is not ReflectorState.WATCHING or age is None or limit is None:
-        return  # it says itself that something is wrong, and tries
+        return  # it reports its problem, and retries
     elif age > limit:
-        text = f"wedged: {name} says that it watches, and had no proof of it for {age:.0f} s"
+        text = f"wedged: {name} watches, but was not confirmed as current for {age:.0f} s"
         yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
 
 

@@ -1,10 +1,9 @@
-"""A small HTTP server that says whether a program is alive and ready, and how it is.
+"""A small HTTP server of probes and of status pages for people.
 
-In go requests of probes; out come 200 and `ok`, or 503 and one line for each problem. Pages are for
-people: text or JSON, and unless told otherwise for who asks from the same host only. It runs in the
-program's own loop: a loop that is blocked answers nobody, which is the answer. Every connection is
-bounded in bytes, in time and in number, and costs no task. A new connection is always accepted: the
-oldest one without a whole request makes room for it.
+Probes get 200 and `ok`, or 503 and a line for each problem. Pages are served to the same host only,
+by default. The server runs in the program's event loop: if the loop is blocked, it does not answer,
+and the probe fails. Every connection is bounded in bytes, in time and in number, and costs no task.
+A new connection is always accepted: the oldest one without a complete request is closed for it.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from pyinformer.operator._same_host import Asked, why_foreign
 from pyinformer.tasks import error_text
 
 Check: TypeAlias = Callable[[], Sequence[str]]
-"""Returns what is wrong, one line each; nothing if all is well."""
+"""Returns the problems, a line for each; empty if there are none."""
 
 _log = get_logger("pyinformer.operator")
 
-_PagesFor: TypeAlias = Literal["loopback", "anybody"]
+_PagesFor: TypeAlias = Literal["loopback", "all"]
 Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]
-"""Takes the query, `{"key": "default/a"}`; returns text, or an object to be served as JSON."""
+"""Takes the query, `{"key": "default/a"}`; returns text, or an object that is served as JSON."""
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json"
@@ -63,21 +62,20 @@ class HealthServer:
     """Answers `GET` and `HEAD` of a few paths. Use it as `async with HealthServer(...)`.
 
     Args:
-        checks: what to ask for each path, such as `/healthz`. It is called on the loop for each
-            request and has to be quick. One that raises is a problem by itself.
-        pages: what to show at other paths, such as `/status`; called on the loop likewise. An
-            InvalidArgumentError is the asker's fault, and answered with its words.
-        pages_for: `loopback` shows pages only to requests from the same host, as with
-            `kubectl port-forward`, whatever the address listened on: not to what a proxy forwards,
-            not under a foreign Host header, and not to web pages of other sites. `anybody` shows
-            them to all.
-        host: the address to listen on; loopback unless told otherwise.
-        port: the port; 0 takes any that is free.
-        connection_seconds: how long a client may take to read the answer. Its request has to
-            arrive within 5 s, or within this if it is less.
+        checks: the check for each path, such as `/healthz`. It is called on the loop for each
+            request and must be quick. A check that raises is itself a problem.
+        pages: the pages at other paths, such as `/status`; called on the loop, too. An
+            InvalidArgumentError is answered with 400 and its text.
+        pages_for: `loopback` serves pages only to requests from the same host, such as those of
+            `kubectl port-forward`, at every address: not to requests that a proxy forwards, under
+            a foreign Host header, or from web pages of other sites. `all` serves them to all.
+        host: the address to listen on; loopback by default.
+        port: the port; 0 for a free one.
+        connection_seconds: how long a client may take to read the answer. Its request must arrive
+            within 5 s, or within this if it is less.
 
     Raises:
-        InvalidArgumentError: the port is none, or a path is both a check's and a page's.
+        InvalidArgumentError: the port is invalid, or a path has both a check and a page.
     """
 
     def __init__(
@@ -92,14 +90,14 @@ class HealthServer:
     ) -> None:
         check_seconds("connection_seconds", connection_seconds)
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
-            raise InvalidArgumentError("port", f"is 0 to {_MAX_PORT}, not {port!r}")
+            raise InvalidArgumentError("port", f"must be 0 to {_MAX_PORT}, got {port!r}")
         if pages_for not in get_args(_PagesFor):
-            raise InvalidArgumentError("pages_for", f"is loopback or anybody, not {pages_for!r}")
+            raise InvalidArgumentError("pages_for", f"must be loopback or all, got {pages_for!r}")
         self._checks = dict(checks)
         self._pages = dict(pages or {})
         both = sorted(self._checks.keys() & self._pages.keys())
         if both:
-            raise InvalidArgumentError("pages", f"{', '.join(both)} is a check's path, too")
+            raise InvalidArgumentError("pages", f"{', '.join(both)} is also the path of a check")
         self._pages_for = pages_for
         self._host = host
         self._port = port
@@ -109,13 +107,13 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """Where it listens; what was asked for, as long as it does not."""
+        """The port on which it listens; before the start, the port that was given."""
         sockets = self._server.sockets if self._server is not None else ()
         return cast("int", sockets[0].getsockname()[1]) if sockets else self._port
 
     @property
     def url(self) -> str:
-        """The address to ask, such as `http://127.0.0.1:8081`."""
+        """The URL, such as `http://127.0.0.1:8081`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}"
 
@@ -123,10 +121,10 @@ class HealthServer:
         """Listen.
 
         Raises:
-            ConfigurationError: the address cannot be listened on, another program has it for one.
+            ConfigurationError: it cannot listen on the address; another program may use it.
 
         Cancellation:
-            Safe; nothing listens then.
+            Safe; it does not listen then.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -142,7 +140,7 @@ class HealthServer:
         """Stop listening and drop every connection. A second call does nothing.
 
         Cancellation:
-            Safe; what is left is closed by the loop's next steps.
+            Safe; remaining connections are closed in the loop's next steps.
         """
         if self._server is not None:
             self._server.close()
@@ -170,7 +168,7 @@ class HealthServer:
         check, page = self._checks.get(path), self._pages.get(path)
         if check is None and page is None:
             paths = " or ".join((*self._checks, *self._pages))
-            return _Answer(HTTPStatus.NOT_FOUND, f"ask for {paths}\n")
+            return _Answer(HTTPStatus.NOT_FOUND, f"not found; there are {paths}\n")
         if asked.method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
         if check is not None:
@@ -179,7 +177,7 @@ class HealthServer:
 
     def _page(self, page: Page, query: str, asked: Asked) -> _Answer:
         if self._pages_for == "loopback" and (why := why_foreign(asked, bound_host=self._host)):
-            reason = f"this page is shown to the same host only: {why}; use kubectl port-forward\n"
+            reason = f"this page is served to the same host only: {why}; use kubectl port-forward\n"
             return _Answer(HTTPStatus.FORBIDDEN, reason)
         return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
 
@@ -187,7 +185,7 @@ class HealthServer:
 def _checked(check: Check) -> _Answer:
     try:
         problems = check()
-    except Exception as error:  # noqa: BLE001 - a fence: the check may be the program's own
+    except Exception as error:  # noqa: BLE001 - the guard of the program's check
         problems = (f"the check failed with {type(error).__name__}",)
     if problems:
         words = "".join(f"{printable(each)}\n" for each in problems)
@@ -202,7 +200,7 @@ def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
             return _Answer(HTTPStatus.OK, f"{json.dumps(found, indent=2)}\n", _JSON)
     except InvalidArgumentError as error:
         return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
-    except Exception as error:  # noqa: BLE001 - a fence: the page may be the program's own
+    except Exception as error:  # noqa: BLE001 - the guard of the program's page
         _log.error("a page failed with %s", error_text(error))
         words = f"the page failed with {type(error).__name__}\n"
         return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, words)
@@ -236,7 +234,7 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept a connection; if there are too many, the one that is missed least makes room."""
+        """Accept a connection; if there are too many, close one, preferably without a request."""
         self._transport = cast("asyncio.Transport", transport)
         if len(self._open) >= _MAX_CONNECTIONS:
             oldest = next(iter(self._open))
@@ -252,7 +250,7 @@ class _Connection(asyncio.Protocol):
             self._timer.cancel()
 
     def drop(self) -> None:
-        """Close it whatever its state."""
+        """Close it, whatever its state."""
         self._open.pop(self, None)
         if self._transport is not None:
             self._transport.abort()
@@ -263,7 +261,7 @@ class _Connection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self.drop)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, as long as there is no answer."""
+        """Read until there is an answer."""
         if self.is_answered:
             return
         self._read += len(data)
@@ -275,18 +273,18 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self.on_headers_complete()  # nothing here is upgraded
         except httptools.HttpParserError:
-            self._reply(HTTPStatus.BAD_REQUEST, "no HTTP request\n")
+            self._reply(HTTPStatus.BAD_REQUEST, "not an HTTP request\n")
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the request's target."""
+        """Store a part of the request's target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; the limit of the request's bytes bounds how many there are."""
+        """Store a header; the limit of the request's bytes bounds their number."""
         self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """Answer; a body would change nothing."""
+        """Answer; a body is ignored."""
         if self.is_answered:
             return
         target = self._url.decode("latin-1")

@@ -1,7 +1,7 @@
-"""Models of the user's own: what a reconcile gets in the place of a cached object.
+"""The models of users, which a reconcile gets in place of the cached object.
 
-In goes an object as it is cached; out comes a model decoded for this one call, so that nobody else
-sees what is done to it. An object that does not fit stays cached and fails its own reconcile.
+The object is decoded for each call, so a reconcile may change its model. An object that does not
+fit the model stays cached and fails its own reconcile.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _OBJECTS: Final = (
     msgspec.inspect.TypedDictType,
     msgspec.inspect.DictType,
 )
-"""What an object can be decoded into."""
+"""The kinds of classes into which an object can be decoded."""
 
 
 def check_model(model: type[object]) -> None:
-    """Refuse what nothing can be decoded into.
+    """Refuse a class into which an object cannot be decoded.
 
     Raises:
         InvalidTypeError: it is neither a msgspec Struct, a dataclass, a TypedDict, a pydantic model
@@ -40,11 +40,11 @@ def check_model(model: type[object]) -> None:
         return
     try:
         is_object = isinstance(msgspec.inspect.type_info(model), _OBJECTS)
-    except (TypeError, NameError):  # no type, or one with fields of names that nobody defined
+    except (TypeError, NameError):  # not a type, or its fields have undefined names
         is_object = False
     if not is_object:
         name = getattr(model, "__name__", repr(model))
-        reason = f"nothing can be decoded into {name}: make it a msgspec.Struct or a dataclass"
+        reason = f"an object cannot be decoded into {name}: use a msgspec.Struct or a dataclass"
         raise InvalidTypeError("model", reason)
 
 
@@ -62,7 +62,7 @@ def decode(obj: KubeObject[View | None], model: type[M]) -> M:
 
 
 def _path_of(error: BaseException | None) -> str:
-    """Return the field that a model's complaint is about, as far as it says so."""
+    """Return the path of the field that does not fit; empty if the error does not name it."""
     problems: Any = getattr(error, "errors", None)  # pydantic's
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)

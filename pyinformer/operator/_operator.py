@@ -1,8 +1,6 @@
-"""An operator in a few lines: reconciles registered by a decorator, and one call that runs them.
+"""Operators: reconcile functions that a decorator registers, and one call that runs them all.
 
-What enters are functions of the user's, which stay what they were; what leaves is a program that
-connects, syncs, reconciles, answers probes and stops on a signal. All of it is kept in the Operator
-itself: two of them in one process know nothing of each other.
+Everything is stored in the Operator: two of them in one process share nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Protocol, TypeVar, final, overload
+from typing import Any, Protocol, TypeVar, final
 from weakref import WeakKeyDictionary
+
+import typing_extensions
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
@@ -41,18 +41,18 @@ from pyinformer.operator._reconciler import (
     checked_owned,
     checked_watched,
 )
-from pyinformer.operator._run import OperatorRun, be_the_program, check_no_loop
+from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.sources import PredicateFunction, Request
 from pyinformer.transport import ClusterConfig
 
-M = TypeVar("M")
+M = typing_extensions.TypeVar("M", default=KubeObject)
 _R = TypeVar("_R", bound=Awaitable[Result | None] | Result | None)
 
-_HEALTH_PORT = 8081  # where controller-runtime's operators answer probes
+_HEALTH_PORT = 8081  # the port of probes in controller-runtime's operators
 
 
 class Register(Protocol[M]):
-    """What `Operator.reconcile` returns: a decorator that leaves the function as it is."""
+    """What `Operator.reconcile` returns: a decorator that returns the same function."""
 
     def __call__(
         self, function: Callable[[Request, M | None, Cluster], _R], /
@@ -63,7 +63,7 @@ class Register(Protocol[M]):
 
 @final
 class Operator:
-    """A program that keeps a cluster as its objects wish.
+    """A program that brings a cluster to the state that its objects describe.
 
         app = pyinformer.Operator("db-operator")
 
@@ -74,29 +74,28 @@ class Operator:
         app.run()
 
     Args:
-        name: names it in logs and errors.
-        metrics: where occurrences are counted.
+        name: its name in logs and errors.
+        metrics: where metrics go.
 
     Raises:
-        InvalidArgumentError: the name is no text, or empty.
+        InvalidArgumentError: the name is not a string, or empty.
     """
 
     def __init__(self, name: str, *, metrics: Metrics = NO_METRICS) -> None:
         if not isinstance(name, str) or not name:
-            raise InvalidArgumentError("name", f"is {name!r}; it names the operator in logs")
+            raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
         self.name: str = name
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
         self._decoded: DecodedObjects = {}
         self._assemblies: WeakKeyDictionary[Cluster, ControllerBuilder] = WeakKeyDictionary()
 
-    @overload
     def reconcile(
         self,
         api_version: str,
         plural: str,
         *,
-        model: None = None,
+        model: type[M] | None = None,
         owns: Sequence[Owned] = (),
         watches: Sequence[Watched] = (),
         label_selector: Selector = None,
@@ -106,72 +105,39 @@ class Operator:
         options: ControllerOptions | None = None,
         on_unreadable: UnreadableFunction | None = None,
         name: str | None = None,
-    ) -> Register[KubeObject]: ...
-    @overload
-    def reconcile(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        model: type[M],
-        owns: Sequence[Owned] = (),
-        watches: Sequence[Watched] = (),
-        label_selector: Selector = None,
-        field_selector: Selector = None,
-        predicate: PredicateFunction[None] | None = None,
-        workers: int = 1,
-        options: ControllerOptions | None = None,
-        on_unreadable: UnreadableFunction | None = None,
-        name: str | None = None,
-    ) -> Register[M]: ...
-    def reconcile(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        model: type | None = None,
-        owns: Sequence[Owned] = (),
-        watches: Sequence[Watched] = (),
-        label_selector: Selector = None,
-        field_selector: Selector = None,
-        predicate: PredicateFunction[None] | None = None,
-        workers: int = 1,
-        options: ControllerOptions | None = None,
-        on_unreadable: UnreadableFunction | None = None,
-        name: str | None = None,
-    ) -> Register[Any]:
+    ) -> Register[M]:
         """Register a function of (request, object, cluster), async or plain: a decorator.
 
-        The object is None when it is gone. What the function returns, and what it may raise, is as
-        for a Controller: nothing or a `Result` is success, an error is retried with backoff,
-        `RetryAfter` at its time, `TerminalError` not until something changes. It is never called
-        twice at once for one object. A plain function is called in a thread; the coroutines of the
-        cluster belong to the loop, so it can read caches and not write.
+        The object is None if it is gone. What the function returns and raises counts as for a
+        Controller: None or a `Result` is success, an error is retried with backoff, `RetryAfter` at
+        its time, `TerminalError` not until something changes. Two calls for one object never run at
+        once. A plain function is called in a thread; it can read caches but not write, since the
+        coroutines of the cluster belong to the event loop.
 
         Args:
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL.
             model: a msgspec Struct, a dataclass or a pydantic model; the function gets the object
-                as one, decoded for the call and its own. An object that does not fit fails its
+                as an instance, decoded for the call. An object that does not fit fails its
                 reconcile with ModelMismatchError, until it changes. None: the cached KubeObject.
-            owns: resources that the reconcile makes, with an owner reference to the object: a
+            owns: resources that the reconcile creates, with an owner reference to the object: a
                 change of one of them reconciles the object.
-            watches: resources that the object depends on otherwise, with a function that returns
+            watches: other resources on which the object depends, each with a function that returns
                 the keys that one of them concerns.
             label_selector: only the objects with these labels.
             field_selector: only the objects with these fields.
             predicate: drops changes that do not matter, `generation_changed` for one.
             workers: how many objects are reconciled at once.
             options: deadlines, backoff, limits.
-            on_unreadable: `(request, object, cluster, error)`, of the same kind as the function;
-                is called in its place for an object that does not fit the model, with the cached
-                KubeObject: to remove a finalizer, or to set a condition. What it returns and raises
-                counts as the reconcile's own.
-            name: names the controller in logs and metrics; None for the plural name.
+            on_unreadable: `(request, object, cluster, error)`, async or plain as the function;
+                called in its place, with the cached KubeObject, for an object that does not fit the
+                model: to remove a finalizer, or to set a condition. It returns and raises as the
+                function does.
+            name: the controller's name in logs and metrics; None for the plural name.
 
         Raises:
-            InvalidArgumentError: something malformed, or the name is taken.
-            InvalidTypeError: nothing can be decoded into the model.
+            InvalidArgumentError: an argument is invalid, or the name is taken.
+            InvalidTypeError: an object cannot be decoded into the model.
             InvalidSelectorError: a selector cannot be parsed.
             InvalidTypeError: the predicate, a mapping or the function cannot be called so.
         """
@@ -210,43 +176,45 @@ class Operator:
     def object_of(self, model: object) -> KubeObject:
         """Return the cached object that a model was decoded from.
 
-        Models do not know all of an object. What identifies or changes one starts from here:
+        A model does not have all fields of its object. Pass the object to identify or change it:
 
             pyinformer.controllerutil.set_controller_reference(app.object_of(database), child)
             await cluster.status(app.object_of(database), DatabaseStatus(ready=3))
             await cluster.patch(app.object_of(database), database)  # after changing the model
 
         Args:
-            model: what the reconcile that calls was given, the very object.
+            model: the argument of the calling reconcile, the same instance.
 
         Raises:
-            InvalidArgumentError: no reconcile that runs right now was given it.
+            InvalidArgumentError: no running reconcile was called with it.
         """
         found, obj = self._decoded.get(id(model), (None, None))
         if obj is None or found is not model:
-            reason = f"no running reconcile of {self.name} was given this {type(model).__name__}"
+            reason = (
+                f"no running reconcile of {self.name} was called with this {type(model).__name__}"
+            )
             raise InvalidArgumentError("model", reason)
         return obj
 
     def cached(
         self, cluster: Cluster, api_version: str, plural: str, key: str
     ) -> KubeObject | None:
-        """Return an object as the caches know it, own writes included; asks no server.
+        """Return an object from the caches, own writes included, without a request.
 
             current = app.cached(cluster, "apps/v1", "statefulsets", request.key)
             await cluster.apply_if_changed(child, current, field_manager=app.name)
 
         Args:
-            cluster: what the reconcile was given.
+            cluster: the argument of the reconcile.
             api_version: `v1`, or `group/version`.
-            plural: the plural name of what is reconciled, owned or watched here.
+            plural: the plural name of a resource that is reconciled, owned or watched here.
             key: `namespace/name`, or `name` if it is cluster-scoped.
 
         Returns:
-            The object, shared and immutable; None if there is none.
+            The object, shared and immutable; None if it does not exist.
 
         Raises:
-            InvalidArgumentError: the resource is not followed, or nothing on this cluster.
+            InvalidArgumentError: the resource is not followed, or the cluster is not used.
             NotCachedError: its namespace is not followed.
             CacheNotSyncedError: the cache is not filled yet.
         """
@@ -259,10 +227,10 @@ class Operator:
     def custom_resource_definitions(self) -> list[JSONObject]:
         """Return the CustomResourceDefinition of each custom resource that has a model here.
 
-        What is not declared by `custom_resource` is taken from the registration.
+        Values that `custom_resource` does not declare are taken from the registration.
 
         Raises:
-            InvalidModelError: a field has a shape that a definition cannot say; names the field.
+            InvalidModelError: a definition cannot describe a field; names the field.
         """
         found: dict[GroupVersionResource, JSONObject] = {}
         for each in self._reconcilers.values():
@@ -278,18 +246,18 @@ class Operator:
         *,
         namespaces: str | Sequence[str] | None = None,
     ) -> tuple[Controller[None], ...]:
-        """Return its controllers, not started: for tests, or to run them beside others.
+        """Return its controllers, not started: for tests, or to run them with others.
 
         Args:
             cluster: the cluster.
             factory: makes their informers, on the same cluster.
-            namespaces: what to follow; None for all namespaces.
+            namespaces: the namespaces to follow; None for all.
 
         Returns:
             In the order of their registration.
 
         Raises:
-            InvalidArgumentError: an argument cannot work.
+            InvalidArgumentError: an argument is invalid.
         """
         assembly = ControllerBuilder(cluster, factory, namespaces=namespaces, metrics=self._metrics)
         self._assemblies[cluster] = assembly
@@ -303,19 +271,19 @@ class Operator:
         health_host: str = "127.0.0.1",
         health_port: int | None = None,
     ) -> OperatorRun:
-        """Return a run on a cluster of the caller's: `async with app.running(cluster)`.
+        """Return a run on the caller's cluster: `async with app.running(cluster)`.
 
         Args:
             cluster: the cluster; it is not closed.
-            namespaces: what to follow; None for all namespaces.
-            health_host: where to answer probes.
-            health_port: on which port; 0 for any that is free, None for nowhere.
+            namespaces: the namespaces to follow; None for all.
+            health_host: the address of the health endpoint.
+            health_port: its port; 0 for a free one, None for no endpoint.
 
         Raises:
-            InvalidArgumentError: nothing is registered, or an argument cannot work.
+            InvalidArgumentError: no function is registered, or an argument is invalid.
         """
         if not self._reconcilers:
-            reason = f"{self.name}: nothing is registered; decorate a function: @app.reconcile(...)"
+            reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
             raise InvalidArgumentError("operator", reason)
         checked = sorted(checked_namespaces(namespaces) or ()) or None
         return OperatorRun(
@@ -335,18 +303,18 @@ class Operator:
         health_host: str = "127.0.0.1",
         health_port: int | None = None,
     ) -> None:
-        """Run on a cluster of the caller's until SIGTERM or SIGINT; a second signal forces the end.
+        """Run on the caller's cluster until SIGTERM or SIGINT; a second signal forces the end.
 
         Args:
             cluster: the cluster; it is not closed.
-            namespaces: what to follow; None for all namespaces.
-            health_host: where to answer probes.
-            health_port: on which port; 0 for any that is free, None for nowhere.
+            namespaces: the namespaces to follow; None for all.
+            health_host: the address of the health endpoint.
+            health_port: its port; 0 for a free one, None for no endpoint.
 
         Raises:
-            InvalidArgumentError: nothing is registered, or an argument cannot work.
-            CacheSyncTimeoutError: a cache did not sync in time; it says why, and its notes say
-                what to do about resources that the server does not serve.
+            InvalidArgumentError: no function is registered, or an argument is invalid.
+            CacheSyncTimeoutError: a cache did not sync in time; its text gives the reason, and its
+                notes what to do about resources that the server does not serve.
             ConfigurationError: the health endpoint cannot listen.
             InternalError: something inside crashed.
 
@@ -368,22 +336,22 @@ class Operator:
         health_host: str = "127.0.0.1",
         health_port: int | None = _HEALTH_PORT,
     ) -> None:
-        """Be the program: connect, run until SIGTERM or SIGINT, and return.
+        """Run as the whole program: connect, run until SIGTERM or SIGINT, and return.
 
         Args:
-            namespaces: what to follow; None for all namespaces.
+            namespaces: the namespaces to follow; None for all.
             kubeconfig: as for `connect`; None finds it, or the service account of the pod.
-            context: the context in the kubeconfig; None for its current one.
-            server: the URL of a server that asks for no credentials, instead of a kubeconfig.
-            config: a configuration of your own, instead of a kubeconfig.
-            health_host: where `/healthz` and `/readyz` are answered; `"0.0.0.0"` in a pod, where
-                the kubelet asks at the pod's address.
-            health_port: on which port; 0 for any that is free, None for nowhere.
+            context: the context in the kubeconfig; None for the current one.
+            server: the URL of a server without authentication, instead of a kubeconfig.
+            config: a configuration, instead of a kubeconfig.
+            health_host: the address of `/healthz` and `/readyz`; `"0.0.0.0"` in a pod, where the
+                kubelet probes the pod's address.
+            health_port: its port; 0 for a free one, None for no endpoint.
 
         Raises:
-            SystemExit: it could not start or go on, with the reason as its message, which Python
-                prints; the exit status is 1.
-            LifecycleError: an event loop runs here already: await `run_async` in it.
+            SystemExit: it could not start or continue; Python prints the reason, and the exit
+                status is 1.
+            LifecycleError: an event loop runs already: await `run_async` in it.
             InternalError: something inside crashed.
         """
         check_no_loop()
@@ -397,7 +365,7 @@ class Operator:
                 )
 
         try:
-            be_the_program(main)
+            run_main(main)
         except InternalError:
             raise
         except InformerError as error:

@@ -1,7 +1,6 @@
-"""What an Operator was told about one reconcile: its function, its resource, and what wakes it.
+"""The registration of one reconcile function: its resource, and the sources of its requests.
 
-In go the arguments of the decorator, checked at once, where the traceback shows the user's line;
-out comes a frozen record, and the function as a Controller calls it.
+Arguments are checked when the decorator is called, so the traceback shows the user's line.
 """
 
 from __future__ import annotations
@@ -38,30 +37,30 @@ M = TypeVar("M")
 ReconcileFunction: TypeAlias = Callable[
     [Request, M | None, Cluster], Awaitable[Result | None] | Result | None
 ]
-"""A user's reconcile: the request, the object or None if it is gone, and the cluster. A plain
-function runs in a thread."""
+"""A user's reconcile: it gets the request, the object or None if it is gone, and the cluster. A
+plain function runs in a thread."""
 
 UnreadableFunction: TypeAlias = Callable[
     [Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None] | Result | None
 ]
-"""What is called in the place of a reconcile whose model an object does not fit."""
+"""Called in place of a reconcile for an object that does not fit the model."""
 
 Owned: TypeAlias = tuple[str, str]
 """An owned resource: `("apps/v1", "statefulsets")`."""
 
 Watched: TypeAlias = tuple[str, str, MappingFunction[None]]
-"""A watched resource, and which keys one of it concerns: `("v1", "secrets", users_of)`."""
+"""A watched resource, and the function from one to keys: `("v1", "secrets", users_of)`."""
 
 
 DecodedObjects: TypeAlias = dict[int, tuple[object, KubeObject]]
-"""The models that reconciles hold right now, by id since they cannot be hashed, and the cached
-objects that they were decoded from. Reconciles in threads write to it, too: one step at a time."""
+"""The models of running reconciles and their cached objects, by the model's id: models may not be
+hashable. Reconciles in threads write to it, too, each by single dict operations."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """One reconcile of an operator."""
+    """One registered reconcile function."""
 
     name: str
     resource: GroupVersionResource
@@ -79,13 +78,13 @@ class Reconciler:
 
     @property
     def resources(self) -> tuple[GroupVersionResource, ...]:
-        """Everything that it follows, the primary resource first."""
+        """All resources that it follows, the primary resource first."""
         others = (*self.owns, *(resource for resource, _ in self.watches))
         return tuple(dict.fromkeys((self.resource, *others)))
 
     @property
     def custom_resource(self) -> CustomResource | None:
-        """What the model is declared as, or is by being used here; None for built-in resources."""
+        """The model's declaration, or one made from its use here; None for built-in resources."""
         if self.model is None:
             return None
         declared = declared_resource(self.model)
@@ -95,11 +94,11 @@ class Reconciler:
         return CustomResource(resource=self.resource, kind=self.model.__name__)
 
     def bound_to(self, cluster: Cluster) -> Reconcile[None]:
-        """Return the function as a Controller calls it, of the same kind: async or plain."""
+        """Return the function for a Controller, async or plain as the registered one."""
         function = self.function
 
         async def reconcile_async(request: Request, obj: KubeObject | None) -> Result | None:
-            """Be called in the function's place."""
+            """Call the function with the model."""
             try:
                 given = self._decode(obj)
             except ModelMismatchError as error:
@@ -119,7 +118,7 @@ class Reconciler:
                 return function(request, given, cluster)
 
         chosen: Any = reconcile_async if _is_async(function) else reconcile
-        for attribute in ("__module__", "__qualname__"):  # it is what logs name
+        for attribute in ("__module__", "__qualname__"):  # shown in logs
             if hasattr(function, attribute):
                 setattr(chosen, attribute, getattr(function, attribute))
         return cast("Reconcile[None]", chosen)
@@ -131,22 +130,22 @@ class Reconciler:
         cluster: Cluster,
         error: ModelMismatchError,
     ) -> Awaitable[Result | None] | Result | None:
-        """Call what the user gave for an object that does not fit the model.
+        """Call `on_unreadable` for an object that does not fit the model.
 
         Raises:
-            ModelMismatchError: nothing was given.
+            ModelMismatchError: there is no `on_unreadable`.
         """
         if self.on_unreadable is None or obj is None:
             raise error
         return self.on_unreadable(request, obj, cluster, error)
 
     def _decode(self, obj: KubeObject | None) -> object:
-        """Return what the function is given: a model, the object, or None."""
+        """Return the function's argument: a model, the object, or None."""
         return obj if obj is None or self.model is None else decode(obj, self.model)
 
     @contextmanager
     def _remembered(self, given: object, obj: KubeObject | None) -> Iterator[None]:
-        """Remember for the length of a call what a model was decoded from."""
+        """Remember during a call which object a model was decoded from."""
         if obj is None or given is obj:
             yield
             return
@@ -163,20 +162,20 @@ def _is_async(function: object) -> bool:
 
 
 def check_function(function: object) -> None:
-    """Refuse what cannot be called as a reconcile.
+    """Refuse a function that cannot be called as a reconcile.
 
     Raises:
-        InvalidTypeError: by its name.
+        InvalidTypeError: with its name.
     """
     check_callable(function, "reconcile(request, object, cluster)", 3)
 
 
 def check_unreadable(hook: UnreadableFunction | None, function: object, model: type | None) -> None:
-    """Refuse what cannot be called for an object that does not fit the model.
+    """Refuse a function that cannot be called as `on_unreadable`.
 
     Raises:
         InvalidArgumentError: there is no model.
-        InvalidTypeError: by its name.
+        InvalidTypeError: with its name.
     """
     if hook is None:
         return
@@ -190,10 +189,10 @@ def check_unreadable(hook: UnreadableFunction | None, function: object, model: t
 
 
 def checked_model(model: type | None, resource: GroupVersionResource) -> type | None:
-    """Refuse a model that cannot be one, or is one of another resource.
+    """Refuse a class that is not a model, or a model of another resource.
 
     Raises:
-        InvalidTypeError: nothing can be decoded into it.
+        InvalidTypeError: an object cannot be decoded into it.
         InvalidArgumentError: it was declared for another resource.
     """
     if model is None:
@@ -210,7 +209,7 @@ def checked_owned(owns: Sequence[Owned]) -> tuple[GroupVersionResource, ...]:
     """Return the owned resources.
 
     Raises:
-        InvalidArgumentError: an entry names no resource.
+        InvalidArgumentError: an entry is invalid.
     """
     return tuple(GroupVersionResource.of(*_entry("owns", each, 2)) for each in _list("owns", owns))
 
@@ -221,7 +220,7 @@ def checked_watched(
     """Return the watched resources with their mapping functions.
 
     Raises:
-        InvalidArgumentError: an entry names no resource.
+        InvalidArgumentError: an entry is invalid.
         InvalidTypeError: a mapping cannot be called.
     """
     found = []
@@ -233,7 +232,7 @@ def checked_watched(
 
 
 def check_selectors(resource: GroupVersionResource, labels: Selector, fields: Selector) -> None:
-    """Refuse at once what an informer would refuse when the operator starts.
+    """Refuse selectors now that an informer would refuse when the operator starts.
 
     Raises:
         InvalidSelectorError: one of them cannot be parsed.
@@ -246,16 +245,16 @@ def check_terms(
     predicate: PredicateFunction[None] | None,
     options: ControllerOptions | None,
 ) -> None:
-    """Refuse at once what a controller would refuse when the operator starts.
+    """Refuse arguments now that a controller would refuse when the operator starts.
 
     Raises:
-        InvalidArgumentError: one of them cannot work.
+        InvalidArgumentError: one of them is invalid.
         InvalidTypeError: the predicate cannot be called with two states.
     """
     if not isinstance(workers, int) or workers < 1:
-        raise InvalidArgumentError("workers", f"{workers!r}; 1 is the least")
+        raise InvalidArgumentError("workers", f"must be an integer >= 1, got {workers!r}")
     if options is not None and not isinstance(options, ControllerOptions):
-        reason = f"is a ControllerOptions, not {type(options).__name__}"
+        reason = f"must be a ControllerOptions, not {type(options).__name__}"
         raise InvalidArgumentError("options", reason)
     if predicate is not None:
         check_plain(predicate, "predicate(old, new)", 2)
@@ -263,15 +262,15 @@ def check_terms(
 
 def _list(argument: str, given: Sequence[Any]) -> Sequence[Any]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidArgumentError(argument, f"is a list of tuples, not {given!r}")
+        raise InvalidArgumentError(argument, f"must be a list of tuples, not {given!r}")
     found = tuple(given)
     if found and isinstance(found[0], str):
-        raise InvalidArgumentError(argument, f"is a list of tuples: {argument}=[{given!r}]")
+        raise InvalidArgumentError(argument, f"must be a list of tuples: {argument}=[{given!r}]")
     return found
 
 
 def _entry(argument: str, entry: tuple[Any, ...], size: int) -> tuple[Any, ...]:
     if not isinstance(entry, tuple) or len(entry) != size:
         shape = '("apps/v1", "statefulsets")' if size == 2 else '("v1", "secrets", mapping)'  # noqa: PLR2004
-        raise InvalidArgumentError(argument, f"{entry!r} is not like {shape}")
+        raise InvalidArgumentError(argument, f"must have entries like {shape}, got {entry!r}")
     return entry

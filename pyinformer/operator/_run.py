@@ -1,7 +1,6 @@
 """One run of an operator on one cluster: informers, controllers and the health endpoint.
 
-In go what was registered, a cluster and namespaces; out come running reconciles, and answers to
-probes. It starts in order (health, caches, sync with a deadline, workers) and stops in the reverse.
+It starts in order (health endpoint, caches, sync with a deadline, workers) and stops in reverse.
 """
 
 from __future__ import annotations
@@ -38,26 +37,26 @@ _log = get_logger("pyinformer.controller")
 
 
 def check_no_loop() -> None:
-    """Refuse to be a program where one runs already.
+    """Refuse to run inside an event loop.
 
     Raises:
-        LifecycleError: in an event loop.
+        LifecycleError: an event loop runs in this thread.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    reason = "run() has an event loop of its own: inside of one, await run_async(cluster)"
+    reason = "run() starts its own event loop: inside a running one, await run_async(cluster)"
     raise LifecycleError(reason)
 
 
-def be_the_program(main: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run a coroutine function in a loop of its own, as `asyncio.run` does, but to an end.
+def run_main(main: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a coroutine function in a new event loop, as `asyncio.run` does, but always end.
 
-    What ignores its cancellation is named and left behind; `asyncio.run` would wait for it.
+    Tasks that ignore their cancellation are logged and left behind; `asyncio.run` would wait.
 
     Raises:
-        Exception: whatever it raised.
+        Exception: what it raised.
     """
     runner = asyncio.Runner()
     try:
@@ -108,7 +107,7 @@ class OperatorRun(Closable):
         self._began_at = 0.0
         self._is_late = False
         self.health: Health = Health(self._factory)
-        """Whether it is alive and ready, with reasons; what the endpoint answers."""
+        """Whether it is alive and ready, with reasons; the health endpoint answers with it."""
         self._health: HealthServer | None = None
         if health_port is not None:
             self._health = HealthServer(
@@ -120,18 +119,18 @@ class OperatorRun(Closable):
 
     @property
     def health_url(self) -> str | None:
-        """Where `/healthz` and `/readyz` are answered; None if nowhere."""
+        """The URL of the health endpoint; None without one."""
         return None if self._health is None else self._health.url
 
     @property
     def controllers(self) -> tuple[Controller[None], ...]:
-        """Its controllers, in the order of their registration; none before the start."""
+        """Its controllers, in the order of their registration; empty before the start."""
         return self._controllers
 
     async def run(self) -> None:
-        """Start, and stay until SIGTERM or SIGINT; a second signal forces the end.
+        """Start, and run until SIGTERM or SIGINT; a second signal forces the end.
 
-        SIGUSR1 has it log how everything is.
+        At SIGUSR1 it logs its status.
 
         Raises:
             CacheSyncTimeoutError: a cache did not sync in time.
@@ -142,7 +141,7 @@ class OperatorRun(Closable):
             Stops it in order.
         """
         async with self._health or nullcontext():
-            with on_sigusr1(self._tell):
+            with on_sigusr1(self._log_status):
                 await self._run()
 
     async def _run(self) -> None:
@@ -155,20 +154,20 @@ class OperatorRun(Closable):
                     task_status=_Started(self._started_nowait), logs_status=False
                 )
 
-    def _tell(self) -> None:
-        # Whoever asks wants to see it, also where nobody has set up logging.
+    def _log_status(self) -> None:
+        # The signal asks for it, so it is shown also if the program has not set up logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
         _log.log(level, "status of the operator\n%s", Lines(self.health.overview()))
 
     async def start(self) -> None:
-        """Start the caches, wait until they have synced, and let the workers begin.
+        """Start the caches, wait until they have synced, and start the workers.
 
         Raises:
             CacheSyncTimeoutError: a cache did not sync in time.
             ConfigurationError: the health endpoint cannot listen.
 
         Cancellation:
-            What was started is stopped by aclose().
+            aclose() stops what was started.
         """
         if self._health is not None:
             await self._health.start()
@@ -202,15 +201,15 @@ class OperatorRun(Closable):
         return self
 
     async def _assemble(self) -> ControllerGroup:
-        """Make the informers and controllers, once it is known what lives in namespaces."""
+        """Build the informers and controllers, once discovery knows which are namespaced."""
         if self._group is not None:
-            raise LifecycleError("this run was started before: ask the operator for a new one")
+            raise LifecycleError("this run was started before: get a new one from the operator")
         for resource in self._resources:
             await self._discover(resource)
         self._controllers = self._make(self._factory)
         if self.health_url is not None:
             _log.info(
-                "health is answered at %s/healthz and /readyz, people at /status and /explain",
+                "health endpoint: %s/healthz and /readyz; for people /status and /explain",
                 self.health_url,
             )
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
@@ -218,22 +217,22 @@ class OperatorRun(Closable):
         return self._group
 
     async def _discover(self, resource: GroupVersionResource) -> None:
-        """Let the cluster's discovery learn of a resource, and note what is not served."""
+        """Load a resource into the cluster's discovery, and record if it is not served."""
         try:
             await self.cluster.discovery.resource(resource)
-        except NotFoundError:  # perhaps it comes while the caches wait for it
+        except NotFoundError:  # it may appear while the caches wait for it
             api_version, plural = resource.api_version, resource.resource
             question = did_you_mean(self.cluster.discovery.near(resource))
             hint = f"the server serves no {plural} of {api_version}: {question or _HELP}"
             self._hints.append(hint)
             _log.warning("%s", hint)
         except (APIStatusError, TransportError) as error:
-            # The caches go on trying until their deadline; nearly everything is in a namespace.
-            _log.warning("the server does not tell about %s: %s", resource, error)
+            # The caches retry until their deadline; nearly all resources are namespaced.
+            _log.warning("discovery of %s failed: %s", resource, error)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say from time to time what a start waits for, and what can be done if it is in vain."""
+        """Log periodically what a start waits for; add hints to the error if it fails."""
         loop = asyncio.get_running_loop()
         self._began_at = loop.time()
         self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
@@ -255,7 +254,7 @@ class OperatorRun(Closable):
             self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
 
     def _started_nowait(self) -> None:
-        """Say that it works, as loudly as was said that it does not."""
+        """Log the start at the level of the earlier warnings, if there were any."""
         if self._report is not None:
             self._report.cancel()
         if self._is_late:
@@ -269,7 +268,7 @@ class OperatorRun(Closable):
         return self._not_ready() or self.health.ready().reasons
 
     def _not_ready(self) -> Sequence[str]:
-        """Say what keeps the workers from working."""
+        """Return what the start still waits for."""
         idle = [one.name for one in self._controllers if not (one.has_synced and one.is_running)]
         if self._controllers and not idle:
             return ()
@@ -289,8 +288,8 @@ class _Started(TaskStatus[None]):
         self._call()
 
 
-_REPORT_SECONDS = 5.0  # a start takes less; who waits longer wants to know what for
-_END_SECONDS = 2.0  # what was told before, by its controller, has had its grace already
+_REPORT_SECONDS = 5.0  # a usual start takes less
+_END_SECONDS = 2.0  # tasks of controllers have had their grace period already
 _HELP = (
     "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
     " correct the name"

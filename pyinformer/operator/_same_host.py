@@ -1,8 +1,8 @@
-"""Decides whether a request for a page was made on this host, and by the person at it.
+"""Decides whether a request for a page was made on this host, by the person who uses it.
 
 A loopback peer alone proves neither: a sidecar forwards from loopback, and a web page in a browser
-on this host can send requests too, under a name that an attacker resolves to 127.0.0.1. What cannot
-be told apart from those is refused; probes are not asked.
+on this host can send requests too, under a name that an attacker resolves to 127.0.0.1. Requests
+that cannot be distinguished from those are refused. Probes are not checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN_SITE: Final = frozenset({"none", "same-origin"})
 
 @final
 class Asked(NamedTuple):
-    """A request: what it asks for, and what tells where it comes from."""
+    """A request: its target, and what shows where it comes from."""
 
     method: str
     """`GET` or another method."""

@@ -1,8 +1,7 @@
-"""Structural OpenAPI v3 schemas of models, as CustomResourceDefinitions want them.
+"""Structural OpenAPI v3 schemas of models, for CustomResourceDefinitions.
 
-In goes a msgspec Struct, a dataclass, a TypedDict or a pydantic model; out comes a schema without
-references, in which every place has a type or keeps what it does not know. A shape that a
-CustomResourceDefinition cannot say is an error that names the field, never something near it.
+A schema has no references, and every field has a type or preserves unknown fields. A field that a
+CustomResourceDefinition cannot describe is an error that names the field, never an approximation.
 """
 
 from __future__ import annotations
@@ -22,29 +21,29 @@ _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
     "object": ("minProperties", "maxProperties"),
     "array": ("minItems", "maxItems"),
 }
-# Formats that the server checks and that mean there what they mean in Python. `duration` does not:
-# Go's is 1h30m, JSON Schema's PT1H30M. Nor does `byte`: the server refuses empty text as base64.
+# Formats that the server checks with the meaning that they have in Python. `duration` differs: Go's
+# is 1h30m, JSON Schema's PT1H30M. `byte` differs, too: the server refuses empty text as base64.
 _FORMATS: Final = frozenset(
     {"date", "date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"}
     | {"int32", "int64", "float", "double"}
 )
-# It invites objects that are nested too deeply to be decoded: only where a model says `Any`.
+# It allows objects that are nested too deeply to be decoded: only for a field of type `Any`.
 _ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
 _UNKNOWN: Final = "x-unknown-type"
 _WHAT_SAYS_A_SHAPE: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
-_OF_THE_SERVER: Final = ("apiVersion", "kind", "metadata")  # at the root it knows them by itself
+_OF_THE_SERVER: Final = ("apiVersion", "kind", "metadata")  # the server has their schemas
 
 
 def structural_schema(model: type) -> JSONObject:
-    """Return the schema of a custom resource whose objects are of this model.
+    """Return the schema of a custom resource from its model.
 
     Args:
         model: a class that `KubeObject.as_type` can decode into. Fields called `apiVersion`, `kind`
             and `metadata` are the server's.
 
     Raises:
-        InvalidModelError: the model is no object, or a field has a shape that the server refuses:
-            a recursion, a union, a tuple. It names the field.
+        InvalidModelError: the model is not a class with fields, or the server refuses the schema
+            of a field: a recursion, a union, a tuple. It names the field.
     """
     name = getattr(model, "__name__", repr(model))
     root = _json_schema(model, name)
@@ -56,7 +55,7 @@ def _json_schema(model: Any, name: str) -> JSONObject:  # noqa: ANN401 - any kin
         if hasattr(model, "model_json_schema"):
             return cast("JSONObject", model.model_json_schema(mode="validation"))
         return msgspec.json.schema(model, schema_hook=_unknown)
-    except (TypeError, RuntimeError, NameError) as error:  # what cannot be described
+    except (TypeError, RuntimeError, NameError) as error:  # a type without a schema
         raise InvalidModelError(name, "", " ".join(str(error).split())) from error
 
 
@@ -67,7 +66,7 @@ def _unknown(kind: object) -> JSONObject:
 
 @final
 class _Conversion:
-    """From one JSON Schema with its definitions to structural schemas."""
+    """Converts one JSON Schema with its definitions to a structural schema."""
 
     def __init__(self, model: str, definitions: JSONObject) -> None:
         self._model = model
@@ -81,7 +80,7 @@ class _Conversion:
             self._open.append(_name_of(node))
         node = self._resolved(node, "")
         if node.get("type") != "object" or "properties" not in node:
-            raise InvalidModelError(self._model, "", "has to be a class with fields")
+            raise InvalidModelError(self._model, "", "must be a class with fields")
         own = {
             name: value for name, value in node["properties"].items() if name not in _OF_THE_SERVER
         }
@@ -91,8 +90,11 @@ class _Conversion:
             raise InvalidModelError(self._model, "status", reason)
         found = self._convert({**node, "properties": own, "required": required}, "")
         for path in sorted(self._null_enums):
-            self._refuse(path, "is a choice that may be null, which only a field with a default is")
-        # What nobody has observed yet is no status.
+            self._refuse(
+                path,
+                "is a choice that may be null, which is allowed only for a field with a default",
+            )
+        # A status is set by the reconcile; a default would look like an observation.
         found["properties"].get("status", {}).pop("default", None)
         found["properties"] = {
             "apiVersion": {"type": "string"},
@@ -206,7 +208,7 @@ class _Conversion:
         found: JSONObject = {"items": self._convert(node.get("items", {}), f"{path}[]")}
         if node.get("uniqueItems"):
             if found["items"].get("type") in {"object", "array", None}:
-                self._refuse(path, "is a set of what is no plain value")
+                self._refuse(path, "is a set of objects or lists")
             found["x-kubernetes-list-type"] = "set"  # uniqueItems itself is refused: O(n^2)
         return found
 

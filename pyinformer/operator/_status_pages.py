@@ -1,7 +1,6 @@
-"""What a program shows of itself to whoever asks: its status, and why a cache shows what it shows.
+"""The status pages of a program: its state, and why a cache holds what it holds for a key.
 
-What enters are the things that are watched over, and a query; what leaves is JSON of their frozen
-records, or text. Nothing here holds an object's content, only keys and versions.
+The pages are JSON of frozen records, or text. They show keys and versions, not objects' content.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Answer(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is wrong and does not count."""
+        """Problems that do not count."""
         ...
 
 
@@ -51,7 +50,7 @@ class StatusPages:
     """The pages `/status` and `/explain` of a program.
 
     Args:
-        watched: returns the factories, informers, controllers and groups there are.
+        watched: returns the factories, informers, controllers and groups.
         verdicts: returns whether the program is alive and ready.
     """
 
@@ -64,14 +63,14 @@ class StatusPages:
         self._verdicts = verdicts
 
     def pages(self) -> dict[str, Page]:
-        """Return them by their paths, for a HealthServer."""
+        """Return the pages by their paths, for a HealthServer."""
         return {"/status": self.status, "/explain": self.explain}
 
     def status(self, query: Mapping[str, str]) -> str | JSONObject:
-        """Show how everything is, or one informer with its journal.
+        """Show the state of everything, or one informer with its journal.
 
         Args:
-            query: `format=text` for people; `informer=pods.v1`, as the status names it, for one.
+            query: `format=text` for people; `informer=pods.v1` for one informer by its name.
 
         Raises:
             InvalidArgumentError: there is no such informer, or no such format.
@@ -84,10 +83,10 @@ class StatusPages:
         return overview(statuses, self._verdicts()) if shown == "text" else self._records(statuses)
 
     def explain(self, query: Mapping[str, str]) -> str | JSONObject:
-        """Say why caches show what they show of a key.
+        """Explain what the caches hold for a key.
 
         Args:
-            query: `key=namespace/name`; `informer=pods.v1` to ask one of several; `format=json`
+            query: `key=namespace/name`; `informer=pods.v1` for one of several; `format=json`
                 for programs.
 
         Raises:
@@ -96,7 +95,7 @@ class StatusPages:
         shown, key = _format_of(query, "text"), query.get("key", "")
         if not key:
             names = ", ".join(str(one.scope) for one in self._known()) or "nothing is followed"
-            reason = "ask for /explain?informer=pods.v1&key=default/web-1"
+            reason = "is missing, as in /explain?informer=pods.v1&key=default/web-1"
             raise InvalidArgumentError("key", f"{reason}; there are: {names}")
         found = [one.explain(key) for one in self._informers(query.get("informer", ""))]
         return "\n\n".join(map(str, found)) if shown == "text" else {"explanations": _plain(found)}
@@ -134,11 +133,11 @@ class StatusPages:
 
 
 def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
-    """Return how everything is, in one line for each informer and controller, then the verdicts.
+    """Return the state in a line for each informer and controller, then the verdicts.
 
     Args:
         statuses: the records.
-        verdicts: the answers to each question; what is noted in several is said once.
+        verdicts: the answers to each question; a note of several is shown once.
     """
     lines: list[str] = []
     for status in statuses:
@@ -147,7 +146,7 @@ def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
         lines += [one.line() for one in informers_of(status) if status is one]
         lines += [one.line() for one in controllers_of(status)]
     if not lines:
-        return "nothing is watched over"
+        return "nothing is watched"
     for question, answer in verdicts.items():
         no = f"no: {'; '.join(answer.reasons)}"
         lines.append(f"{question}: {'yes' if answer.is_ok else no}")
@@ -158,7 +157,7 @@ def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
 def _format_of(query: Mapping[str, str], usual: str) -> str:
     shown = query.get("format", usual)
     if shown not in {"json", "text"}:
-        raise InvalidArgumentError("format", f"is json or text, not {shown[:80]!r}")
+        raise InvalidArgumentError("format", f"must be json or text, got {shown[:80]!r}")
     return shown
 
 
@@ -200,11 +199,11 @@ def _rounded(value: object) -> object:
 
 
 def _without_journal(record: JSONObject) -> JSONObject:
-    """Leave out what was not asked for: an empty journal would say that nothing happened."""
+    """Leave out the journal: an empty one would mean that nothing happened."""
     return {name: value for name, value in record.items() if name != "journal"}
 
 
 def _dict_of(value: object) -> object:
-    if isinstance(value, Mapping):  # one that cannot be changed
+    if isinstance(value, Mapping):  # an immutable one
         return dict(value)
     raise NotImplementedError(f"a record holds a {type(value).__name__}")

@@ -131,7 +131,7 @@ async def test_what_cannot_be_an_event_is_dropped_and_named_and_never_raised(
         assert recorder.statistics().invalid == 4
         assert recorder.statistics().recorded == 4
         assert _events(server) == []
-    assert "reason: is empty" in caplog.text
+    assert "reason: must not be empty" in caplog.text
 
 
 async def test_what_is_dropped_for_one_reason_again_and_again_is_logged_once_and_counted(

@@ -19,28 +19,7 @@ if TYPE_CHECKING:
 _ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "pyinformer"
 
-NOT_YET_PRIVATE: Final[frozenset[str]] = frozenset(
-    {
-        "controller -> sources._informer_source",
-        "controller -> sources._mapped",
-        "controller -> sources._mapping",
-        "controller -> sources._owned",
-        "controller -> sources._owners",
-        "controller -> sources._predicates",
-        "controller -> sources._reasons",
-        "controller -> sources._request",
-        "controller -> sources._source",
-        "controller -> sources._timer",
-        "operator -> controller._controller",
-        "operator -> controller._group",
-        "operator -> controller._options",
-        "operator -> controller._result",
-        "operator -> controller._signals",
-        "operator -> sources._mapping",
-        "operator -> sources._predicates",
-        "operator -> sources._request",
-    }
-)
+NOT_YET_PRIVATE: Final[frozenset[str]] = frozenset()
 """Imports that are still there: the folder that imports, and the module it should not know."""
 
 

@@ -110,7 +110,7 @@ class _Heir(Database):
 
 @pytest.mark.parametrize("model", [_Spec, _Heir, "Database", 5])
 def test_a_model_that_nothing_was_declared_for_is_refused(model: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="decorate the class with @custom_resource"):
+    with pytest.raises(InvalidTypeError, match="must be decorated with @custom_resource"):
         custom_resource_definition(model)
 
 

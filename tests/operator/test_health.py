@@ -105,7 +105,7 @@ def test_a_cache_that_is_too_old_is_not_ready_and_ready_when_it_has_been_fresh_f
     told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=301.0)
     verdict = health.ready()
     assert not verdict.is_ok
-    assert verdict.reasons[0].endswith("last proven current 301 s ago")
+    assert verdict.reasons[0].endswith("last confirmed as current 301 s ago")
     assert health.live().is_ok  # a new process would find the same server
     told.now = informer
     answers = []
@@ -132,7 +132,7 @@ def test_what_says_that_it_watches_and_has_no_proof_of_it_is_not_alive(
     told = Told(replace(informer, age_seconds=901.0))
     health = Health(told)
     assert health.live().reasons == (
-        "wedged: pods.v1 says that it watches, and had no proof of it for 901 s",
+        "wedged: pods.v1 watches, but was not confirmed as current for 901 s",
     )
     told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=10_000.0)
     assert Health(told).live().is_ok
@@ -210,7 +210,7 @@ def test_a_few_blocks_in_an_hour_are_none_of_that(informer: InformerStatus) -> N
 def test_a_block_that_lasts_is_told_to_another_thread(informer: InformerStatus) -> None:
     watchdog = replace(_FINE, blocked=1, last_culprit="slow handler", blocked_seconds=31.0)
     verdict = Health(Told(_factory(informer, watchdog=watchdog))).live()
-    assert verdict.reasons == ("the event loop is blocked for 31 s by slow handler",)
+    assert verdict.reasons == ("the event loop has been blocked for 31 s by slow handler",)
 
 
 @pytest.mark.virtual_time
@@ -289,9 +289,9 @@ async def test_a_controller_that_does_not_run_is_not_ready() -> None:
 def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
     with pytest.raises(InvalidTypeError, match=r"int has no status\(\)"):
         Health(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match=r"pool\.status\(\) which clusters are dead"):
+    with pytest.raises(InvalidTypeError, match=r"dead clusters from pool\.status\(\)"):
         Health(pyinformer.ClusterPool(lambda _: nullcontext()))  # type: ignore[arg-type]
-    assert Health().ready().reasons == ("nothing is watched over yet",)
+    assert Health().ready().reasons == ("nothing is watched yet",)
     assert Health().live().is_ok
 
 

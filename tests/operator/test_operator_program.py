@@ -69,7 +69,7 @@ def test_a_signal_ends_it_with_status_0(api: APIServer, sent: signal.Signals) ->
         output, errors = program.communicate(timeout=_WAIT_SECONDS)
 
     assert (program.returncode, output) == (0, "ended\n")
-    assert "health is answered at http://127.0.0.1:" in errors
+    assert "health endpoint: http://127.0.0.1:" in errors
     assert "Traceback" not in errors
 
 

@@ -139,7 +139,7 @@ def test_defaults_are_the_server_s_too_but_null_is_none() -> None:
         pytest.param(str | list[str], "field", "is a union of array, string", id="union"),
         pytest.param(list[tuple[int, str]], "field[]", "like a tuple", id="tuple"),
         pytest.param(Literal[1, "a"], "field", "of several types", id="mixed-literal"),
-        pytest.param(set[tuple[int, ...]], "field", "a set of what", id="set-of-lists"),
+        pytest.param(set[tuple[int, ...]], "field", "a set of objects", id="set-of-lists"),
         pytest.param(Literal["a"] | None, "field", "may be null", id="null-choice-without-default"),
         pytest.param(list[Literal["a"] | None], "field[]", "may be null", id="null-in-a-list"),
         pytest.param(None, "field", "is of type 'null'", id="null"),

@@ -60,7 +60,7 @@ async def test_a_page_is_text_or_json_and_gets_the_query() -> None:
         assert (status, json.loads(body)) == (200, {"a": [1, None]})
         assert await ask(server.port, get("/json", "HEAD")) == (200, "")
         assert (await ask(server.port, get("/json", "POST")))[0] == 405
-        assert await ask(server.port, get("/")) == (404, "ask for /text or /json\n")
+        assert await ask(server.port, get("/")) == (404, "not found; there are /text or /json\n")
 
     assert seen == [{"a": "b/c", "d": "", "e": ""}]
 
@@ -172,18 +172,18 @@ async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
     status, words, _ = server._answer(Asked("GET", "/status", ("10.0.0.1", 1)))
     assert (int(status), words.partition(":")[0]) == (
         403,
-        "this page is shown to the same host only",
+        "this page is served to the same host only",
     )
     assert server._answer(Asked("GET", "/readyz", ("10.0.0.1", 1))).status == 200
-    opened = HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="anybody")
+    opened = HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="all")
     assert opened._answer(Asked("GET", "/status", ("10.0.0.1", 1))).status == 200
 
 
 def test_what_cannot_work_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="/a is a check's path, too"):
+    with pytest.raises(InvalidArgumentError, match="/a is also the path of a check"):
         HealthServer({"/a": lambda: ()}, pages={"/a": lambda _: ""})
-    with pytest.raises(InvalidArgumentError, match="loopback or anybody"):
-        HealthServer({}, pages_for="all")  # type: ignore[arg-type] # on purpose
+    with pytest.raises(InvalidArgumentError, match="loopback or all"):
+        HealthServer({}, pages_for="some")  # type: ignore[arg-type] # on purpose
 
 
 async def test_the_status_of_a_program_is_json_of_its_records(api: APIServer) -> None:
@@ -226,7 +226,7 @@ async def test_the_status_of_a_program_is_json_of_its_records(api: APIServer) ->
     assert " UTC: loaded by watch-list at " in one_text[1]
     words = "informer: none is called 'nodes'; there are: pods.v1, configmaps.v1 in default\n"
     assert unknown == (400, words)
-    assert odd == (400, "format: is json or text, not 'xml'\n")
+    assert odd == (400, "format: must be json or text, got 'xml'\n")
 
 
 async def test_explanations_are_given_of_one_informer_or_of_all(api: APIServer) -> None:
@@ -254,11 +254,13 @@ async def test_explanations_are_given_of_one_informer_or_of_all(api: APIServer) 
     assert "only namespace other is followed" in named[1]
     assert of_all[1].count("in the cache of ") == 3
     names = "pods.v1, configmaps.v1, pods.v1 in other"
-    words = f"key: ask for /explain?informer=pods.v1&key=default/web-1; there are: {names}\n"
+    words = (
+        f"key: is missing, as in /explain?informer=pods.v1&key=default/web-1; there are: {names}\n"
+    )
     assert missing == (400, words)
     (record,) = json.loads(records[1])["explanations"]
     assert record["sentences"][0].startswith("It is cached at ")
-    assert odd == (400, "format: is json or text, not 'xml'\n")
+    assert odd == (400, "format: must be json or text, got 'xml'\n")
     assert no_key[0] == 400
 
 

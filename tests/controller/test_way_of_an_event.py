@@ -1,0 +1,84 @@
+"""The way of an event, from the bytes of a watch to the end of its reconcile, in calls and modules.
+
+The figures are of the code and not of a clock, so they are the same on every machine. The page
+docs/explanation/way-of-an-event.md shows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyinformer
+from pyinformer import Controller
+from tests.informer.clusters import cluster_of
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pyinformer import KubeObject, Request
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import APIServer
+
+_ROOT = Path(pyinformer.__file__).parent
+_PAGE = Path(__file__).parents[2] / "docs/explanation/way-of-an-event.md"
+
+
+def _module(frame: FrameType) -> str:
+    """Return a module of the package below its root, empty for any other code."""
+    path = Path(frame.f_code.co_filename)
+    is_ours = path.is_relative_to(_ROOT) and not path.is_relative_to(_ROOT / "testing")
+    return path.relative_to(_ROOT).with_suffix("").as_posix() if is_ours else ""
+
+
+async def modules_of_an_event(api: APIServer) -> list[str]:
+    """Return the module of each Python call for one update of a config map."""
+    calls: list[str] = []
+    versions: list[str] = []
+
+    async def reconcile(request: Request, obj: KubeObject | None) -> None:
+        """Record the version."""
+        if obj is not None:
+            versions.append(obj.metadata.resource_version)
+
+    def record(frame: FrameType, event: str, argument: object) -> None:
+        """Record a call."""
+        if event == "call" and (module := _module(frame)):
+            calls.append(module)
+
+    def update(number: int) -> str:
+        """Write the object as another client would."""
+        metadata: JSONObject = {"name": "a", "namespace": "default"}
+        body: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        written = (api.update if number else api.create)({**body, "data": {"n": str(number)}})
+        return str(written["metadata"]["resourceVersion"])
+
+    async with cluster_of(api) as cluster:
+        update(0)
+        informer = pyinformer.SharedInformer(cluster, "v1", "configmaps")
+        async with Controller("way", reconcile, informer):
+            for number in range(1, 13):  # fills caches, and versions have two digits from here on
+                version = await asyncio.to_thread(update, number)
+                await until(lambda: versions[-1:] == [version])  # noqa: B023 - waited for here
+            sys.setprofile(record)
+            try:
+                version = await asyncio.to_thread(update, 13)
+                await until(lambda: versions[-1:] == [version])
+            finally:
+                sys.setprofile(None)
+    return calls
+
+
+async def test_the_way_of_an_event_is_as_straight_as_the_page_says(apiserver: APIServer) -> None:
+    calls = await modules_of_an_event(apiserver)
+    moves = sum(before != after for before, after in pairwise(calls))
+    assert moves <= 42
+    assert calls.count("sources/_request") <= 4
+    folders = list(dict.fromkeys(call.partition("/")[0] for call in calls if "/" in call))
+    shown = re.findall(r"^\d+\. `(\w+)`", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert folders == shown
