@@ -118,13 +118,13 @@ class Call:
         return self._result
 
 
-class _Patience(threading.local):
+class _Deadline(threading.local):
     """Until when a thread waits. Of the thread: contexts are handed down to others."""
 
     until: float | None = None
 
 
-_patience = _Patience()
+_deadline = _Deadline()
 
 
 @contextmanager
@@ -145,16 +145,16 @@ def timeout(seconds: float) -> Iterator[None]:
         InvalidArgumentError: it is no duration.
     """
     check_seconds("seconds", seconds)
-    before = _patience.until
+    before = _deadline.until
     until = monotonic() + seconds
-    _patience.until = until if before is None else min(until, before)
+    _deadline.until = until if before is None else min(until, before)
     try:
         yield
     finally:
-        _patience.until = before
+        _deadline.until = before
 
 
 def seconds_left() -> float | None:
     """Return how long this thread may still wait; None for ever."""
-    until = _patience.until
+    until = _deadline.until
     return None if until is None else max(0.0, until - monotonic())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final, overload
 
 from pyinformer.apimachinery import JSONObject, KubeObject, View
 from pyinformer.blocking._factory import BlockingInformerFactory
-from pyinformer.blocking._twins import Face, direct, twin
+from pyinformer.blocking._proxy import SyncProxy, direct, synchronous
 from pyinformer.cluster import APIResource, Body, Cluster, Propagation, WriteStatistics
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import NO_METRICS, Metrics
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @final
-class BlockingCluster(Face[Cluster]):
+class BlockingCluster(SyncProxy[Cluster]):
     """An API server: informers are pointed at it, objects read and written; of `runner.connect()`.
 
     Args:
@@ -80,15 +80,15 @@ class BlockingCluster(Face[Cluster]):
 
         return BlockingInformerFactory(self._thread, self._thread.do(make))
 
-    @twin(Cluster.find_resource)
+    @synchronous(Cluster.find_resource)
     def find_resource(self, name: str) -> APIResource:
         """Find the resource that a name as people type it stands for, as kubectl does."""
 
-    @twin(Cluster.get)
+    @synchronous(Cluster.get)
     def get(self, api_version: str, plural: str, key: str) -> KubeObject:
         """Read one object from the server; caches are faster: `informer.lister.get(key)`."""
 
-    @twin(Cluster.create)
+    @synchronous(Cluster.create)
     def create(
         self,
         obj: Body,
@@ -99,13 +99,13 @@ class BlockingCluster(Face[Cluster]):
     ) -> KubeObject:
         """Create an object."""
 
-    @twin(Cluster.replace)
+    @synchronous(Cluster.replace)
     def replace(
         self, obj: Body, *, field_manager: str | None = None, dry_run: bool = False
     ) -> KubeObject:
         """Replace an object by another version of it."""
 
-    @twin(Cluster.patch)
+    @synchronous(Cluster.patch)
     def patch(
         self,
         obj: KubeObject[View | None] | JSONObject,
@@ -118,7 +118,7 @@ class BlockingCluster(Face[Cluster]):
     ) -> KubeObject:
         """Send what was edited in an object, and nothing else."""
 
-    @twin(Cluster.status)
+    @synchronous(Cluster.status)
     def status(
         self,
         obj: KubeObject[View | None] | JSONObject,
@@ -131,7 +131,7 @@ class BlockingCluster(Face[Cluster]):
     ) -> KubeObject:
         """Send what is new in an object's status, and nothing else."""
 
-    @twin(Cluster.apply)
+    @synchronous(Cluster.apply)
     def apply(
         self,
         desired: Body,
@@ -142,7 +142,7 @@ class BlockingCluster(Face[Cluster]):
     ) -> KubeObject:
         """Make an object have these fields, by server-side apply; create it if need be."""
 
-    @twin(Cluster.apply_if_changed)
+    @synchronous(Cluster.apply_if_changed)
     def apply_if_changed(
         self,
         desired: Body,
@@ -177,7 +177,7 @@ class BlockingCluster(Face[Cluster]):
         grace_period_seconds: int | None = None,
         dry_run: bool = False,
     ) -> KubeObject | None: ...
-    @twin(Cluster.delete)
+    @synchronous(Cluster.delete)
     def delete(
         self,
         obj: Body | str,
@@ -193,13 +193,13 @@ class BlockingCluster(Face[Cluster]):
     ) -> KubeObject | None:
         """Delete an object: `delete(pod)`, or `delete("v1", "pods", "default/a")`."""
 
-    @twin(Cluster.record_write)
+    @synchronous(Cluster.record_write)
     def record_write(
         self, api_version: str, plural: str, obj: Body | bytes, *, deleting: bool = False
     ) -> None:
         """Make a write that the program made by other means visible to this process's reads."""
 
-    @twin(Cluster.record_delete)
+    @synchronous(Cluster.record_delete)
     def record_delete(
         self,
         api_version: str,

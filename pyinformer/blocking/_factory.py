@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 from pyinformer._call_site import call_site, calling_from
 from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V
 from pyinformer.blocking._informer import BlockingInformer
-from pyinformer.blocking._twins import Face, direct, documented_as, twin
+from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, synchronous
 from pyinformer.informer import (
     FactoryStatus,
     Memory,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @final
-class BlockingInformerFactory(Face[SharedInformerFactory]):
+class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
     """Makes informers and shares them: one for each resource, scope and set of selectors.
 
     Made by `cluster.informer_factory()`; use it as a `with`, or by start() and close().
@@ -43,7 +43,7 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
 
     def __init__(self, thread: LoopThread, asynchronous: SharedInformerFactory) -> None:
         super().__init__(thread, asynchronous)
-        self._faces: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
+        self._proxies: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
 
     @documented_as(SharedInformerFactory.informer)
@@ -87,21 +87,21 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
                     private=private,
                 )
 
-        return self._face(self._thread.do(make))
+        return self._proxy_of(self._thread.do(make))
 
-    def _face(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
-        return self._faces.setdefault(informer, BlockingInformer(self._thread, informer))
+    def _proxy_of(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
+        return self._proxies.setdefault(informer, BlockingInformer(self._thread, informer))
 
     @property
     def informers(self) -> tuple[BlockingInformer[Any], ...]:
         """The informers that are not closed."""
-        return tuple(self._face(informer) for informer in self.asynchronous.informers)
+        return tuple(self._proxy_of(informer) for informer in self.asynchronous.informers)
 
-    @twin(SharedInformerFactory.start)
+    @synchronous(SharedInformerFactory.start)
     def start(self) -> None:
         """Start every informer; those that are asked for later start at once."""
 
-    @twin(SharedInformerFactory.wait_for_cache_sync)
+    @synchronous(SharedInformerFactory.wait_for_cache_sync)
     def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until every cache has held everything at least once."""
 
@@ -110,9 +110,9 @@ class BlockingInformerFactory(Face[SharedInformerFactory]):
         """Stop one informer and forget it; the next request makes a new one."""
         original = informer.asynchronous
         self._thread.call(lambda: self.asynchronous.remove_informer(original))
-        self._faces.pop(original, None)
+        self._proxies.pop(original, None)
 
-    @twin(SharedInformerFactory.required_rbac)
+    @synchronous(SharedInformerFactory.required_rbac)
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
         """Return the least rights that the informers so far need, as YAML for `kubectl apply`."""
 

@@ -14,8 +14,8 @@ from pyinformer.apimachinery import InformerError, Journal, KubeObject, V
 from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
+from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, synchronous
 from pyinformer.blocking._registration import BlockingRegistration
-from pyinformer.blocking._twins import Face, direct, documented_as, twin
 from pyinformer.informer import (
     EventFunction,
     Explanation,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @final
-class BlockingInformer(Face[SharedInformer[V]]):
+class BlockingInformer(SyncProxy[SharedInformer[V]]):
     """Follows one resource in one scope; made and shared by a factory: `factory.informer(...)`.
 
     Args:
@@ -237,27 +237,27 @@ class BlockingInformer(Face[SharedInformer[V]]):
         )
         return BlockingEventStream(self._thread, stream, is_coalesced=delivery == "coalesced")
 
-    @twin(SharedInformer.add_index)
+    @synchronous(SharedInformer.add_index)
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index to the cache, at any time; cached objects are indexed at once."""
 
-    @twin(SharedInformer.on_state_change)
+    @synchronous(SharedInformer.on_state_change)
     def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
         """Call a function at each change of state, on the event loop; it must not block."""
 
-    @twin(SharedInformer.set_namespaces)
+    @synchronous(SharedInformer.set_namespaces)
     def set_namespaces(self, namespaces: Iterable[str]) -> None:
         """Follow exactly these namespaces from now on."""
 
-    @twin(SharedInformer.start)
+    @synchronous(SharedInformer.start)
     def start(self) -> None:
         """Begin to list and watch; a second call does nothing."""
 
-    @twin(SharedInformer.wait_for_cache_sync)
+    @synchronous(SharedInformer.wait_for_cache_sync)
     def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the cache has held everything at least once."""
 
-    @twin(SharedInformer.wait_until)
+    @synchronous(SharedInformer.wait_until)
     def wait_until(
         self,
         resource_version: str | None,
@@ -268,7 +268,7 @@ class BlockingInformer(Face[SharedInformer[V]]):
     ) -> None:
         """Wait until the cache itself, which feeds every handler, has reached a write."""
 
-    @twin(SharedInformer.wait_for)
+    @synchronous(SharedInformer.wait_for)
     def wait_for(
         self,
         key: str,
@@ -278,11 +278,11 @@ class BlockingInformer(Face[SharedInformer[V]]):
     ) -> KubeObject[V] | None:
         """Wait until an object is as wanted: `pods.wait_for(key, lambda pod: pod is None)`."""
 
-    @twin(SharedInformer.audit)
+    @synchronous(SharedInformer.audit)
     def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
         """Compare the cache with what the server had at the cache's own resource version."""
 
-    @twin(SharedInformer.explain_live)
+    @synchronous(SharedInformer.explain_live)
     def explain_live(self, key: str) -> Explanation:
         """Explain the same as `explain`, and what the server has of the key now."""
 
@@ -301,11 +301,11 @@ class BlockingInformer(Face[SharedInformer[V]]):
         None if never.
         """
 
-    @twin(SharedInformer.last_good)
+    @synchronous(SharedInformer.last_good)
     def last_good(self, key: str) -> StaleObject[V] | None:
         """Return the last state of an object that could be read, if the cached one cannot."""
 
-    @twin(SharedInformer.has_seen)
+    @synchronous(SharedInformer.has_seen)
     def has_seen(
         self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
     ) -> bool:

@@ -57,7 +57,7 @@ class LoopThread:
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
-        self._hurry: BaseException | None = None  # the Ctrl-C of somebody who waits no longer
+        self._interrupt: BaseException | None = None  # the Ctrl-C of somebody who waits no longer
         self._is_closed = False
 
     @property
@@ -138,7 +138,7 @@ class LoopThread:
         Raises:
             LifecycleError: called from the loop's own thread.
         """
-        if exc is None or exc is not self._hurry:  # else the thread closes it with itself
+        if exc is None or exc is not self._interrupt:  # else the thread closes it with itself
             self.close_on_exit(lifetime, partial(self._leave, lifetime, exc_type, exc, traceback))
 
     def close_on_exit(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
@@ -183,15 +183,15 @@ class LoopThread:
             return
         self._refuse_own_thread()
         self.stop_nowait()
-        if exc is not None and exc is self._hurry:
-            self.hurry_nowait()
+        if exc is not None and exc is self._interrupt:
+            self.abandon_nowait()
         bound = _LAST_WORDS_SECONDS + self._grace_seconds
         is_begun = self._thread is not None and self._thread.is_alive()
         if is_begun and not self._over.wait(bound):
             _log.error("%s did not end in time and is left to itself", self._name)
         atexit.unregister(self.close)  # not before: what was interrupted here goes on at exit
 
-    def hurry_nowait(self) -> None:
+    def abandon_nowait(self) -> None:
         """Tell everything to end, and let nobody wait long for it, not at exit either."""
         self._grace_seconds = 0.0
         self.stop_nowait()
@@ -261,7 +261,7 @@ class LoopThread:
             raise
         except BaseException as error:  # the timeout, or Ctrl-C, which may come at any moment
             if is_closing:  # which goes on: nothing that closes may be cut off, only not waited for
-                self._hurry = error
+                self._interrupt = error
             else:
                 self._abandon(call, undo)
             raise
@@ -292,7 +292,7 @@ class LoopThread:
         try:
             has_ended = call.wait(_ABANDON_SECONDS)
         except BaseException as error:  # once more
-            self._hurry = error
+            self._interrupt = error
             raise
         if not has_ended:
             _log.warning("a cancelled call of %s did not end and is left to itself", self._name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import final
 
 from pyinformer.apimachinery import V
-from pyinformer.blocking._twins import Face, twin
+from pyinformer.blocking._proxy import SyncProxy, synchronous
 from pyinformer.informer import Registration
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS
 
 
 @final
-class BlockingRegistration(Face[Registration[V]]):
+class BlockingRegistration(SyncProxy[Registration[V]]):
     """Made by `add_event_handler`: tells whether a handler has heard of everything; removes it.
 
     Args:
@@ -29,11 +29,11 @@ class BlockingRegistration(Face[Registration[V]]):
         """Whether the handler was called for every object that existed when it was added."""
         return self.asynchronous.has_synced
 
-    @twin(Registration.wait_synced)
+    @synchronous(Registration.wait_synced)
     def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
         """Wait until the handler was called for every object that existed when it was added."""
 
-    @twin(Registration.remove)
+    @synchronous(Registration.remove)
     def remove(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Stop calling the handler at once, and wait for the call in flight."""
 

@@ -125,7 +125,7 @@ class Runner:
             write_options=write_options,
             request_budget_options=request_budget_options,
         )
-        return _Opening(self._thread, opening)
+        return _Connecting(self._thread, opening)
 
     def call(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an asynchronous function on the loop and wait for what it returns.
@@ -157,14 +157,14 @@ class Runner:
         try:
             self._thread.close(exc)
         except KeyboardInterrupt:  # which may come before the closing has begun
-            self._thread.hurry_nowait()
+            self._thread.abandon_nowait()
             raise
 
     def __repr__(self) -> str:
         return f"<Runner, {'running' if self.is_running else 'not running'}>"
 
 
-class _Opening(AbstractContextManager[BlockingCluster]):
+class _Connecting(AbstractContextManager[BlockingCluster]):
     """Opens a cluster; no generator, which would close it when nobody holds the generator."""
 
     def __init__(self, thread: LoopThread, opening: AbstractAsyncContextManager[Cluster]) -> None:

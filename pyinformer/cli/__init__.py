@@ -25,9 +25,9 @@ def main() -> int:
     """
     with ended_at_once_by_signals():
         try:
-            from pyinformer.cli._ending import open_what_is_closed
+            from pyinformer.cli._shutdown import reopen_standard_streams
 
-            open_what_is_closed()
+            reopen_standard_streams()
             from pyinformer.cli._app import run
 
             return run()

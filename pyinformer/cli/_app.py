@@ -16,15 +16,15 @@ import typer
 
 from pyinformer._printable import Lines
 from pyinformer.cli import _options
-from pyinformer.cli._ending import (
-    Terminated,
-    ended_by_its_reader,
-    interruptible,
-    let_go_of_pipes,
-    reader_has_gone,
-    status_of_unwritten,
-)
 from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
+from pyinformer.cli._shutdown import (
+    Terminated,
+    detach_closed_pipes,
+    raise_on_signals,
+    reader_has_closed,
+    status_of_write_error,
+    terminate_when_reader_closes,
+)
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -38,24 +38,24 @@ app = typer.Typer(
 )
 
 
-def _tell_version(is_asked: bool) -> None:  # noqa: FBT001 - typer gives it by position
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - typer gives it by position
     if is_asked:
         print(f"pyinformer {version('pyinformer')}")
         raise typer.Exit
 
 
 @app.callback()
-def _of_all(
+def _main(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Say which it is."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which it is."),
     ] = False,
 ) -> None:
     """client-go's informers for asyncio."""
 
 
-def _keep_plain(environ: MutableMapping[str, str]) -> None:
+def _disable_colors(environ: MutableMapping[str, str]) -> None:
     """Let the libraries, too, colour nothing but a terminal, and with NO_COLOR no terminal."""
     for name in ("FORCE_COLOR", "PY_COLORS"):
         environ.pop(name, None)
@@ -65,27 +65,27 @@ def _keep_plain(environ: MutableMapping[str, str]) -> None:
 
 def run() -> NoReturn:
     """Run the command that the arguments name, and end the process with its status."""
-    _keep_plain(os.environ)
+    _disable_colors(os.environ)
     try:
         app()
     except OSError as error:  # what --help and --version print
-        let_go_of_pipes()
-        raise SystemExit(status_of_unwritten(error)) from None
+        detach_closed_pipes()
+        raise SystemExit(status_of_write_error(error)) from None
     raise SystemExit(0)
 
 
 @contextmanager
-def _ending_well() -> Iterator[None]:
+def _exit_status_of_signals() -> Iterator[None]:
     """Turn a signal, and a reader who has gone, into an exit status."""
     try:
-        with interruptible(), ended_by_its_reader(sys.stdout):
+        with raise_on_signals(), terminate_when_reader_closes(sys.stdout):
             yield
     except OSError as error:
-        let_go_of_pipes()
-        raise typer.Exit(status_of_unwritten(error)) from None
+        detach_closed_pipes()
+        raise typer.Exit(status_of_write_error(error)) from None
     except KeyboardInterrupt as interruption:
-        if reader_has_gone(sys.stdout):
-            let_go_of_pipes()
+        if reader_has_closed(sys.stdout):
+            detach_closed_pipes()
             raise typer.Exit(CLOSED_PIPE) from None
         number = interruption.number if isinstance(interruption, Terminated) else signal.SIGINT
         raise typer.Exit(SIGNALLED + number) from None
@@ -99,7 +99,7 @@ class _PrintableFormatter(logging.Formatter):
         return Lines(super().format(record).replace("\n", "\n    "))
 
 
-def _hear_logs(verbose: bool) -> None:  # noqa: FBT001 - of one meaning
+def _configure_logs(verbose: bool) -> None:  # noqa: FBT001 - of one meaning
     """Let the library's logs reach stderr, or nobody: what matters of them is said in lines."""
     if verbose:
         handler = logging.StreamHandler()
@@ -139,15 +139,16 @@ def watch(
     {"type": "ADDED", "object": {...}}; those of the beginning have "initial": true and end with
     {"type": "SYNCED"}, and MODIFIED has "changedPaths".
     """
-    from pyinformer.cli._command import Command, Showing
-    from pyinformer.cli._watch import Watch
+    from pyinformer.cli.objects import Command, DisplayOptions, Watch
 
-    _hear_logs(verbose)
-    showing = Showing(form=output.value, shows_secrets=show_secrets, metadata_only=metadata_only)
+    _configure_logs(verbose)
+    display = DisplayOptions(
+        form=output.value, shows_secrets=show_secrets, metadata_only=metadata_only
+    )
     command = Command(
         name="watch",
         access=_options.access_of(kubeconfig, context, server, user, group),
-        wanted=_options.wanted_of(
+        wanted=_options.target_of(
             resource,
             namespaces=namespace,
             all_namespaces=all_namespaces,
@@ -159,7 +160,7 @@ def watch(
         output=sys.stdout,
         errors=sys.stderr,
     )
-    raise typer.Exit(command.run(lambda ending, paper: Watch(showing, ending, paper)))
+    raise typer.Exit(command.run(lambda shutdown, output: Watch(display, shutdown, output)))
 
 
 @app.command(epilog=EPILOG)
@@ -193,19 +194,22 @@ def get(
     verbose: _options.Verbose = False,
 ) -> None:
     """Show what exists, read from a cache that has synced."""
-    from pyinformer.cli._command import Command, Showing
-    from pyinformer.cli._get import Choice, Get
+    from pyinformer.cli.objects import Command, DisplayOptions, Get, ObjectFilter
 
-    _hear_logs(verbose)
-    showing = Showing(form=output.value, shows_secrets=show_secrets, metadata_only=metadata_only)
+    _configure_logs(verbose)
+    display = DisplayOptions(
+        form=output.value, shows_secrets=show_secrets, metadata_only=metadata_only
+    )
     chosen = tuple(names or ())
     if len(chosen) == 1 and field_selector is None:
         field_selector = f"metadata.name={chosen[0]}"  # nothing else is loaded
-    choice = Choice(names=chosen, index=None if index is None else _options.path_and_value(index))
+    object_filter = ObjectFilter(
+        names=chosen, index=None if index is None else _options.path_and_value(index)
+    )
     command = Command(
         name="get",
         access=_options.access_of(kubeconfig, context, server, user, group),
-        wanted=_options.wanted_of(
+        wanted=_options.target_of(
             resource,
             namespaces=namespace,
             all_namespaces=all_namespaces,
@@ -217,7 +221,9 @@ def get(
         output=sys.stdout,
         errors=sys.stderr,
     )
-    raise typer.Exit(command.run(lambda ending, paper: Get(choice, showing, ending, paper)))
+    raise typer.Exit(
+        command.run(lambda shutdown, output: Get(object_filter, display, shutdown, output))
+    )
 
 
 @app.command()
@@ -230,9 +236,9 @@ def demo(
 
     Exit status 0: in the end every cache and every mirror equal what the server lists.
     """
-    from pyinformer.cli._demo import demo as run_demo
+    from pyinformer.cli.demo import demo as run_demo
 
-    with _ending_well():
+    with _exit_status_of_signals():
         raise typer.Exit(run_demo(seconds=seconds, seed=seed, output=sys.stdout))
 
 
@@ -257,7 +263,7 @@ def serve(
         raise typer.BadParameter(
             "it needs --real: the embedded server is not built", param_hint="--build"
         )
-    with _ending_well():
+    with _exit_status_of_signals():
         raise typer.Exit(
             run_serve(
                 real=real, build=build, port=port, kubeconfig_path=kubeconfig, output=sys.stdout
@@ -280,7 +286,7 @@ def scenes(
 
     Exit status 0: the plain informer failed as it did then, and ours did not.
     """
-    from pyinformer.cli.scenes._catalogue import SCENES
+    from pyinformer.cli.scenes._registry import SCENES
     from pyinformer.cli.scenes._run import find, list_scenes, play
 
     if every and names:
@@ -288,14 +294,14 @@ def scenes(
     if not names and not every:
         if real:
             raise typer.BadParameter("it needs a NAME, or --all", param_hint="--real")
-        with _ending_well():
+        with _exit_status_of_signals():
             list_scenes(sys.stdout)
         return
     try:
         chosen = SCENES if every else find(names or ())
     except KeyError as error:
         raise typer.BadParameter(f"there is no scene {error}", param_hint="NAME") from None
-    with _ending_well():
+    with _exit_status_of_signals():
         raise typer.Exit(play(chosen, real=real, output=sys.stdout))
 
 
@@ -312,5 +318,5 @@ def crd(
     """
     from pyinformer.cli._crd import crd as print_definitions
 
-    with _ending_well():
+    with _exit_status_of_signals():
         raise typer.Exit(print_definitions(targets, output=sys.stdout, errors=sys.stderr))

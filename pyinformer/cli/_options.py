@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyinformer.cli._completing import complete_context, complete_resource
+from pyinformer.cli._completion import complete_context, complete_resource
 
 if TYPE_CHECKING:
-    from pyinformer.cli._session import Access, Wanted
+    from pyinformer.cli.objects import Access, Target
 
 
 class WatchForm(StrEnum):
@@ -89,7 +89,7 @@ def access_of(
     groups: list[str] | None,
 ) -> Access:
     """Check how the cluster is to be reached, as the options have it."""
-    from pyinformer.cli._session import Access
+    from pyinformer.cli.objects import Access
 
     if server is not None and (kubeconfig is not None or context is not None):
         reason = "it stands instead of --kubeconfig and --context"
@@ -105,7 +105,7 @@ def access_of(
     )
 
 
-def wanted_of(
+def target_of(
     resource: str,
     *,
     namespaces: list[str] | None,
@@ -113,16 +113,16 @@ def wanted_of(
     selector: str | None,
     field_selector: str | None,
     metadata_only: bool,
-) -> Wanted:
+) -> Target:
     """Check what is to be followed, as the options have it."""
-    from pyinformer.cli._session import Wanted
+    from pyinformer.cli.objects import Target
 
     names = [name.strip() for given in namespaces or () for name in given.split(",")]
     if not all(names):
         raise typer.BadParameter("a name between commas is empty", param_hint="--namespace")
     if names and all_namespaces:
         raise typer.BadParameter("it goes without --namespace", param_hint="--all-namespaces")
-    return Wanted(
+    return Target(
         resource=resource,
         namespaces=tuple(names),
         all_namespaces=all_namespaces,

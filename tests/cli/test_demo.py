@@ -14,9 +14,9 @@ from collections.abc import Callable
 import pytest
 
 from pyinformer.apimachinery import Added, KubeObject
-from pyinformer.cli._demo import Show, demo
-from pyinformer.cli._screens import PlainScreen
-from pyinformer.cli._world import World
+from pyinformer.cli.demo._demo import DemoRun, demo
+from pyinformer.cli.demo._screens import PlainScreen
+from pyinformer.cli.demo._world import World
 from pyinformer.informer import core_of
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
@@ -91,9 +91,9 @@ class _Saboteur:
             self._sabotage = None
 
 
-def _run(sabotage: Callable[[Show], object]) -> tuple[int, str]:
+def _run(sabotage: Callable[[DemoRun], object]) -> tuple[int, str]:
     output = io.StringIO()
-    show = Show(1.0, output, PlainScreen(output))
+    show = DemoRun(1.0, output, PlainScreen(output))
     with APIServer() as server:
         status = asyncio.run(show.run(server, _Saboteur(server, lambda: sabotage(show))))
     return status, output.getvalue()
@@ -103,12 +103,12 @@ def _ghost() -> KubeObject:
     return hold(pod("ghost"))
 
 
-def _haunt_the_mirror(show: Show) -> bool:
+def _haunt_the_mirror(show: DemoRun) -> bool:
     show.watched[0].mirror.objects["default/ghost"] = _ghost()
     return True
 
 
-def _haunt_the_cache(show: Show) -> bool:
+def _haunt_the_cache(show: DemoRun) -> bool:
     informer = show.watched[0].informer
     if not informer.has_synced:
         return False  # its first list would drive the ghost out again
@@ -116,7 +116,7 @@ def _haunt_the_cache(show: Show) -> bool:
     return True
 
 
-def _contradict(show: Show) -> bool:
+def _contradict(show: DemoRun) -> bool:
     show.watched[0].mirror.on_delete(_ghost())
     return True
 
@@ -142,7 +142,7 @@ def _contradict(show: Show) -> bool:
     ],
 )
 def test_what_differs_from_the_server_fails_the_demo_by_name(
-    sabotage: Callable[[Show], object], named: str
+    sabotage: Callable[[DemoRun], object], named: str
 ) -> None:
     status, output = _run(sabotage)
 
@@ -153,21 +153,21 @@ def test_what_differs_from_the_server_fails_the_demo_by_name(
 
 def test_a_handler_that_raises_fails_the_demo() -> None:
     output = io.StringIO()
-    show = Show(1.0, output, PlainScreen(output))
+    show = DemoRun(1.0, output, PlainScreen(output))
 
-    def break_the_diary(_show: Show) -> bool:
-        show.diary.note = None  # type: ignore[method-assign,assignment]  # any failure
+    def break_the_diary(_show: DemoRun) -> bool:
+        show.event_log.record = None  # type: ignore[method-assign,assignment]  # any failure
         return True
 
     with APIServer() as server:
         status = asyncio.run(show.run(server, _Saboteur(server, lambda: break_the_diary(show))))
 
     assert status == 1
-    assert re.search(r"words about pods raised \d+ times, last TypeError", output.getvalue())
+    assert re.search(r"messages about pods raised \d+ times, last TypeError", output.getvalue())
 
 
 def test_a_cluster_that_stands_still_fails_the_demo() -> None:
-    def stand_still(_show: Show) -> bool:
+    def stand_still(_show: DemoRun) -> bool:
         raise RuntimeError("no power")
 
     status, output = _run(stand_still)

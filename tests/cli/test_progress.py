@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.cli._progress import Progress, is_refused
+from pyinformer.cli.objects._progress import ProgressReporter, is_refused
 from pyinformer.informer import NamespaceStatus
 from pyinformer.reflector import ReflectorState
 
@@ -36,11 +36,11 @@ def _status(*scopes: NamespaceStatus, coalesced: int = 0) -> Any:
 
 
 def test_what_is_quick_needs_no_words() -> None:
-    assert Progress().lines(_status(_LOADING), 0.5) == []
+    assert ProgressReporter().lines(_status(_LOADING), 0.5) == []
 
 
 def test_what_takes_long_is_said_once() -> None:
-    progress = Progress()
+    progress = ProgressReporter()
 
     assert progress.lines(_status(_LOADING), 2.5) == [
         "waiting for pods.v1 in shop: the list has not come yet"
@@ -49,7 +49,7 @@ def test_what_takes_long_is_said_once() -> None:
 
 
 def test_each_attempt_that_fails_is_said_at_once_and_safely() -> None:
-    progress = Progress()
+    progress = ProgressReporter()
 
     assert progress.lines(_status(_FAILING), 0.0) == [
         "waiting for pods.v1 in shop: waiting: refused\\x1b[2J, attempt 2"
@@ -59,7 +59,7 @@ def test_each_attempt_that_fails_is_said_at_once_and_safely() -> None:
 
 
 def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:
-    progress = Progress()
+    progress = ProgressReporter()
 
     assert progress.lines(_status(_FOLLOWED), 1.0) == []
     (behind,) = progress.lines(_status(_BEHIND), 2.0)
@@ -69,7 +69,7 @@ def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:
 
 
 def test_a_reader_that_is_too_slow_is_told_once() -> None:
-    progress = Progress()
+    progress = ProgressReporter()
 
     assert "merged" in progress.lines(_status(_FOLLOWED, coalesced=3), 1.0)[0]
     assert progress.lines(_status(_FOLLOWED, coalesced=9), 2.0) == []

@@ -22,11 +22,11 @@ from pyinformer.cli.scenes import (
     _mutated_cache,
     _resync_storm,
 )
-from pyinformer.cli.scenes._catalogue import SCENES
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._run import act, play
-from pyinformer.cli.scenes._show import Stagebill
-from pyinformer.cli.scenes._stage import Stage
+from pyinformer.cli.scenes._environment import Environment
+from pyinformer.cli.scenes._registry import SCENES
+from pyinformer.cli.scenes._report import SceneReport
+from pyinformer.cli.scenes._run import play, play_one
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.testing import APIServer
 from tests.cli.command_line import here
 
@@ -45,14 +45,14 @@ _PAGES = Path(__file__).parents[2] / "docs" / "explanation" / "founding-failures
         pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
     ]
 )
-def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """A stage on a server that the scene may kill."""
+def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
+    """A environment on a server that the scene may kill."""
     if request.param == "embedded":
         with APIServer() as server:
-            yield Stage(server)
+            yield Environment(server)
     else:
         real: KubeAPIServer = request.getfixturevalue("kube_apiserver")
-        yield Stage(real)
+        yield Environment(real)
 
 
 # A busy machine breaks claims about seconds, and the breaker counts writes per second.
@@ -65,9 +65,9 @@ def not_true(result: SceneResult[FactsT]) -> list[str]:
 
 
 async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_from_ours(
-    stage: Stage,
+    environment: Environment,
 ) -> None:
-    result = await _mutated_cache.perform(stage)
+    result = await _mutated_cache.perform(environment)
 
     plain, ours = result.plain, result.ours
     assert (plain.edits_refused_with, plain.reader_saw_it_before) == ((), True)
@@ -80,25 +80,25 @@ async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_fr
 
 
 async def test_an_old_version_in_a_deletion_replays_the_past_to_a_plain_informer_and_not_to_ours(
-    stage: Stage,
+    environment: Environment,
 ) -> None:
-    result = await _backward_position.perform(stage)
+    result = await _backward_position.perform(environment)
 
     plain, ours = result.plain, result.ours
     assert plain.live_service_deleted == 3  # once for each clean close
     assert max(plain.watched_again_from) < plain.newest_seen
     assert ours.live_service_deleted == 0
     assert ours.watched_again_from == (ours.newest_seen,) * 3
-    assert (ours.lists, ours.deletion_told, ours.equals_server) == (0, 1, True)
+    assert (ours.lists, ours.deletions_reported, ours.equals_server) == (0, 1, True)
     assert not [line for line in result.logged if line.startswith("ERROR")]
     assert not_true(result) == []
 
 
 @pytest.mark.slow
 async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
-    stage: Stage,
+    environment: Environment,
 ) -> None:
-    result = await _avalanche.perform(stage)
+    result = await _avalanche.perform(environment)
 
     plain, ours = result.plain, result.ours
     assert (plain.lists, plain.lists_without_history) == (plain.informers, plain.informers)
@@ -110,9 +110,9 @@ async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
 
 
 async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_none_of_ours(
-    stage: Stage,
+    environment: Environment,
 ) -> None:
-    result = await _held_lock.perform(stage)
+    result = await _held_lock.perform(environment)
 
     plain, ours = result.plain, result.ours
     assert (plain.answered, plain.paused_callers_told) == (0, "nothing: TimeoutError")
@@ -124,9 +124,9 @@ async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_n
 
 @pytest.mark.slow
 async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
-    stage: Stage,
+    environment: Environment,
 ) -> None:
-    result = await _resync_storm.perform(stage)
+    result = await _resync_storm.perform(environment)
 
     plain, ours = result.plain, result.ours
     assert plain.in_vain == plain.unchanged
@@ -136,15 +136,15 @@ async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
 
 @pytest.mark.slow
 async def test_a_restore_of_etcd_blinds_a_plain_informer_and_is_healed_by_ours(
-    stage: Stage,
+    environment: Environment,
 ) -> None:
-    result = await _etcd_restore.perform(stage)
+    result = await _etcd_restore.perform(environment)
 
     plain, ours = result.plain, result.ours
-    assert (plain.phantoms, plain.missing, plain.deletions_told) == (60, 10, 0)
+    assert (plain.phantoms, plain.missing, plain.deletions_reported) == (60, 10, 0)
     assert plain.phantoms_later == 60
     assert plain.missing_later >= 10
-    assert (ours.phantoms, ours.missing, ours.deletions_told) == (0, 0, 60)
+    assert (ours.phantoms, ours.missing, ours.deletions_reported) == (0, 0, 60)
     assert (ours.phantoms_later, ours.missing_later) == (0, 0)
     assert not_true(result) == []
 
@@ -157,9 +157,9 @@ class _Facts:
 
 
 def _scene(*, passes: bool) -> Scene:
-    async def perform(stage: Stage) -> SceneResult[_Facts]:
+    async def perform(environment: Environment) -> SceneResult[_Facts]:
         """Measure something on the server."""
-        found = len(stage.api.list("v1", "namespaces"))
+        found = len(environment.api.list("v1", "namespaces"))
         return SceneResult(
             plain=_Facts(1_000),
             ours=_Facts(found),
@@ -185,7 +185,7 @@ def _scene(*, passes: bool) -> Scene:
 def test_a_report_shows_facts_side_by_side_and_ends_with_the_verdict(passes: bool) -> None:
     output = io.StringIO()
     with APIServer() as server:
-        passed = act(_scene(passes=passes), server, Stagebill(output), "a server")
+        passed = play_one(_scene(passes=passes), server, SceneReport(output), "a server")
 
     lines = output.getvalue().splitlines()
     assert passed is passes

@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from pyinformer.cli._figures import Frame, Row, in_words, rss_bytes
-from pyinformer.cli._screens import PlainScreen, screen_for, takes_control_codes
-from pyinformer.cli._words import Diary
+from pyinformer.cli.demo._messages import EventLog
+from pyinformer.cli.demo._metrics import Frame, ResourceRow, format_size, rss_bytes
+from pyinformer.cli.demo._screens import PlainScreen, screen_for
+from pyinformer.cli.output import takes_control_codes
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _UP_AND_ERASE = "\x1b[1A\x1b[2K"  # what every line of the frame before is taken back by
@@ -26,22 +27,22 @@ class _Terminal(io.StringIO):
 
 
 def _frame(state: str = "watching") -> Frame:
-    diary = Diary()
-    diary.note("nodes", "node-3", "node-3 is being drained: 14 pods to move")
+    event_log = EventLog()
+    event_log.record("nodes", "node-3", "node-3 is being drained: 14 pods to move")
     for number in range(60):
-        diary.note(
+        event_log.record(
             "deployments", f"d{number}", f"deployment d{number}: 3 of 5 replicas on image v7"
         )
-        diary.note("pods", f"p{number}", f"p{number} is new " + "x" * 200)
+        event_log.record("pods", f"p{number}", f"p{number} is new " + "x" * 200)
     rows = tuple(
-        Row(
+        ResourceRow(
             resource=resource,
             objects=1234,
             events=56789,
             events_per_second=99.4,
             position="1234567",
             state=state,
-            waiting=7,
+            queued=7,
             body_bytes=2_345_678,
         )
         for resource in _RESOURCES
@@ -52,7 +53,7 @@ def _frame(state: str = "watching") -> Frame:
         server="http://127.0.0.1:40000",
         rss_bytes=81_000_000,
         rows=rows,
-        diary=diary,
+        event_log=event_log,
     )
 
 
@@ -129,7 +130,7 @@ def test_control_codes_go_only_where_they_are_welcome(environ: dict[str, str], t
 
 
 def test_sizes_read_well() -> None:
-    assert [in_words(size) for size in (512, 9_440, 420_000, 81_000_000)] == [
+    assert [format_size(size) for size in (512, 9_440, 420_000, 81_000_000)] == [
         "0.5 kB",
         "9.4 kB",
         "0.42 MB",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.cli._completing import complete_context
+from pyinformer.cli._completion import complete_context
 from pyinformer.testing import Token
 from tests.cli.cluster_objects import pod
 from tests.cli.command_line import (

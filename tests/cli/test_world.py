@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.cli._world import World
+from pyinformer.cli.demo._world import World
 from pyinformer.testing import APIServer
 
 _RESOURCES = (

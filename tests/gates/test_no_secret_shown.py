@@ -12,7 +12,7 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectCodec, Updated, diff
-from pyinformer.cli._verdict import differences
+from pyinformer.cli.demo._comparison import differences
 from pyinformer.store import Indexer
 from pyinformer.testing import World
 from pyinformer.transport import StaticCredentials

@@ -13,10 +13,16 @@ from typing import final
 
 import anyio
 
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._front import Front
-from pyinformer.cli.scenes._plain import PlainInformer, services_api
-from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, until
+from pyinformer.cli.scenes._environment import (
+    Environment,
+    capture_logs,
+    connected,
+    service,
+    wait_until,
+)
+from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
+from pyinformer.cli.scenes._proxy import Proxy
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.informer import SharedInformerFactory
 
 _INFORMERS = 20
@@ -29,7 +35,7 @@ _MOST_LISTS = 4  # of ours, at the same time
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Returns:
+class Recovery:
     """What the server was asked by one program after it was back, twice."""
 
     informers: int = fact("informers")
@@ -46,34 +52,34 @@ class Returns:
 @final
 @dataclass(slots=True)
 class _Program:
-    """Many informers of one kind behind a front."""
+    """Many informers of one kind behind a proxy."""
 
-    front: Front
+    proxy: Proxy
     has: Callable[[str], int]
     """Counts the informers whose cache has a Service of a name."""
     outages: list[tuple[int, int, int, float]] = field(default_factory=list)
 
     async def wait_for_watches(self) -> None:
         """Wait until every informer watches, so that an outage breaks all of them."""
-        await until(
-            lambda: self.front.open_watches() == _INFORMERS, timeout_seconds=_PATIENCE_SECONDS
+        await wait_until(
+            lambda: self.proxy.open_watches() == _INFORMERS, timeout_seconds=_PATIENCE_SECONDS
         )
 
-    async def return_with(self, change: str) -> None:
+    async def measure_recovery(self, change: str) -> None:
         """Let the server be back, and note what it is asked until everybody has a change."""
-        self.front.forget()
-        self.front.come_back()
+        self.proxy.reset()
+        self.proxy.resume()
         began = anyio.current_time()
-        await until(lambda: self.has(change) == _INFORMERS, timeout_seconds=_PATIENCE_SECONDS)
+        await wait_until(lambda: self.has(change) == _INFORMERS, timeout_seconds=_PATIENCE_SECONDS)
         seconds = anyio.current_time() - began
         await self.wait_for_watches()
-        front = self.front
-        self.outages.append((front.loads(), front.most_loads_at_once, self.has(change), seconds))
+        proxy = self.proxy
+        self.outages.append((proxy.loads(), proxy.most_loads_at_once, self.has(change), seconds))
 
-    def sum_up(self) -> Returns:
+    def result(self) -> Recovery:
         """Return what was noted."""
         kept, lost = self.outages
-        return Returns(
+        return Recovery(
             informers=_INFORMERS,
             lists=kept[0],
             lists_at_once=kept[1],
@@ -86,23 +92,23 @@ class _Program:
         )
 
 
-async def perform(stage: Stage) -> SceneResult[Returns]:
-    """Play both outages; both programs live through the same ones, each behind its own front.
+async def perform(environment: Environment) -> SceneResult[Recovery]:
+    """Play both outages; both programs live through the same ones, each behind its own proxy.
 
     Cancellation:
         Ends it.
     """
-    namespace = stage.namespace()
+    namespace = environment.namespace()
     for number in range(_OBJECTS):
-        stage.api.create(service(f"service-{number}", namespace))
-    with hearing() as logged:
+        environment.api.create(service(f"service-{number}", namespace))
+    with capture_logs() as logged:
         async with (
-            _plain(stage, namespace) as left,
-            _ours(stage, namespace) as right,
+            _plain(environment, namespace) as left,
+            _ours(environment, namespace) as right,
         ):
-            await _outage(stage, namespace, (left, right), change="first", forgets=False)
-            await _outage(stage, namespace, (left, right), change="second", forgets=True)
-    plain, ours = left.sum_up(), right.sum_up()
+            await _outage(environment, namespace, (left, right), change="first", forgets=False)
+            await _outage(environment, namespace, (left, right), change="second", forgets=True)
+    plain, ours = left.result(), right.result()
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -129,32 +135,37 @@ async def perform(stage: Stage) -> SceneResult[Returns]:
 
 
 async def _outage(
-    stage: Stage, namespace: str, programs: Sequence[_Program], *, change: str, forgets: bool
+    environment: Environment,
+    namespace: str,
+    programs: Sequence[_Program],
+    *,
+    change: str,
+    forgets: bool,
 ) -> None:
     """Let the server die, change something meanwhile, and return."""
     for program in programs:
         await program.wait_for_watches()
     for program in programs:
         if forgets:  # its restart takes seconds: what connects meanwhile is not refused, but waits
-            program.front.pause()
-            program.front.cut()
+            program.proxy.pause()
+            program.proxy.reset_connections()
         else:
-            program.front.die()
-    stage.api.create(service(change, namespace))
+            program.proxy.disconnect()
+    environment.api.create(service(change, namespace))
     if forgets:
-        await stage.forget_history()
+        await environment.forget_history()
     else:
         await anyio.sleep(_OUTAGE_SECONDS)
     async with anyio.create_task_group() as tasks:
         for program in programs:
-            tasks.start_soon(program.return_with, change)
+            tasks.start_soon(program.measure_recovery, change)
 
 
 @asynccontextmanager
-async def _plain(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
+async def _plain(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
     async with (
-        stage.front() as front,
-        services_api(front.url) as api,
+        environment.proxy() as proxy,
+        services_api(proxy.url) as api,
         anyio.create_task_group() as tasks,
     ):
         informers = [
@@ -164,16 +175,16 @@ async def _plain(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
             tasks.start_soon(informer.run)
         for informer in informers:
             await informer.synced.wait()
-        front.answers_after_seconds = _WARMING_UP_SECONDS
-        yield _Program(front, lambda name: sum(name in one.cache for one in informers))
+        proxy.answers_after_seconds = _WARMING_UP_SECONDS
+        yield _Program(proxy, lambda name: sum(name in one.cache for one in informers))
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _ours(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
+async def _ours(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
     async with (
-        stage.front() as front,
-        connected(front) as cluster,
+        environment.proxy() as proxy,
+        connected(proxy) as cluster,
         SharedInformerFactory(cluster) as factory,
     ):
         informers = [
@@ -182,9 +193,9 @@ async def _ours(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
         ]
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
-        front.answers_after_seconds = _WARMING_UP_SECONDS
+        proxy.answers_after_seconds = _WARMING_UP_SECONDS
         yield _Program(
-            front, lambda name: sum(f"{namespace}/{name}" in i.lister for i in informers)
+            proxy, lambda name: sum(f"{namespace}/{name}" in i.lister for i in informers)
         )
 
 

@@ -1,6 +1,6 @@
 """Scene 1.2: a DELETED event with an old resource version, and the past is played again.
 
-In goes a server behind a front that sends deletions as kube-apiserver did until 1.9.2; out comes
+In goes a server behind a proxy that sends deletions as kube-apiserver did until 1.9.2; out comes
 what a plain informer and ours did to a Service that was alive all the time.
 """
 
@@ -14,10 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._front import Front
-from pyinformer.cli.scenes._plain import following_services
-from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, until
+from pyinformer.cli.scenes._environment import (
+    Environment,
+    capture_logs,
+    connected,
+    service,
+    wait_until,
+)
+from pyinformer.cli.scenes._plain_informer import following_services
+from pyinformer.cli.scenes._proxy import Proxy
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.informer import SharedInformerFactory
 
 _CLEAN_CLOSES = 3  # the old server went on for ever; three show it
@@ -30,14 +36,14 @@ Uids: TypeAlias = dict[str, str]
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
+class ReplayResult:
     """What a program did while the old server sent its past again."""
 
     newest_seen: int = fact("newest resource version of its list")
     watched_again_from: tuple[int, ...] = fact("after each clean close it watched again from")
     lists: int = fact("times it had to list again")
     live_service_deleted: int = fact("times it deleted the live Service `shop`")
-    deletion_told: int = fact("times it told the one deletion of `old`")
+    deletions_reported: int = fact("times it told the one deletion of `old`")
     equals_server: bool = fact("its cache equals the server in the end")
 
     @property
@@ -47,24 +53,24 @@ class Following:
 
 
 class Program(Protocol):
-    """Follows the Services of a namespace through a front, and counts deletions by name."""
+    """Follows the Services of a namespace through a proxy, and counts deletions by name."""
 
     def __call__(
-        self, front: Front, namespace: str, deleted: Counter[str]
+        self, proxy: Proxy, namespace: str, deleted: Counter[str]
     ) -> AbstractAsyncContextManager[Callable[[], Uids]]:
         """Run it; what it yields returns what is in its cache."""
         ...
 
 
-async def perform(stage: Stage) -> SceneResult[Following]:
+async def perform(environment: Environment) -> SceneResult[ReplayResult]:
     """Play the story twice, once for each program.
 
     Cancellation:
         Ends it.
     """
-    plain = await _play(stage, _plain)
-    with hearing() as logged:
-        ours = await _play(stage, _ours)
+    plain = await _play(environment, _plain)
+    with capture_logs() as logged:
+        ours = await _play(environment, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -77,7 +83,7 @@ async def perform(stage: Stage) -> SceneResult[Following]:
             Claim("it never went back behind what it had seen", not ours.went_back),
             Claim("it needed no list", ours.lists == 0),
             Claim("it deleted no live Service", ours.live_service_deleted == 0),
-            Claim("it told the one real deletion once", ours.deletion_told == 1),
+            Claim("it told the one real deletion once", ours.deletions_reported == 1),
             Claim("its cache equals the server", ours.equals_server),
         ),
         logged=logged,
@@ -107,54 +113,54 @@ class _OldServer:
         return json.dumps(event).encode(), self.deletions_sent <= _CLEAN_CLOSES
 
 
-async def _play(stage: Stage, program: Program) -> Following:
+async def _play(environment: Environment, program: Program) -> ReplayResult:
     """Let a program follow; delete a Service, with the old server in front."""
-    namespace, deleted = stage.namespace(), Counter[str]()
-    old_version = stage.api.create(service("old", namespace))["metadata"]["resourceVersion"]
-    stage.api.create(service("shop", namespace))
-    stage.api.delete("v1", "services", "shop", namespace)
-    shop = stage.api.create(service("shop", namespace))  # under the same name: another uid
-    async with stage.front() as front, program(front, namespace, deleted) as cached:
+    namespace, deleted = environment.namespace(), Counter[str]()
+    old_version = environment.api.create(service("old", namespace))["metadata"]["resourceVersion"]
+    environment.api.create(service("shop", namespace))
+    environment.api.delete("v1", "services", "shop", namespace)
+    shop = environment.api.create(service("shop", namespace))  # under the same name: another uid
+    async with environment.proxy() as proxy, program(proxy, namespace, deleted) as cached:
         server = _OldServer("old", old_version)
-        front.edit = server.edit
-        await until(front.open_watches, timeout_seconds=_PATIENCE_SECONDS)
-        front.forget()
-        stage.api.delete("v1", "services", "old", namespace)
-        await until(
+        proxy.edit = server.edit
+        await wait_until(proxy.open_watches, timeout_seconds=_PATIENCE_SECONDS)
+        proxy.reset()
+        environment.api.delete("v1", "services", "old", namespace)
+        await wait_until(
             lambda: server.deletions_sent > _CLEAN_CLOSES, timeout_seconds=_PATIENCE_SECONDS
         )
         alive = {"shop": shop["metadata"]["uid"]}
-        equals = await until(lambda: cached() == alive, timeout_seconds=_LAST_LOOK_SECONDS)
-        return Following(
+        equals = await wait_until(lambda: cached() == alive, timeout_seconds=_LAST_LOOK_SECONDS)
+        return ReplayResult(
             newest_seen=int(shop["metadata"]["resourceVersion"]),
-            watched_again_from=tuple(int(one.resource_version) for one in front.of("watch")),
-            lists=front.loads(),
+            watched_again_from=tuple(int(one.resource_version) for one in proxy.of("watch")),
+            lists=proxy.loads(),
             live_service_deleted=deleted["shop"],
-            deletion_told=deleted["old"],
+            deletions_reported=deleted["old"],
             equals_server=equals,
         )
 
 
 @asynccontextmanager
 async def _plain(
-    front: Front, namespace: str, deleted: Counter[str]
+    proxy: Proxy, namespace: str, deleted: Counter[str]
 ) -> AsyncIterator[Callable[[], Uids]]:
     def handle(kind: str, obj: Any) -> None:  # noqa: ANN401 - the client ships no types
         if kind == "DELETED":
             deleted[obj.metadata.name] += 1
 
-    async with following_services(front.url, namespace, handler=handle) as services:
+    async with following_services(proxy.url, namespace, handler=handle) as services:
         yield lambda: {name: one.metadata.uid for name, one in services.cache.items()}
 
 
 @asynccontextmanager
 async def _ours(
-    front: Front, namespace: str, deleted: Counter[str]
+    proxy: Proxy, namespace: str, deleted: Counter[str]
 ) -> AsyncIterator[Callable[[], Uids]]:
     def on_delete(obj: KubeObject) -> None:
         deleted[obj.metadata.name] += 1
 
-    async with connected(front) as cluster, SharedInformerFactory(cluster) as factory:
+    async with connected(proxy) as cluster, SharedInformerFactory(cluster) as factory:
         services = factory.informer("v1", "services", namespaces=namespace)
         services.add_event_handler(on_delete=on_delete)
         await factory.start()

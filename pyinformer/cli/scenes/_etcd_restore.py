@@ -13,10 +13,16 @@ from typing import TypeAlias, final
 
 import anyio
 
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._front import Front
-from pyinformer.cli.scenes._plain import following_services
-from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, until
+from pyinformer.cli.scenes._environment import (
+    Environment,
+    capture_logs,
+    connected,
+    service,
+    wait_until,
+)
+from pyinformer.cli.scenes._plain_informer import following_services
+from pyinformer.cli.scenes._proxy import Proxy
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.informer import SharedInformerFactory
 
 _IN_THE_BACKUP = 5
@@ -33,7 +39,7 @@ Uids: TypeAlias = dict[str, str]
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoreResult:
     """What a program held after the restore, against what the server had."""
 
     phantoms: int = fact("objects in the cache that no server has")
@@ -41,15 +47,15 @@ class Restored:
     phantoms_later: int = fact("later, past the old position: objects that no server has")
     missing_later: int = fact("later, past the old position: objects that it lacks")
     seconds: float = fact("seconds until it equalled the server (plain: looked at after 5)")
-    deletions_told: int = fact("deletions that its handlers were told")
+    deletions_reported: int = fact("deletions that its handlers were told")
 
 
 @final
 @dataclass(slots=True)
 class _Program:
-    """A program behind a front."""
+    """A program behind a proxy."""
 
-    front: Front
+    proxy: Proxy
     cached: Callable[[], Uids]
     deletions: Callable[[], int]
     seconds: float = _HEALED_WITHIN_SECONDS
@@ -58,16 +64,16 @@ class _Program:
 
     async def equal(self, live: Uids, *, timeout_seconds: float) -> bool:
         """Wait until the cache equals the server."""
-        return await until(lambda: self.cached() == live, timeout_seconds=timeout_seconds)
+        return await wait_until(lambda: self.cached() == live, timeout_seconds=timeout_seconds)
 
     async def has(self, name: str) -> None:
         """Wait for an object."""
-        await until(lambda: name in self.cached(), timeout_seconds=_PATIENCE_SECONDS)
+        await wait_until(lambda: name in self.cached(), timeout_seconds=_PATIENCE_SECONDS)
 
     async def heal(self, live: Uids, timeout_seconds: float) -> None:
         """Come back, and measure how long the cache differs from the server."""
         began = anyio.current_time()
-        self.front.come_back()
+        self.proxy.resume()
         await self.equal(live, timeout_seconds=timeout_seconds)
         self.seconds = anyio.current_time() - began
         self.wrong = self.against(live)
@@ -78,46 +84,48 @@ class _Program:
         phantoms = sum(live.get(name) != uid for name, uid in cached.items())
         return phantoms, sum(cached.get(name) != uid for name, uid in live.items())
 
-    def sum_up(self) -> Restored:
+    def result(self) -> RestoreResult:
         """Return what was measured."""
-        return Restored(
+        return RestoreResult(
             phantoms=self.wrong[0],
             missing=self.wrong[1],
             phantoms_later=self.wrong_later[0],
             missing_later=self.wrong_later[1],
             seconds=self.seconds,
-            deletions_told=self.deletions(),
+            deletions_reported=self.deletions(),
         )
 
 
-async def perform(stage: Stage) -> SceneResult[Restored]:
-    """Restore the server under both programs, each behind its own front.
+async def perform(environment: Environment) -> SceneResult[RestoreResult]:
+    """Restore the server under both programs, each behind its own proxy.
 
     Cancellation:
         Ends it.
     """
-    namespace = stage.namespace()
-    _write(stage, namespace, "kept", _IN_THE_BACKUP)
-    restore = await stage.back_up()
-    with hearing() as logged:
-        async with _plain(stage, namespace) as left, _ours(stage, namespace) as right:
+    namespace = environment.namespace()
+    _write(environment, namespace, "kept", _IN_THE_BACKUP)
+    restore = await environment.back_up()
+    with capture_logs() as logged:
+        async with _plain(environment, namespace) as left, _ours(environment, namespace) as right:
             programs = (left, right)
-            seen = _write(stage, namespace, "lost", _LOST)
+            seen = _write(environment, namespace, "lost", _LOST)
             for program in programs:
-                live = stage.uids("services", namespace)
+                live = environment.uids("services", namespace)
                 await program.equal(live, timeout_seconds=_PATIENCE_SECONDS)
-                program.front.die()
+                program.proxy.disconnect()
             await restore()
-            _write(stage, namespace, "new", _WRITTEN_SINCE)
-            live = stage.uids("services", namespace)
+            _write(environment, namespace, "new", _WRITTEN_SINCE)
+            live = environment.uids("services", namespace)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(right.heal, live, _HEALED_WITHIN_SECONDS)
                 tasks.start_soon(left.heal, live, _LOOKED_AT_AFTER_SECONDS)
-            await _pass(stage, namespace, seen, programs)
-    return _judged(left.sum_up(), right.sum_up(), logged)
+            await _pass(environment, namespace, seen, programs)
+    return _result_of(left.result(), right.result(), logged)
 
 
-def _judged(plain: Restored, ours: Restored, logged: Mapping[str, int]) -> SceneResult[Restored]:
+def _result_of(
+    plain: RestoreResult, ours: RestoreResult, logged: Mapping[str, int]
+) -> SceneResult[RestoreResult]:
     errors = sum(times for line, times in logged.items() if line.startswith("ERROR"))
     return SceneResult(
         plain=plain,
@@ -135,7 +143,7 @@ def _judged(plain: Restored, ours: Restored, logged: Mapping[str, int]) -> Scene
                 f"ours equalled the server within {_HEALED_WITHIN_SECONDS:.0f} s",
                 (ours.phantoms, ours.missing) == (0, 0),
             ),
-            Claim("its handlers were told of all that was lost", ours.deletions_told == _LOST),
+            Claim("its handlers were told of all that was lost", ours.deletions_reported == _LOST),
             Claim("one line at ERROR said so", errors == 1),
             Claim("it equalled it later too", (ours.phantoms_later, ours.missing_later) == (0, 0)),
         ),
@@ -143,21 +151,23 @@ def _judged(plain: Restored, ours: Restored, logged: Mapping[str, int]) -> Scene
     )
 
 
-def _write(stage: Stage, namespace: str, prefix: str, count: int) -> int:
+def _write(environment: Environment, namespace: str, prefix: str, count: int) -> int:
     """Create Services, and return the resource version of the last."""
     version = 0
     for number in range(count):
-        created = stage.api.create(service(f"{prefix}-{number}", namespace))
+        created = environment.api.create(service(f"{prefix}-{number}", namespace))
         version = int(created["metadata"]["resourceVersion"])
     return version
 
 
-async def _pass(stage: Stage, namespace: str, seen: int, programs: Sequence[_Program]) -> None:
+async def _pass(
+    environment: Environment, namespace: str, seen: int, programs: Sequence[_Program]
+) -> None:
     """Write until the server has passed what was seen before the restore, and look again."""
     number = 0
-    while _write(stage, namespace, f"later-{number}", 1) <= seen:
+    while _write(environment, namespace, f"later-{number}", 1) <= seen:
         number += 1
-    live = stage.uids("services", namespace)
+    live = environment.uids("services", namespace)
     last = f"later-{number}-0"
     for program in programs:
         await program.has(last)
@@ -166,29 +176,29 @@ async def _pass(stage: Stage, namespace: str, seen: int, programs: Sequence[_Pro
 
 
 @asynccontextmanager
-async def _plain(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
-    told = list[str]()
+async def _plain(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
+    received = list[str]()
 
     def handle(kind: str, _: object) -> None:
-        told.append(kind)
+        received.append(kind)
 
     async with (
-        stage.front() as front,
-        following_services(front.url, namespace, handler=handle, after_error="resume") as services,
+        environment.proxy() as proxy,
+        following_services(proxy.url, namespace, handler=handle, after_error="resume") as services,
     ):
         yield _Program(
-            front,
+            proxy,
             lambda: {name: one.metadata.uid for name, one in services.cache.items()},
-            lambda: told.count("DELETED"),
+            lambda: received.count("DELETED"),
         )
 
 
 @asynccontextmanager
-async def _ours(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
+async def _ours(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
     deleted = list[str]()
     async with (
-        stage.front() as front,
-        connected(front) as cluster,
+        environment.proxy() as proxy,
+        connected(proxy) as cluster,
         SharedInformerFactory(cluster) as factory,
     ):
         services = factory.informer("v1", "services", namespaces=namespace)
@@ -196,7 +206,7 @@ async def _ours(stage: Stage, namespace: str) -> AsyncIterator[_Program]:
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
         yield _Program(
-            front,
+            proxy,
             lambda: {one.metadata.name: one.metadata.uid for one in services.lister.list()},
             lambda: len(deleted),
         )

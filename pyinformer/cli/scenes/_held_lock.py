@@ -16,10 +16,10 @@ from typing import TypeAlias, final
 import anyio
 from anyio.abc import TaskGroup
 
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._front import Front
-from pyinformer.cli.scenes._plain import PlainInformer, services_api
-from pyinformer.cli.scenes._stage import Stage, connected, hearing, service
+from pyinformer.cli.scenes._environment import Environment, capture_logs, connected, service
+from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
+from pyinformer.cli.scenes._proxy import Proxy
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cluster import Cluster, ClusterPool
 from pyinformer.informer import SharedInformerFactory
 
@@ -32,7 +32,7 @@ _SOON_SECONDS = 1.0
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class CallerResult:
     """What the callers of a program's clusters got."""
 
     callers: int = fact("callers of healthy clusters")
@@ -54,13 +54,13 @@ class ClientManager:
 
     def __init__(
         self,
-        fronts: Mapping[str, Front],
+        proxies: Mapping[str, Proxy],
         namespace: str,
         *,
         clients: AsyncExitStack,
         tasks: TaskGroup,
     ) -> None:
-        self._fronts = fronts
+        self._proxies = proxies
         self._namespace = namespace
         self._clients = clients
         self._tasks = tasks
@@ -75,7 +75,7 @@ class ClientManager:
         """
         async with self._lock:
             if name not in self._clusters:
-                api = await self._clients.enter_async_context(services_api(self._fronts[name].url))
+                api = await self._clients.enter_async_context(services_api(self._proxies[name].url))
                 informer = PlainInformer(api.list_namespaced_service, self._namespace)
                 self._tasks.start_soon(informer.run)
                 await informer.synced.wait()
@@ -84,14 +84,14 @@ class ClientManager:
 
 
 @asynccontextmanager
-async def _plain(fronts: Mapping[str, Front], namespace: str) -> AsyncIterator[Get]:
+async def _plain(proxies: Mapping[str, Proxy], namespace: str) -> AsyncIterator[Get]:
     async with AsyncExitStack() as clients, anyio.create_task_group() as tasks:
-        yield ClientManager(fronts, namespace, clients=clients, tasks=tasks).get
+        yield ClientManager(proxies, namespace, clients=clients, tasks=tasks).get
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _ours(fronts: Mapping[str, Front], namespace: str) -> AsyncIterator[Get]:
+async def _ours(proxies: Mapping[str, Proxy], namespace: str) -> AsyncIterator[Get]:
     @asynccontextmanager
     async def follow(cluster: Cluster) -> AsyncIterator[SharedInformerFactory]:
         async with SharedInformerFactory(cluster) as factory:
@@ -103,7 +103,7 @@ async def _ours(fronts: Mapping[str, Front], namespace: str) -> AsyncIterator[Ge
         await factory.wait_for_cache_sync(timeout_seconds=timeout_seconds)
 
     def reach(name: str) -> AbstractAsyncContextManager[Cluster]:
-        return connected(fronts[name])
+        return connected(proxies[name])
 
     async with ClusterPool(follow, connect=reach, ready=synced) as pool:
         yield partial(pool.get, timeout_seconds=_PATIENCE_SECONDS)
@@ -117,7 +117,7 @@ class _Callers:
     get: Get
     answered: int = 0
     waited: list[float] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
 
     async def call(self, name: str) -> None:
         """Ask for a cluster, and have patience."""
@@ -129,43 +129,45 @@ class _Callers:
             self.answered += name != _PAUSED
         except OSError as error:  # TimeoutError and ClusterUnavailableError are
             if name == _PAUSED:
-                self.told.append(str(error) or f"nothing: {type(error).__name__}")
+                self.received.append(str(error) or f"nothing: {type(error).__name__}")
         if name != _PAUSED:
             self.waited.append(anyio.current_time() - began)
 
 
 async def _play(
-    stage: Stage, program: Callable[[Mapping[str, Front], str], AbstractAsyncContextManager[Get]]
-) -> Answers:
-    namespace = stage.namespace()
-    stage.api.create(service("shop", namespace))
+    environment: Environment,
+    program: Callable[[Mapping[str, Proxy], str], AbstractAsyncContextManager[Get]],
+) -> CallerResult:
+    namespace = environment.namespace()
+    environment.api.create(service("shop", namespace))
     async with AsyncExitStack() as stack:
-        fronts = {
-            name: await stack.enter_async_context(stage.front()) for name in (_PAUSED, *_HEALTHY)
+        proxies = {
+            name: await stack.enter_async_context(environment.proxy())
+            for name in (_PAUSED, *_HEALTHY)
         }
-        fronts[_PAUSED].pause()
-        callers = _Callers(await stack.enter_async_context(program(fronts, namespace)))
+        proxies[_PAUSED].pause()
+        callers = _Callers(await stack.enter_async_context(program(proxies, namespace)))
         async with anyio.create_task_group() as tasks:
             for name in (_PAUSED, *_HEALTHY) * _CALLERS:
                 tasks.start_soon(callers.call, name)
-        return Answers(
+        return CallerResult(
             callers=_CALLERS * len(_HEALTHY),
             answered=callers.answered,
             slowest_seconds=max(callers.waited),
-            paused_requests=fronts[_PAUSED].arrived,
-            paused_callers_told=callers.told[0] if callers.told else "",
+            paused_requests=proxies[_PAUSED].arrived,
+            paused_callers_told=callers.received[0] if callers.received else "",
         )
 
 
-async def perform(stage: Stage) -> SceneResult[Answers]:
+async def perform(environment: Environment) -> SceneResult[CallerResult]:
     """Ask for all three clusters at once, of each program.
 
     Cancellation:
         Ends it.
     """
-    plain = await _play(stage, _plain)
-    with hearing() as logged:
-        ours = await _play(stage, _ours)
+    plain = await _play(environment, _plain)
+    with capture_logs() as logged:
+        ours = await _play(environment, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,

@@ -13,10 +13,10 @@ from typing import Any, Protocol, final
 
 from pyinformer.apimachinery import KubeObject
 from pyinformer.audit import MutationDetector
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._front import Front
-from pyinformer.cli.scenes._plain import following_services, services_api
-from pyinformer.cli.scenes._stage import Stage, connected, hearing, service
+from pyinformer.cli.scenes._environment import Environment, capture_logs, connected, service
+from pyinformer.cli.scenes._plain_informer import following_services, services_api
+from pyinformer.cli.scenes._proxy import Proxy
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cluster import Cluster
 from pyinformer.informer import SharedInformerFactory
 
@@ -29,7 +29,7 @@ _PATIENCE_SECONDS = 100.0
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Working:
+class LabelResult:
     """What a worker did about one Service, and who was misled."""
 
     edits_refused_with: tuple[str, ...] = fact("edits of the shared object are refused with")
@@ -40,15 +40,15 @@ class Working:
     edit_undone: bool = fact("where readers share on request: the next reader is not misled")
 
 
-async def perform(stage: Stage) -> SceneResult[Working]:
+async def perform(environment: Environment) -> SceneResult[LabelResult]:
     """Play the story twice, once for each program.
 
     Cancellation:
         Ends it.
     """
-    plain = await _play(stage, _plain)
-    with hearing() as logged:
-        ours = await _play(stage, _ours)
+    plain = await _play(environment, _plain)
+    with capture_logs() as logged:
+        ours = await _play(environment, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -86,22 +86,22 @@ class _Work:
 
 
 class Worker(Protocol):
-    """Labels the Service through a front, as it was written for one of the libraries."""
+    """Labels the Service through a proxy, as it was written for one of the libraries."""
 
-    async def __call__(self, front: Front, namespace: str) -> _Work:
+    async def __call__(self, proxy: Proxy, namespace: str) -> _Work:
         """Do the work once."""
         ...
 
 
-async def _play(stage: Stage, worker: Worker) -> Working:
+async def _play(environment: Environment, worker: Worker) -> LabelResult:
     """Let a worker do its work on a Service that needs it."""
-    namespace = stage.namespace()
-    stage.api.create(service(_NAME, namespace))
-    async with stage.front() as front:
-        work = await worker(front, namespace)
-        writes = len(front.of("put"))
-    labels = stage.api.get("v1", "services", _NAME, namespace)["metadata"]["labels"]
-    return Working(
+    namespace = environment.namespace()
+    environment.api.create(service(_NAME, namespace))
+    async with environment.proxy() as proxy:
+        work = await worker(proxy, namespace)
+        writes = len(proxy.of("put"))
+    labels = environment.api.get("v1", "services", _NAME, namespace)["metadata"]["labels"]
+    return LabelResult(
         edits_refused_with=work.refused_with,
         reader_saw_it_before=work.reader_saw_it,
         writes_sent=writes,
@@ -122,15 +122,15 @@ def _refusals(*edits: Callable[[], object]) -> tuple[str, ...]:
     return tuple(names)
 
 
-async def _plain(front: Front, namespace: str) -> _Work:
+async def _plain(proxy: Proxy, namespace: str) -> _Work:
     """Do the work as the author of the outage did: label what the cache returned, and compare."""
 
     def label(obj: Any) -> None:  # noqa: ANN401 - the client ships no types
         obj.metadata.labels[_WANTED] = _CONTROLLER
 
     async with (
-        services_api(front.url) as api,
-        following_services(front.url, namespace) as services,
+        services_api(proxy.url) as api,
+        following_services(proxy.url, namespace) as services,
     ):
         current = services.cache[_NAME]
         desired = current  # another name, and the same object
@@ -142,10 +142,10 @@ async def _plain(front: Front, namespace: str) -> _Work:
         return _Work(refused_with, saw, edit_undone=not misled)
 
 
-async def _ours(front: Front, namespace: str) -> _Work:
+async def _ours(proxy: Proxy, namespace: str) -> _Work:
     """Do the same work; the line that edits the shared object has to be written otherwise."""
     key = f"{namespace}/{_NAME}"
-    async with connected(front) as cluster, SharedInformerFactory(cluster) as factory:
+    async with connected(proxy) as cluster, SharedInformerFactory(cluster) as factory:
         services = factory.informer("v1", "services", namespaces=namespace)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
@@ -192,7 +192,7 @@ SCENE = Scene(
         " whole kube-controller-manager died: found by a load test on a pull request that had"
         " nothing to do with it. The silent half happens every time: what the cache holds now"
         " equals what is wanted, so the next comparison finds nothing to do, though the server"
-        " never heard of it. The detector that finds such edits keeps copies of everything, so it"
+        " never counter of it. The detector that finds such edits keeps copies of everything, so it"
         " runs in tests and never in production; the same class of bug was fixed twice in 1.37."
     ),
     plain="labels the Service that it got from the cache, and sends it if it differs from that",

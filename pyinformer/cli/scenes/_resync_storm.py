@@ -18,10 +18,16 @@ from typing import Any, Protocol, final
 import anyio
 
 from pyinformer.apimachinery import JSONObject, KubeObject
-from pyinformer.cli.scenes._frame import Claim, Scene, SceneResult, fact
-from pyinformer.cli.scenes._front import Front
-from pyinformer.cli.scenes._plain import PlainInformer, services_api
-from pyinformer.cli.scenes._stage import Stage, connected, hearing, service, until
+from pyinformer.cli.scenes._environment import (
+    Environment,
+    capture_logs,
+    connected,
+    service,
+    wait_until,
+)
+from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
+from pyinformer.cli.scenes._proxy import Proxy
+from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions
 from pyinformer.informer import SharedInformer, SharedInformerFactory
@@ -41,7 +47,7 @@ _OUTAGE_SECONDS = 0.5
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storm:
+class StormResult:
     """What a controller did when a resync came."""
 
     objects: int = fact("objects of the resync")
@@ -70,24 +76,24 @@ class Written:
 
 
 class Program(Protocol):
-    """Runs the controller through a front."""
+    """Runs the controller through a proxy."""
 
     def __call__(
-        self, front: Front, namespace: str, written: Written
+        self, proxy: Proxy, namespace: str, written: Written
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
         """Run it, once its caches have synced; what it yields asks for a resync."""
         ...
 
 
-async def perform(stage: Stage) -> SceneResult[Storm]:
+async def perform(environment: Environment) -> SceneResult[StormResult]:
     """Let both controllers have their resync, one after the other.
 
     Cancellation:
         Ends it.
     """
-    plain = await _play(stage, _plain, storm_seconds=_PATIENCE_SECONDS)
-    with hearing() as logged:
-        ours = await _play(stage, _ours, storm_seconds=_RESYNC_SECONDS)
+    plain = await _play(environment, _plain, storm_seconds=_PATIENCE_SECONDS)
+    with capture_logs() as logged:
+        ours = await _play(environment, _ours, storm_seconds=_RESYNC_SECONDS)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -114,28 +120,28 @@ async def perform(stage: Stage) -> SceneResult[Storm]:
     )
 
 
-async def _play(stage: Stage, program: Program, *, storm_seconds: float) -> Storm:
+async def _play(environment: Environment, program: Program, *, storm_seconds: float) -> StormResult:
     """Begin a resync, change something real in it, and wait so long for the storm's end."""
-    namespace, written = stage.namespace(), Written()
+    namespace, written = environment.namespace(), Written()
     for number in range(_SERVICES):
-        stage.api.create(service(f"service-{number}", namespace))
-    async with stage.front() as front, program(front, namespace, written) as resync:
-        await until(lambda: written.created == _SERVICES, timeout_seconds=_PATIENCE_SECONDS)
-        front.answers_after_seconds = _DISTANCE_SECONDS
+        environment.api.create(service(f"service-{number}", namespace))
+    async with environment.proxy() as proxy, program(proxy, namespace, written) as resync:
+        await wait_until(lambda: written.created == _SERVICES, timeout_seconds=_PATIENCE_SECONDS)
+        proxy.answers_after_seconds = _DISTANCE_SECONDS
         resync()
-        await until(lambda: written.in_vain, timeout_seconds=_PATIENCE_SECONDS)
+        await wait_until(lambda: written.in_vain, timeout_seconds=_PATIENCE_SECONDS)
         began = {}
         for number in range(_SERVICES - _CHANGES, _SERVICES):
             await anyio.sleep(_BEFORE_CHANGE_SECONDS)
             name = f"service-{number}"
             began[name] = anyio.current_time()
-            await anyio.to_thread.run_sync(partial(_release, stage, namespace, name))
-        await until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
+            await anyio.to_thread.run_sync(partial(_release, environment, namespace, name))
+        await wait_until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
         ended = anyio.current_time()
         everything = _SERVICES - _CHANGES  # a change makes the write of its object a real one
-        await until(lambda: written.in_vain >= everything, timeout_seconds=storm_seconds)
+        await wait_until(lambda: written.in_vain >= everything, timeout_seconds=storm_seconds)
         seconds = [written.at.get(name, ended) - at for name, at in began.items()]
-        return Storm(
+        return StormResult(
             objects=_SERVICES,
             unchanged=everything,
             in_vain=written.in_vain,
@@ -144,9 +150,11 @@ async def _play(stage: Stage, program: Program, *, storm_seconds: float) -> Stor
         )
 
 
-def _release(stage: Stage, namespace: str, name: str) -> None:
+def _release(environment: Environment, namespace: str, name: str) -> None:
     """Change what users change."""
-    stage.api.patch("v1", "services", name, {"metadata": {"labels": {_RELEASE: "2"}}}, namespace)
+    environment.api.patch(
+        "v1", "services", name, {"metadata": {"labels": {_RELEASE: "2"}}}, namespace
+    )
 
 
 def _endpoints(name: str, namespace: str, labels: Mapping[str, str]) -> JSONObject:
@@ -210,9 +218,9 @@ class PlainController:
 
 @asynccontextmanager
 async def _plain(
-    front: Front, namespace: str, written: Written
+    proxy: Proxy, namespace: str, written: Written
 ) -> AsyncIterator[Callable[[], None]]:
-    async with services_api(front.url) as api, anyio.create_task_group() as tasks:
+    async with services_api(proxy.url) as api, anyio.create_task_group() as tasks:
         controller = PlainController(api, namespace, written)
         for informer in (controller.endpoints, controller.services):
             tasks.start_soon(informer.run)
@@ -249,10 +257,10 @@ class _Reconciler:
 
 @asynccontextmanager
 async def _ours(
-    front: Front, namespace: str, written: Written
+    proxy: Proxy, namespace: str, written: Written
 ) -> AsyncIterator[Callable[[], None]]:
     options = ControllerOptions(resync_period_seconds=_RESYNC_SECONDS, noop_breaker=True)
-    async with connected(front) as cluster, SharedInformerFactory(cluster) as factory:
+    async with connected(proxy) as cluster, SharedInformerFactory(cluster) as factory:
         services = factory.informer("v1", "services", namespaces=namespace)
         endpoints = factory.informer("v1", "endpoints", namespaces=namespace)
         await factory.start()

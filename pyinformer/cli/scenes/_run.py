@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InformerError
-from pyinformer.cli.scenes._catalogue import SCENES
-from pyinformer.cli.scenes._frame import Scene, SceneResult
-from pyinformer.cli.scenes._show import Stagebill
-from pyinformer.cli.scenes._stage import Stage
+from pyinformer.cli.scenes._environment import Environment
+from pyinformer.cli.scenes._registry import SCENES
+from pyinformer.cli.scenes._report import SceneReport
+from pyinformer.cli.scenes._scene import Scene, SceneResult
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def list_scenes(output: TextIO) -> None:
     """Write which scenes there are."""
-    Stagebill(output).list(SCENES)
+    SceneReport(output).list(SCENES)
 
 
 def find(names: Sequence[str]) -> list[Scene]:
@@ -50,48 +50,50 @@ def play(scenes: Sequence[Scene], *, real: bool, output: TextIO) -> int:
     Returns:
         The exit status: 0 if all passed, 1 if a claim does not hold or nothing could be played.
     """
-    bill = Stagebill(output)
+    report = SceneReport(output)
     failure: BaseExceptionGroup[InformerError | OSError] | None = None
     passed = False
     try:
-        passed = _play(scenes, bill, real=real)
+        passed = _play(scenes, report, real=real)
     except* (InformerError, OSError) as group:
         failure = group
     if failure is not None:
-        bill.fail(f"cannot be played: {_first(failure)}")
+        report.fail(f"cannot be played: {_first_error(failure)}")
     return 0 if passed else 1
 
 
-def _play(scenes: Sequence[Scene], bill: Stagebill, *, real: bool) -> bool:
+def _play(scenes: Sequence[Scene], report: SceneReport, *, real: bool) -> bool:
     from pyinformer.testing import APIServer, KubeAPIServer
 
     if real:
         with KubeAPIServer() as one_for_all:  # its start takes longer than most scenes
             passed = True
             for scene in scenes:
-                passed &= act(scene, one_for_all, bill, "a real kube-apiserver")
+                passed &= play_one(scene, one_for_all, report, "a real kube-apiserver")
             return passed
     passed = True
     for scene in scenes:
         with APIServer() as server:
-            passed &= act(scene, server, bill, "the embedded server")
+            passed &= play_one(scene, server, report, "the embedded server")
     return passed
 
 
-def act(scene: Scene, server: APIServer | KubeAPIServer, bill: Stagebill, name: str) -> bool:
+def play_one(
+    scene: Scene, server: APIServer | KubeAPIServer, report: SceneReport, name: str
+) -> bool:
     """Play one scene on a running server, report it, and return whether it passed."""
-    bill.open(scene, name)
+    report.open(scene, name)
     began = monotonic()
-    result = asyncio.run(_perform(scene, Stage(server)))
-    bill.report(scene, result, monotonic() - began)
+    result = asyncio.run(_perform(scene, Environment(server)))
+    report.report(scene, result, monotonic() - began)
     return not result.failed
 
 
-async def _perform(scene: Scene, stage: Stage) -> SceneResult[Any]:
-    return await scene.perform(stage)
+async def _perform(scene: Scene, environment: Environment) -> SceneResult[Any]:
+    return await scene.perform(environment)
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """Return the first of the errors that task groups have wrapped."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,0 +1,103 @@
+"""What the demo shows about its informers: numbers, taken from their public face.
+
+In go informers and mirrors and the moment; out come frozen records for whoever prints them.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from pyinformer.cli.demo._messages import EventLog
+from pyinformer.cli.demo._mirror import Mirror
+from pyinformer.informer import SharedInformer
+
+_RATE_WINDOW_SECONDS = 2.0
+_KIB = 1024
+_MEGABYTE = 1_000_000
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRow:
+    """How one informer is doing."""
+
+    resource: str
+    objects: int
+    events: int
+    """Handler calls so far, those of the initial list included."""
+    events_per_second: float
+    position: str
+    state: str
+    queued: int
+    """Events that no handler has taken yet."""
+    body_bytes: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One moment of the demo."""
+
+    elapsed_seconds: float
+    total_seconds: float
+    server: str
+    rss_bytes: int
+    """Of this process, the API server in it included."""
+    rows: tuple[ResourceRow, ...]
+    event_log: EventLog
+
+
+@final
+@dataclass(eq=False)
+class WatchedResource:
+    """An informer and the mirror that hangs on it."""
+
+    api_version: str
+    plural: str
+    informer: SharedInformer[Any]
+    mirror: Mirror[Any]
+    _calls: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def row(self, now: float) -> ResourceRow:
+        """Take the figures of this moment."""
+        status = self.informer.status()
+        return ResourceRow(
+            resource=self.plural,
+            objects=status.objects,
+            events=self.mirror.calls,
+            events_per_second=self._rate(now),
+            position=status.position or "-",
+            state=status.reflector.state.value,
+            queued=sum(handler.depth for handler in status.handlers),
+            body_bytes=sum(len(obj.raw) for obj in self.informer.lister.list(allow_unsynced=True)),
+        )
+
+    def _rate(self, now: float) -> float:
+        """Return the calls per second over the last moments, from two of these calls on."""
+        calls = self._calls
+        calls.append((now, self.mirror.calls))
+        while len(calls) > 2 and now - calls[1][0] >= _RATE_WINDOW_SECONDS:  # noqa: PLR2004
+            calls.popleft()
+        since, before = calls[0]
+        return (self.mirror.calls - before) / (now - since) if now > since else 0.0
+
+
+def rss_bytes() -> int:
+    """Return the resident memory of this process; where /proc is missing, its peak."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def format_size(size_bytes: int) -> str:
+    """Write a size for people: `9.4 kB`, `0.42 MB`, `81.0 MB`."""
+    if size_bytes < _MEGABYTE / 10:
+        return f"{size_bytes / 1e3:.1f} kB"
+    return f"{size_bytes / _MEGABYTE:.{1 if size_bytes >= _MEGABYTE else 2}f} MB"

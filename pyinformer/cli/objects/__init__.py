@@ -1,0 +1,16 @@
+"""The commands `watch` and `get`: they show the objects in an informer's cache."""
+
+from pyinformer.cli.objects._command import Command, DisplayOptions
+from pyinformer.cli.objects._get import Get, ObjectFilter
+from pyinformer.cli.objects._session import Access, Target
+from pyinformer.cli.objects._watch import Watch
+
+__all__ = [
+    "Access",
+    "Command",
+    "DisplayOptions",
+    "Get",
+    "ObjectFilter",
+    "Target",
+    "Watch",
+]

@@ -1,0 +1,114 @@
+"""How `watch` and `get` run: errors as one line, a deadline, an exit status.
+
+What enters is a job; what leaves is the status with which the process ends. Whatever goes wrong and
+is not a bug of ours is said on stderr, in errors.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TextIO, final
+
+import anyio
+
+from pyinformer._printable import printable
+from pyinformer.apimachinery import InformerError
+from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
+from pyinformer.cli._shutdown import Shutdown, run
+from pyinformer.cli.objects._session import (
+    Access,
+    CommandError,
+    Session,
+    SyncState,
+    Target,
+    session,
+)
+from pyinformer.cli.output import Layout, Output
+from pyinformer.informer import SharedInformer
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplayOptions:
+    """How objects are shown."""
+
+    form: str = "table"
+    """`table`, `wide`, `json` or `name`."""
+    shows_secrets: bool = False
+    metadata_only: bool = False
+
+    def layout(self, found: Session) -> Layout:
+        """Return the columns for what is followed."""
+        return Layout(
+            is_wide=self.form == "wide",
+            with_namespace=found.shows_namespaces,
+            metadata_only=self.metadata_only,
+        )
+
+
+class Job(Protocol):
+    """What a command does with informers."""
+
+    def prepare(self, informer: SharedInformer[Any]) -> object:
+        """Add to an informer what it needs, before it starts."""
+        ...
+
+    async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
+        """Do it, and return the exit status.
+
+        Cancellation:
+            Ends it.
+        """
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One run of a command."""
+
+    name: str
+    access: Access
+    wanted: Target
+    timeout_seconds: float | None
+    """After which it ends; None is never."""
+    output: TextIO
+    errors: TextIO
+
+    def run(self, job_of: Callable[[Shutdown, Output], Job]) -> int:
+        """Run it. Call it in the main thread.
+
+        Args:
+            job_of: makes the job.
+
+        Returns:
+            The exit status.
+        """
+        output = Output(self.output, os.environ)
+        errors = Output(self.errors, os.environ)
+
+        async def command(shutdown: Shutdown) -> int:
+            """Do the job, or say why not."""
+            try:
+                return await self._perform(job_of(shutdown, output), errors)
+            except BrokenPipeError:
+                return CLOSED_PIPE
+            except (InformerError, CommandError) as error:
+                errors.line(f"pyinformer {self.name}: {printable(str(error))}")
+                return FAILED
+
+        return run(command, self.output)
+
+    async def _perform(self, job: Job, errors: Output) -> int:
+        sync_state, seconds = SyncState(), self.timeout_seconds
+        with anyio.move_on_after(math.inf if seconds is None else seconds) as deadline:
+            async with session(self.access, self.wanted, errors, job.prepare, sync_state) as found:
+                return await job.perform(found, deadline)
+        if sync_state.has_synced:
+            return OK
+        pending = f": {sync_state.pending}" if sync_state.pending else ""
+        errors.line(printable(f"pyinformer {self.name}: not synced after {seconds:g} s{pending}"))
+        return TOO_LATE

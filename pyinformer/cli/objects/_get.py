@@ -1,0 +1,140 @@
+"""`pyinformer get`: what exists, once, read from a cache that has synced.
+
+What is shown are the objects of the cache, or those of some names, or of one value of an index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, final
+
+import anyio
+import msgspec
+
+from pyinformer._clock import wall_time
+from pyinformer._printable import printable, printable_json
+from pyinformer.apimachinery import KubeObject
+from pyinformer.cli._exit_status import FAILED, OK
+from pyinformer.cli._shutdown import Shutdown
+from pyinformer.cli.objects._command import DisplayOptions
+from pyinformer.cli.objects._printer import in_chunks
+from pyinformer.cli.objects._session import Session
+from pyinformer.cli.output import Output, json_line, shown, table_of
+from pyinformer.informer import SharedInformer
+from pyinformer.tasks import WorkerThreads
+
+Object: TypeAlias = KubeObject[Any]
+
+_INDEX = "asked for"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectFilter:
+    """Which of the cached objects are shown: all, those of some names, or those of an index."""
+
+    names: tuple[str, ...] = ()
+    index: tuple[str, str] | None = None
+    """A path, and the value there."""
+
+    def of(self, found: Session) -> list[Object]:
+        """Read the cache; a namespace that the server refuses is missing, and was said."""
+        lister = found.informer.lister
+        if self.index is not None:
+            chosen = lister.by_index(_INDEX, self.index[1], allow_unsynced=True)
+        else:
+            chosen = lister.list(allow_unsynced=True)
+        if self.names:
+            wanted = frozenset(self.names)
+            chosen = [obj for obj in chosen if obj.metadata.name in wanted]
+        return sorted(chosen, key=lambda obj: str(obj.key))
+
+
+@final
+class Get:
+    """Shows what exists.
+
+    Args:
+        object_filter: what of it.
+        display: how objects are shown.
+        shutdown: is told when nobody reads it any more.
+        output: takes the lines.
+    """
+
+    def __init__(
+        self,
+        object_filter: ObjectFilter,
+        display: DisplayOptions,
+        shutdown: Shutdown,
+        output: Output,
+    ) -> None:
+        self._filter = object_filter
+        self._display = display
+        self._shutdown = shutdown
+        self._output = output
+        self._threads = WorkerThreads("output")
+
+    def prepare(self, informer: SharedInformer[Any]) -> None:
+        """Index what is to be found by a value."""
+        if self._filter.index is not None:
+            informer.add_index(_INDEX, self._filter.index[0])
+
+    async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
+        """Wait for the cache, and show what it holds.
+
+        Cancellation:
+            What is being written is waited for.
+        """
+        await found.sync(gives_up=True)
+        deadline.deadline = math.inf  # it is for the cluster, not for whoever reads
+        if not found.sync_state.has_synced:
+            found.errors.line(printable(f"pyinformer get: {found.sync_state.pending}"))
+            return FAILED
+        objects = self._filter.of(found)
+        await self._threads.run(lambda: self._write(self._text(objects, found)))
+        return FAILED if found.sync_state.pending or self._report_missing(objects, found) else OK
+
+    def _report_missing(self, objects: Sequence[Object], found: Session) -> bool:
+        """Say what was asked for by name and does not exist."""
+        missing = sorted({*self._filter.names} - {obj.metadata.name for obj in objects})
+        for name in missing:
+            found.errors.line(printable(f"pyinformer get: there is no {name!r} in {found.where}"))
+        if not (objects or missing or found.sync_state.pending):
+            found.errors.line(printable(f"there are no {found.where}"))
+        return bool(missing)
+
+    def _text(self, objects: Sequence[Object], found: Session) -> Iterator[str]:
+        if self._display.form == "json":
+            return self._json(objects)
+        if self._display.form == "name":
+            return (f"{name_of(obj)}\n" for obj in objects)
+        layout = replace(self._display.layout(found), now=wall_time())
+        return table_of(objects, layout, heading=lambda line: self._output.styled(line, "bold"))
+
+    def _json(self, objects: Sequence[Object]) -> Iterator[str]:
+        """Write one object by itself, and any other number as a List, as kubectl does."""
+        shows_secrets = self._display.shows_secrets
+        if len(self._filter.names) == 1:
+            yield from (json_line(shown(obj, shows_secrets)) for obj in objects)
+            return
+        yield '{"apiVersion":"v1","kind":"List","items":['
+        for number, obj in enumerate(objects):
+            item = msgspec.json.encode(shown(obj, shows_secrets)).decode()
+            yield f"{',' if number else ''}\n{printable_json(item)}"
+        yield "\n]}\n"
+
+    def _write(self, texts: Iterator[str]) -> None:
+        try:
+            for text in in_chunks(texts):
+                self._output.write(text)
+        except OSError as error:
+            self._shutdown.on_write_error(error)
+
+
+def name_of(obj: Object) -> str:
+    """Return what an object is and how it is called: `pod/web-1`, `deployment.apps/web`."""
+    group = obj.gvk.group
+    kind = obj.gvk.kind.lower()
+    return printable(f"{f'{kind}.{group}' if group else kind}/{obj.metadata.name}")

@@ -1,0 +1,296 @@
+"""What `watch` and `get` have in common: to connect, to find the resource, to fill the caches.
+
+What enters is what the user asked for; what leaves is an informer that has synced, or an error
+that says why not. While a server cannot be reached it is tried again, and said why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import anyio
+
+from pyinformer._printable import printable
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    ServerError,
+    TLSVerificationError,
+    TooManyRequestsError,
+    TransportError,
+)
+from pyinformer.cli.objects._progress import (
+    ProgressReporter,
+    is_permanent_failure,
+    is_refused,
+    reason_for,
+)
+from pyinformer.cli.output import Output
+from pyinformer.cluster import Cluster, connect
+from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
+from pyinformer.reflector import ReflectorState
+
+if TYPE_CHECKING:
+    from pyinformer.cluster import APIResource
+
+_POLL_SECONDS: Final = 0.05
+_GRACE_SECONDS: Final = 0.2  # for what is being written: a second is promised for all
+_FIRST_LINE_SECONDS: Final = 2.0
+_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 1.0, 8.0
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        "apiservices",
+        "clusterrolebindings",
+        "clusterroles",
+        "customresourcedefinitions",
+        "ingressclasses",
+        "mutatingwebhookconfigurations",
+        "namespaces",
+        "nodes",
+        "persistentvolumes",
+        "priorityclasses",
+        "runtimeclasses",
+        "storageclasses",
+        "validatingadmissionpolicies",
+        "validatingwebhookconfigurations",
+        "volumeattachments",
+    }
+)
+"""What is in no namespace, though nobody is asked: for resources that are named in full."""
+
+
+_VERSION: Final = re.compile(r"(?:[^/]+/)?v\d+(?:(?:alpha|beta)\d+)?")
+
+
+class CommandError(Exception):
+    """A command cannot go on; the text is for its user."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How the cluster is reached; None is as kubectl would."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    server: str | None = None
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be followed."""
+
+    resource: str
+    namespaces: tuple[str, ...] = ()
+    """None of them: the default of the context."""
+    all_namespaces: bool = False
+    label_selector: str | None = None
+    field_selector: str | None = None
+    metadata_only: bool = False
+
+
+@final
+@dataclass(slots=True)
+class SyncState:
+    """How far a command has come, for when its time is up."""
+
+    has_synced: bool = False
+    pending: str = ""
+    """What has not synced, and why."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The informer of one command, and what it says meanwhile."""
+
+    informer: SharedInformer[Any]
+    resource: GroupVersionResource
+    namespaces: tuple[str, ...] | None
+    """None is all of them, or that there are none."""
+    is_namespaced: bool
+    errors: Output
+    progress: ProgressReporter
+    sync_state: SyncState
+
+    @property
+    def what(self) -> str:
+        """What is followed, as errors name it."""
+        return str(self.resource)
+
+    @property
+    def where(self) -> str:
+        """What is followed and where, for people: `pods.v1 in default`."""
+        return self.what if self.namespaces is None else f"{self.what} in {self._names}"
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self.namespaces or ())
+
+    @property
+    def shows_namespaces(self) -> bool:
+        """Whether objects of several namespaces may stand side by side."""
+        return self.is_namespaced and (self.namespaces is None or len(self.namespaces) > 1)
+
+    async def sync(self, *, gives_up: bool) -> None:
+        """Wait until all has synced that the server does not refuse, and say why it takes long.
+
+        Args:
+            gives_up: end also if all of it is refused; rights that come later are waited for else.
+
+        Raises:
+            CommandError: the server does not serve it.
+
+        Cancellation:
+            Safe.
+        """
+        began_at = anyio.current_time()
+        while True:
+            self.report_progress(anyio.current_time() - began_at)
+            self._check()
+            namespaces = self.informer.status().namespaces
+            pending = [one for one in namespaces if not one.has_synced]
+            self.sync_state.pending = "; ".join(
+                f"{one.follows}: {reason_for(one)}" for one in pending
+            )
+            has_any = len(pending) < len(namespaces)
+            if all(map(is_refused, pending)) and (has_any or gives_up):
+                self.sync_state.has_synced = has_any
+                return
+            await anyio.sleep(_POLL_SECONDS)
+
+    def _check(self) -> None:
+        """Raise if it is in vain to wait."""
+        informer = self.informer
+        if informer.crash is not None:
+            raise informer.crash
+        for namespace in informer.status().namespaces:
+            if is_permanent_failure(namespace):
+                raise CommandError(namespace.last_error)
+        if core_of(informer).settled.is_set() and not informer.has_synced:
+            status = informer.status()
+            is_absent = status.state is ReflectorState.ABSENT
+            raise CommandError(
+                f"the server does not serve {self.what}" if is_absent else str(status)
+            )
+
+    def report_progress(self, elapsed_seconds: float) -> None:
+        """Say what has changed about the informer."""
+        for line in self.progress.lines(self.informer.status(), elapsed_seconds):
+            self.errors.line(line)
+
+
+@asynccontextmanager
+async def session(
+    access: Access,
+    target: Target,
+    errors: Output,
+    prepare: Callable[[SharedInformer[Any]], object],
+    sync_state: SyncState,
+) -> AsyncIterator[Session]:
+    """Begin to follow what is target.
+
+    Args:
+        access: how the cluster is reached.
+        target: what.
+        errors: takes what is said meanwhile.
+        prepare: is given the informer before it starts.
+        sync_state: is told how far it comes.
+
+    Raises:
+        InformerError: it cannot be.
+
+    Cancellation:
+        What was started is stopped.
+    """
+    async with (
+        connect(
+            access.kubeconfig,
+            context=access.context,
+            server=access.server,
+            impersonate_user=access.user,
+            impersonate_groups=access.groups,
+        ) as cluster,
+        SharedInformerFactory(cluster, grace_seconds=_GRACE_SECONDS) as factory,
+    ):
+        resource, is_namespaced = await _resource(cluster, target.resource, errors)
+        namespaces = _namespaces(target, cluster.config.namespace) if is_namespaced else None
+        informer = factory.informer(
+            resource.api_version,
+            resource.resource,
+            namespaces=namespaces,
+            label_selector=target.label_selector,
+            field_selector=target.field_selector,
+            memory="metadata" if target.metadata_only else "strip_managed_fields",
+            absent="require",
+        )
+        prepare(informer)
+        await factory.start()
+        yield Session(
+            informer=informer,
+            resource=resource,
+            namespaces=namespaces,
+            is_namespaced=is_namespaced,
+            errors=errors,
+            progress=ProgressReporter(),
+            sync_state=sync_state,
+        )
+
+
+def _namespaces(target: Target, default: str) -> tuple[str, ...] | None:
+    if target.all_namespaces:
+        return None
+    return tuple(dict.fromkeys(target.namespaces)) or (default,)
+
+
+async def _resource(
+    cluster: Cluster, name: str, errors: Output
+) -> tuple[GroupVersionResource, bool]:
+    """Return the resource of a name, and whether it is in namespaces."""
+    if "/" in name:  # in full: a user without the right to discover can do no better
+        api_version, _, plural = name.rpartition("/")
+        if not _VERSION.fullmatch(api_version):
+            hint = "v1/pods or apps/v1/deployments; names of objects stand by themselves, after it"
+            raise CommandError(f"{name!r} is no resource in full, such as {hint}")
+        return GroupVersionResource.of(api_version, plural), plural not in _CLUSTER_SCOPED
+    found, *others = await _retrying(lambda: cluster.discovery.find(name), cluster, errors)
+    if others:
+        also = ", ".join(one.qualified_name for one in others)
+        taken = f"{found.resource.api_version}/{found.resource.resource}"
+        errors.line(printable(f"{name} is taken as {taken}; there is also {also}"))
+    return found.resource, found.namespaced
+
+
+async def _retrying(
+    ask: Callable[[], Awaitable[Sequence[APIResource]]], cluster: Cluster, errors: Output
+) -> Sequence[APIResource]:
+    """Ask until the server answers; what it refuses is an answer."""
+    attempt, delay = 0, _FIRST_DELAY_SECONDS
+    while True:
+        loop = asyncio.get_running_loop()
+        word = loop.call_later(_FIRST_LINE_SECONDS, _report_waiting, cluster, errors)
+        try:
+            return await ask()
+        except TLSVerificationError:
+            raise  # which time does not heal
+        except (TransportError, ServerError, TooManyRequestsError) as error:
+            attempt += 1
+            again = f"attempt {attempt}, again in {delay:g} s"
+            errors.line(printable(f"waiting for the server: {error}, {again}"))
+        finally:
+            word.cancel()
+        await anyio.sleep(delay)
+        delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
+
+
+def _report_waiting(cluster: Cluster, errors: Output) -> None:
+    seconds = f"{_FIRST_LINE_SECONDS:g} s"
+    errors.line(printable(f"waiting for {cluster.config.server}: no answer after {seconds}"))

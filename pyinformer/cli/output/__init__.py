@@ -1,0 +1,21 @@
+"""What commands write: tables, event lines and JSON lines, and the stream that takes them.
+
+Everything here is synchronous. Every text is printable, and no Secret is shown unless asked for.
+"""
+
+from pyinformer.cli.output._event_json import JsonRendering, json_line, shown
+from pyinformer.cli.output._event_text import TextRendering
+from pyinformer.cli.output._output import Output, Style, takes_control_codes
+from pyinformer.cli.output._table import Layout, table_of
+
+__all__ = [
+    "JsonRendering",
+    "Layout",
+    "Output",
+    "Style",
+    "TextRendering",
+    "json_line",
+    "shown",
+    "table_of",
+    "takes_control_codes",
+]
