@@ -65,7 +65,7 @@ class Quarantine(Generic[V]):
         """The size of the good states and keys that are held."""
         return self._bytes
 
-    def notice(self, bad: KubeObject[V]) -> None:
+    def record(self, bad: KubeObject[V]) -> None:
         """Record an unreadable object, before the sink has it."""
         self._guard.metrics.count("undecodable", "kept")
         key, uid = bad._key, bad.metadata.uid

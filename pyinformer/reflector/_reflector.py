@@ -163,7 +163,7 @@ class Reflector(Generic[V]):
             compact=compact,
             transform=transform,
             metadata_only=list_watch.metadata_only,
-            on_problem=self._quarantine.notice,
+            on_problem=self._quarantine.record,
             on_large=on_large,
         )
         may_relax = options.order == "auto" and not is_built_in(resource.group)

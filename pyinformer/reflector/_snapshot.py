@@ -91,7 +91,7 @@ class Snapshot(Generic[V]):
 
     @property
     def rewound(self) -> bool:
-        """Whether the server went back in time: an object is older than before, or undeleted."""
+        """Whether the server went back in time: an object is older, or is no longer deleted."""
         return bool(self._rewound)
 
     def on_item(self, data: bytes, start: int, end: int) -> None:

@@ -311,12 +311,12 @@ class World:
         self.cursor = self.server.index_after(resume)
 
     def prove(self) -> None:
-        """Ask whether the history is still the same: a probe, then a witness."""
+        """Prove that the history is still the same: a probe, then the samples."""
         self.requests += 1
-        if not int(self.guard.position) <= self.server.revision or not self._witnesses_agree():
+        if not int(self.guard.position) <= self.server.revision or not self._samples_agree():
             self.load(as_watch_list=False, broken=True)
 
-    def _witnesses_agree(self) -> bool:
+    def _samples_agree(self) -> bool:
         complete = int(self.guard.resume_position)
         if complete < self.server.compacted:
             return True  # it cannot be asked

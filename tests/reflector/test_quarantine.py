@@ -36,7 +36,7 @@ class Cache(DictSink):
     def arrives(self, obj: KubeObject[None]) -> None:
         """Do what a reflector does with an object."""
         if obj.problem:
-            self.quarantine.notice(obj)
+            self.quarantine.record(obj)
         self.objects[obj.key] = obj
 
 
@@ -89,7 +89,7 @@ def test_what_is_gone_or_was_never_good_has_no_last_state() -> None:
 def test_an_event_that_is_not_applied_takes_nothing_away() -> None:
     """The guard may skip what was decoded."""
     cache = Cache(pod("a", "5"))
-    cache.quarantine.notice(bad("a", "4"))
+    cache.quarantine.record(bad("a", "4"))
 
     assert cache.quarantine.last_good("a") is None
     cache.arrives(bad("a", "6"))
@@ -112,7 +112,7 @@ def test_a_new_schema_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -
     for number in range(500):
         cache.arrives(bad(f"p{number}", "6"))
     for number in range(500, 1000):
-        cache.quarantine.notice(bad(f"p{number}", "6"))
+        cache.quarantine.record(bad(f"p{number}", "6"))
 
     assert len(caplog.records) == 10
     assert "further ones are only counted" in caplog.records[-1].getMessage()
