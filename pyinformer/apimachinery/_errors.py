@@ -382,6 +382,16 @@ class ListInconsistentError(ProtocolError):
     """A list is inconsistent: its pages, its items or its count do not agree."""
 
 
+class FieldConflict(NamedTuple):
+    """A field that another manager owns."""
+
+    field: str
+    """Its path, as the server writes it: `.spec.replicas`."""
+
+    manager: str
+    """Its manager; empty if the server does not name it."""
+
+
 class APIStatusError(InformerError):
     """The server refused a request.
 
@@ -392,6 +402,8 @@ class APIStatusError(InformerError):
         request: the request, such as `list pods`, or its method and path.
         causes: the reasons in the Status's details.
         retry_after_seconds: how long the server asks to wait, or None.
+        needed: of a 403, the missing right in the terms of RBAC; empty if it is unknown.
+        conflicts: of a 409 to a server-side apply, the fields of other managers.
     """
 
     def __init__(
@@ -403,6 +415,8 @@ class APIStatusError(InformerError):
         request: str = "",
         causes: Sequence[str] = (),
         retry_after_seconds: float | None = None,
+        needed: str = "",
+        conflicts: Sequence[FieldConflict] = (),
     ) -> None:
         self.status = status
         self.reason = reason
@@ -410,10 +424,13 @@ class APIStatusError(InformerError):
         self.request = request
         self.causes: tuple[str, ...] = tuple(causes)
         self.retry_after_seconds = retry_after_seconds
+        self.needed = needed
+        self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
         label = f"{status} {reason}".rstrip()
         if message.startswith(f"{label} "):  # Go's own handler says "404 page not found"
             label = ""
-        super().__init__(": ".join(part for part in (request, label, message) if part))
+        text = ": ".join(part for part in (request, label, message) if part)
+        super().__init__(f"{text}; {needed}" if needed else text)
 
     def with_hint(self, hint: str) -> Self:
         """Return a copy of this error whose message ends with advice for the caller."""
@@ -435,34 +452,7 @@ class UnauthorizedError(APIStatusError):
 
 @final
 class ForbiddenError(APIStatusError):
-    """403: the credentials are valid and the right is missing.
-
-    Attributes:
-        needed: the missing right, in the terms of RBAC; empty if it is unknown.
-    """
-
-    def __init__(
-        self,
-        *,
-        status: int = 403,
-        reason: str = "",
-        message: str = "",
-        request: str = "",
-        causes: Sequence[str] = (),
-        retry_after_seconds: float | None = None,
-        needed: str = "",
-    ) -> None:
-        self.needed = needed
-        super().__init__(
-            status=status,
-            reason=reason,
-            message=message,
-            request=request,
-            causes=causes,
-            retry_after_seconds=retry_after_seconds,
-        )
-        if needed:
-            Exception.__init__(self, f"{self}; {printable(needed)}")
+    """403: the credentials are valid and the right is missing; `needed` names it."""
 
 
 @final
@@ -474,44 +464,9 @@ class ConflictError(APIStatusError):
     """409: the object exists already, or has changed since it was read."""
 
 
-class FieldConflict(NamedTuple):
-    """A field that another manager owns."""
-
-    field: str
-    """Its path, as the server writes it: `.spec.replicas`."""
-
-    manager: str
-    """Its manager; empty if the server does not name it."""
-
-
 @final
 class ApplyConflictError(ConflictError):
-    """409: a server-side apply would change fields that other managers own.
-
-    Attributes:
-        conflicts: those fields, each with its manager.
-    """
-
-    def __init__(
-        self,
-        *,
-        conflicts: Sequence[FieldConflict],
-        status: int = 409,
-        reason: str = "",
-        message: str = "",
-        request: str = "",
-        causes: Sequence[str] = (),
-        retry_after_seconds: float | None = None,
-    ) -> None:
-        self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
-        super().__init__(
-            status=status,
-            reason=reason,
-            message=message,
-            request=request,
-            causes=causes,
-            retry_after_seconds=retry_after_seconds,
-        )
+    """409: a server-side apply would change fields that other managers own; see `conflicts`."""
 
 
 @final

@@ -7,9 +7,8 @@ status code alone decides the class of the error. The server's message is shorte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -66,19 +65,19 @@ def status_error(
     retry_after_seconds = parse_retry_after(headers.get("Retry-After"), headers.get("Date"))
     if retry_after_seconds is None:
         retry_after_seconds = _seconds(details.get("retryAfterSeconds"))
-    found: Callable[..., APIStatusError] = status_error_class(status, causes)
-    conflicts = _field_conflicts(details)
-    if conflicts and found is ConflictError:
-        found = partial(ApplyConflictError, conflicts=conflicts)
-    if found is ForbiddenError:
-        found = partial(ForbiddenError, needed=needed)
-    return found(
+    kind = status_error_class(status, causes)
+    conflicts = _field_conflicts(details) if kind is ConflictError else ()
+    if conflicts:
+        kind = ApplyConflictError
+    return kind(
         status=status,
         reason=_text(fields.get("reason")),
         message=_redacted(_message(fields, body), status, request),
         request=request,
         causes=causes,
         retry_after_seconds=retry_after_seconds,
+        needed=needed if kind is ForbiddenError else "",
+        conflicts=conflicts,
     )
 
 

@@ -215,6 +215,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (_status(errors.ConflictError, 409), Exception, "list pods: 409 Why: words"),
     (
         errors.ApplyConflictError(
+            status=409,
             conflicts=[errors.FieldConflict(".spec.replicas", "kubectl")],
             message="conflict",
             request="PATCH /x",

@@ -281,7 +281,7 @@ async def test_a_conflict_on_every_write_ends(apiserver: APIServer) -> None:
         pytest.param(
             pyinformer.ConflictError(status=409, reason="AlreadyExists"), id="already-exists"
         ),
-        pytest.param(pyinformer.errors.ApplyConflictError(conflicts=[]), id="apply"),
+        pytest.param(pyinformer.errors.ApplyConflictError(status=409), id="apply"),
         pytest.param(pyinformer.NotFoundError(status=404), id="not-found"),
     ],
 )

@@ -611,5 +611,7 @@ def test_real_fifo_resync_atomic() -> None:
 
 def test_real_fifo_needs_known_objects_to_compare_lists_with() -> None:
     """client-go NewRealFIFOWithOptions panics; here it is a typed error at the call."""
-    with pytest.raises(InvalidArgumentError, match="known_objects: without atomic_events"):
+    with pytest.raises(
+        InvalidArgumentError, match="known_objects: must be given without atomic_events"
+    ):
         RealFIFO[None](atomic_events=False)

@@ -72,7 +72,11 @@ def test_the_cause_of_what_says_itself_is_shown() -> None:
 
 def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
     forbidden = ForbiddenError(
-        reason="Forbidden", message="secret", request="list pods", needed="it needs list on pods"
+        status=403,
+        reason="Forbidden",
+        message="secret",
+        request="list pods",
+        needed="it needs list on pods",
     )
     group = ExceptionGroup("secret", [forbidden, ValueError("secret")])
     assert text_of(group) == (

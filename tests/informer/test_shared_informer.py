@@ -409,7 +409,7 @@ async def generator(event: object) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        pytest.param({}, InvalidTypeError, "nothing was given", id="nothing"),
+        pytest.param({}, InvalidTypeError, "pass handler(event)", id="nothing"),
         pytest.param(
             {"handler": two}, InvalidTypeError, "a function like handler(event)", id="signature"
         ),

@@ -56,6 +56,7 @@ class ForeignError(InformerError):
 
 def _forbidden() -> ForbiddenError:
     return ForbiddenError(
+        status=403,
         reason="Forbidden",
         message=f"the server's own words: {_SECRET}",
         request="list pods",
@@ -164,7 +165,7 @@ def test_no_text_of_an_error_ends_the_line(text: str, shown: LogExceptions) -> N
 
 
 def _status(text: str) -> APIStatusError:
-    return ForbiddenError(reason=text, message=text, request=text, needed=text)
+    return ForbiddenError(status=403, reason=text, message=text, request=text, needed=text)
 
 
 def test_the_calls_are_shown_without_any_text() -> None:
