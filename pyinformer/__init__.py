@@ -1,4 +1,4 @@
-"""Kubernetes informers for Python: list, follow, cache, index, and tell handlers.
+"""Kubernetes informers for Python: list, watch, cache, index, and call handlers.
 
 Start with `connect()` and `SharedInformerFactory`; `pyinformer.testing` has servers for tests.
 """

@@ -1,7 +1,7 @@
 """A connection whose watches lose single events, as a server with a broken cache does.
 
-In goes a real connection; out comes a Wire that passes everything on but the lines it was told to
-lose, or that it holds back for a while. Nobody hears of a loss: no error, no gap in the versions.
+It passes everything through, except the lines that it is set to lose or to hold back. A loss does
+not cause an error or a gap in the versions.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LossyWire:
         self._stop_behind = event_type
 
     def loses(self, line: bytes) -> bool:
-        """Tell whether a line is lost."""
+        """Return whether a line is lost."""
         if not self._losses or not line:
             return False
         event = json.loads(line)
@@ -120,7 +120,7 @@ class LossyWire:
         return False
 
     def stops_behind(self, line: bytes) -> bool:
-        """Tell whether this line is the last for a while."""
+        """Return whether the lines after this one are held back."""
         if not self._stop_behind or json.loads(line)["type"] != self._stop_behind:
             return False
         self._stop_behind = ""

@@ -13,7 +13,7 @@ def make(key: str, *, uid: str = "", resource_version: str = "1") -> KubeObject:
     Args:
         key: `namespace/name`, or `name`.
         uid: `uid-<name>` if not given.
-        resource_version: tells its versions apart.
+        resource_version: distinguishes its versions.
     """
     namespace, _, name = key.rpartition("/")
     meta = ObjectMeta(namespace, name, uid or f"uid-{name}", resource_version)

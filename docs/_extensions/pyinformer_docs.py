@@ -1,10 +1,10 @@
-"""What the documentation's build adds to Sphinx: contents, the reference, and links to types.
+"""The documentation's additions to Sphinx: contents, the reference, and links to types.
 
-Pages are written to be read on a forge, too, and so they hold no directive. This puts a table of
-contents behind each folder's index page (new pages appear by themselves), lets links lead out of
-the documentation into the repository, writes the reference from the docstrings into
-`docs/reference/api`, and finds the documented name of a type that a signature names by its private
-module. A type that a station exports and the reference does not show stays a warning.
+Pages are also read on a forge, so they do not contain directives. This extension adds a table of
+contents to each folder's index page, resolves links from the documentation into the repository,
+writes the reference from the docstrings into `docs/reference/api`, and finds the documented name of
+a type that a signature names by its private module. A type that a folder exports and no public
+namespace does stays a warning.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _adapt_page(app: Sphinx, docname: str, content: list[str]) -> None:
 
 
 def _link(target: str, written_in: Path, shown_in: Path, docs: Path) -> str:
-    """Return a link as the page that shows it needs it; what is no page becomes a file."""
+    """Return a link relative to the page that shows it; a target that is not a page is a file."""
     path = (written_in / target).resolve()
     shown = docs / "project" / f"{path.stem.lower()}.md"
     if path.suffix == ".md" and not path.is_relative_to(docs) and shown.exists():
@@ -129,7 +129,7 @@ def _adapt_docstring(
 
 
 def _leave_builtins_alone(app: Sphinx, doctree: document) -> None:
-    """A builtin is no member of ours of the same name: `object`, `list`, `type`."""
+    """Do not link `object`, `list` or `type` to our members of the same name."""
     for node in list(doctree.findall(pending_xref)):
         target = str(node.get("reftarget"))
         if node.get("refdomain") == "py" and hasattr(builtins, target):

@@ -1,8 +1,8 @@
-"""Services and Pods in, EndpointSlices out: who stands behind each Service, kept up to date.
+"""Keep the EndpointSlices of each Service up to date with the Pods that it selects.
 
 Three informers feed one queue of Services: the Services themselves, the slices that this program
-owns (somebody may change or delete them), and the Pods, which a mapping leads to the Services that
-select them. The reconcile reads caches only, and writes only what differs.
+owns (other clients may change or delete them), and the Pods, which a mapping maps to the Services
+that select them. The reconcile reads only caches, and writes only differences.
 
     python endpoints_controller.py
 """
@@ -33,7 +33,7 @@ class Port:
 
 
 def selector_of(service: KubeObject[None]) -> LabelSelector | None:
-    """A Service without a selector is somebody else's business."""
+    """Return the selector of a Service; without one, its owner manages the endpoints."""
     labels = service.at("spec.selector", dict[str, str], default={})
     return LabelSelector.parse(labels) if labels else None
 

@@ -57,7 +57,7 @@ async def readyz(request: Request, response: Response) -> list[str]:
 
 @app.get("/pods")
 def list_pods(pods: FollowedPods, label_selector: str | None = None) -> list[str]:
-    """Run in a thread of FastAPI's, as every endpoint that is no coroutine: listers allow it."""
+    """Run in a thread of FastAPI, as every plain function does; any thread may read a lister."""
     return sorted(pod.key for pod in pods.lister.list(label_selector=label_selector))
 
 

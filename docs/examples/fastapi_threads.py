@@ -1,10 +1,11 @@
-"""Serve what is in a cluster with FastAPI's plain endpoints, by the blocking face.
+"""Serve objects of a cluster with FastAPI's plain endpoints, by the blocking API.
 
     uvicorn --app-dir docs/examples fastapi_threads:app
 
-Endpoints that are no coroutines run in FastAPI's threads, where blocking calls block nobody else.
-The same works in Flask, Django and every other framework of threads; see fastapi_lifespan.py for
-coroutines. PYINFORMER_EXAMPLE_SERVER names a cluster other than that of your kubeconfig.
+Endpoints that are plain functions run in FastAPI's threads, where a blocking call does not delay
+other requests. The same works in Flask, Django and other threaded frameworks; see
+fastapi_lifespan.py for coroutines. PYINFORMER_EXAMPLE_SERVER names a cluster other than that of
+your kubeconfig.
 """
 
 import os

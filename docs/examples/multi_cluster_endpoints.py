@@ -23,7 +23,7 @@ MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE = "kubernetes.io/service-name"
 MANAGER = "multi-cluster-endpoints.example.com"
 
-# Whoever cannot be reached when the program starts is waited for, by its own controller only.
+# A cluster that cannot be reached at the start delays only its own controller.
 PATIENT = pyinformer.ControllerOptions(sync_timeout_seconds=365 * 24 * 3600.0)
 
 

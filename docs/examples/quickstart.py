@@ -1,4 +1,4 @@
-"""Follow the pods of a cluster: cache them, index them by node, hear of every change.
+"""Follow the pods of a cluster: cache them, index them by node, handle every change.
 
 Run it against the cluster of your kubeconfig (KUBECONFIG, else ~/.kube/config), or inside a pod:
 

@@ -187,7 +187,7 @@ def test_real_fifo_transformer() -> None:
 
 
 def test_real_fifo_enqueueing_no_lister() -> None:
-    """client-go TestRealFIFO_enqueueingNoLister: all is queued but what nobody ever knew."""
+    """client-go TestRealFIFO_enqueueingNoLister: everything is queued except unknown keys."""
     queue = real_fifo()
 
     queue.add_nowait(pod("foo", 10))

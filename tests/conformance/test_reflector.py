@@ -58,7 +58,7 @@ async def test_close_watch_channel_on_error(server: APIServer) -> None:
 
 
 async def test_run_until(server: APIServer) -> None:
-    """client-go TestRunUntil: the loop goes on until it is cancelled, then the watch is stopped."""
+    """client-go TestRunUntil: the loop runs until it is cancelled, then the watch is stopped."""
     async with reflecting(server) as running:
         await running.until_watching()
         put(server, "foo")
@@ -306,7 +306,7 @@ async def test_reflector_list_extract(server: APIServer) -> None:
 
 
 async def test_reflector_replaces_store_on_unsafe_delete(server: APIServer) -> None:
-    """client-go TestReflectorReplacesStoreOnUnsafeDelete: what cannot be told is listed."""
+    """client-go TestReflectorReplacesStoreOnUnsafeDelete: an unsafe deletion causes a list."""
     put(server, "foo", "corrupt")
     async with reflecting(server) as running:
         await running.until_watching()

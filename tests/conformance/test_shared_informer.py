@@ -110,7 +110,7 @@ async def test_shared_informer_initialization_race(apiserver: APIServer) -> None
 
 
 async def test_shared_informer_watch_disruption(apiserver: APIServer) -> None:
-    """TestSharedInformerWatchDisruption: after a relist, new, changed and deleted are told."""
+    """TestSharedInformerWatchDisruption: a relist causes events for new, changed and deleted."""
     for name in ("same", "changes", "goes"):
         apiserver.create(pod(name))
     plain, reminded = Notes(), Notes()
@@ -304,7 +304,7 @@ async def test_remove_while_active(apiserver: APIServer) -> None:
 
 
 async def test_add_while_active(apiserver: APIServer) -> None:
-    """TestAddWhileActive: a late handler has synced once it was told; both hear what follows."""
+    """TestAddWhileActive: a late handler syncs after its initial events; both get the next."""
     go_on = asyncio.Event()
     late: list[str] = []
 
@@ -436,7 +436,7 @@ async def test_shut_down_event_handler_lifecycles(apiserver: APIServer, case: st
 
 
 async def test_resync_is_told_as_an_update_to_itself(apiserver: APIServer) -> None:
-    """S11: of unchanged objects only those hear who asked to be reminded."""
+    """S11: only handlers with a resync period get unchanged objects again."""
     apiserver.create(pod("a"))
     reminded = Notes()
     async with informer_of(apiserver) as informer:

@@ -30,7 +30,7 @@ NOW = 0.0
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that advances only by a call."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Figures:
-    """Metrics that keep what they are told."""
+    """Metrics that record their calls."""
 
     def __init__(self) -> None:
         self.counters = Counter[str]()

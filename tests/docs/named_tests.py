@@ -1,7 +1,7 @@
 """Which tests a page of the documentation names as its proof, and which of those exist.
 
-A page names a test by its file below `tests/` and its name, in backticks. What leaves are those
-names, and those of them that no test file defines at its top.
+A page names a test by its file below `tests/` and its name, in backticks. A named test must be
+defined at the top level of that file.
 """
 
 from __future__ import annotations

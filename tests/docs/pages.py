@@ -1,7 +1,7 @@
-"""The pages of the documentation, and what stands in them: fenced blocks, links, headings.
+"""Parse pages of the documentation: fenced blocks, links, headings.
 
-What enters is a path below the repository; what leaves are its blocks (with the comment above
-each, which may say why it is not run), its links and its anchors as a forge makes them.
+A block has the comment above it, which may have the reason why it is not run. Anchors are made as a
+forge makes them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Terminals for the commands of a page: each console block runs as printed, and prints the same.
 
 A block says in the comment above it what it is: `terminal: NAME` runs its commands in that terminal
-(one that does not end goes on), `terminal: NAME, more of it` holds only what that program prints
-next, `terminal: NAME, when the OTHER has ended` presses Ctrl-C in another one first, and
+(one that does not end keeps running), `terminal: NAME, more of it` has only the program's next
+output, `terminal: NAME, when the OTHER has ended` presses Ctrl-C in another one first, and
 `file: NAME` is written into the folder. What differs each time, ports, folders and ages, is
 compared as one word.
 """
@@ -36,7 +36,7 @@ def alike(line: str) -> str:
 
 
 class Running:
-    """A program that goes on while others run."""
+    """A program that keeps running while others run."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""Whoever reads on a forge finds every page: each is listed on the index page of its folder."""
+"""Every page is listed on the index page of its folder, so that a reader on a forge finds it."""
 
 from __future__ import annotations
 

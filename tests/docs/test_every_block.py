@@ -1,7 +1,7 @@
 """Every program and every command that a page shows is run by a test, or says why it is not.
 
 A page's python blocks count as run if a test beside this one names the page; its console blocks
-if such a test also speaks of `console`. A block that nobody runs says so in the line above it:
+if such a test also contains `console`. A block that is not run has the reason in the line above:
 `<!-- not run: it needs a cluster of yours -->`. Nothing else is left out.
 """
 

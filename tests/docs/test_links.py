@@ -21,7 +21,7 @@ def problem_with(page: str, link: str) -> str | None:
     parts = urlsplit(link)
     if parts.scheme:
         is_address = parts.scheme == "https" and "." in parts.netloc
-        return None if is_address else "is no https address"
+        return None if is_address else "is not an https address"
     target = (pages.ROOT / page).parent / parts.path if parts.path else pages.ROOT / page
     if not target.exists():
         return "leads to no file"
@@ -52,7 +52,7 @@ def test_every_link_leads_somewhere() -> None:
         pytest.param("docs/howto/nothing.md", "leads to no file", id="no-file"),
         pytest.param("../elsewhere", "leads to no file", id="outside"),
         pytest.param("https://kubernetes.io/docs/", None, id="address"),
-        pytest.param("http:kubernetes.io", "is no https address", id="malformed-address"),
+        pytest.param("http:kubernetes.io", "is not an https address", id="malformed-address"),
     ],
 )
 def test_a_link_that_leads_nowhere_is_found(link: str, problem: str | None) -> None:

@@ -23,7 +23,7 @@ _WAIT_SECONDS = 20.0
 
 
 class _Seen(dict[str, str]):
-    """A dict that says when it has become as somebody waits for it."""
+    """A dict that notifies a waiter when it has the expected content."""
 
     def __init__(self, wanted: dict[str, str]) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
 PAGE = "docs/howto/secrets-metadata-only.md"  # its blocks of "python"
-_VALUE = base64.b64encode(b"what nobody shall see").decode()
+_VALUE = base64.b64encode(b"must not be visible").decode()
 
 
 def secret(name: str, **metadata: object) -> JSONObject:

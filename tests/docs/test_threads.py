@@ -83,7 +83,7 @@ def test_the_page_on_threads_reads_waits_and_writes(apiserver: APIServer) -> Non
 
 
 class Heard:
-    """Names that a thread is told of."""
+    """The names that a thread receives."""
 
     def __init__(self, pods: BlockingInformer[None]) -> None:
         self.pods = pods

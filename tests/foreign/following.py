@@ -1,6 +1,6 @@
-"""A foreign informer in a process of its own, and what its handlers tell.
+"""Run another client's informer in its own process, and record the events of its handlers.
 
-In go its command; out come the events that it told, in order, and its cache when asked for.
+The process prints its events in order, and its cache on request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECONDS = 60.0  # client-go waits up to 30 s between two attempts
 
 @dataclass(frozen=True)
 class Told:
-    """What a handler told: `kind` is ADDED, MODIFIED, DELETED, or MISSED for a deletion unseen."""
+    """An event: `kind` is ADDED, MODIFIED, DELETED, or MISSED for a deletion that a list showed."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class Told:
 
 
 class Following:
-    """What one informer has told so far."""
+    """The events of one informer so far."""
 
     def __init__(self, program: subprocess.Popen[str]) -> None:
         self._program = program
@@ -41,7 +41,7 @@ class Following:
 
     @property
     def events(self) -> list[Told]:
-        """What the handlers have told."""
+        """The events of the handlers."""
         with self._changed:
             lines = [line for line in self._lines if "event" in line]
         return [
@@ -49,7 +49,7 @@ class Following:
         ]
 
     def wait_for(self, name: str, version: str) -> None:
-        """Block until the handlers were told of a version."""
+        """Block until the handlers have received a version."""
 
         def is_told() -> bool:
             return any(
@@ -82,7 +82,7 @@ class Following:
     def _wait(self, is_there: Callable[[], bool], what: str) -> None:
         with self._changed:
             told = self._changed.wait_for(is_there, _SECONDS)
-        assert told, f"never told of {what}; the last: {self._lines[-5:]}"
+        assert told, f"no event for {what}; the last: {self._lines[-5:]}"
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def following(command: Sequence[str | Path]) -> Iterator[Following]:
 
 
 def check_lives(events: Sequence[Told]) -> None:
-    """Check that what the handlers heard of each object is a life: born, changed, gone."""
+    """Check that the events of each object are consistent: added, updated, deleted."""
     alive: dict[str, str] = {}
     for event in events:
         last = alive.get(event.name)

@@ -1,7 +1,7 @@
-"""Foreign informers follow the embedded server through cuts, outages and forgotten history.
+"""Other informers follow the embedded server through cuts, outages and lost history.
 
-Writes come from a random life with a seed. While history lasts, the handlers have to hear of every
-version; in the end the cache has to hold what the server holds.
+Writes are random, with a seed. While the server has its history, handlers must receive every
+version; at the end the cache must equal the server.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def _config_map(name: str, value: float) -> JSONObject:
 
 @pytest.fixture
 def api() -> Iterator[APIServer]:
-    """A server whose watches hear of their position often."""
+    """A server that sends bookmarks often."""
     with APIServer(tls=True, tokens=[Token(value=ADMIN)], bookmark_interval_seconds=0.2) as made:
         yield made
 
 
 def _follow_through_everything(api: APIServer, informer: Following) -> None:
-    """Live through calm, a cut and a forgotten history, and judge what was told."""
+    """Run without faults, with a cut and with lost history, and check the events."""
     life = Life(api)
     first = life.mark()
     informer.wait_for(*first)
@@ -85,7 +85,7 @@ def _follow_through_everything(api: APIServer, informer: Following) -> None:
     written += [*life.live(), life.mark()]
     informer.wait_for(*written[-1])
     told = {(event.name, event.version) for event in informer.events}
-    assert set(written) <= told, f"never told of {sorted(set(written) - told)}"
+    assert set(written) <= told, f"no event for {sorted(set(written) - told)}"
 
     api.stop_accepting()
     api.drop_connections()

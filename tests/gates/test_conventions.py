@@ -1,8 +1,8 @@
-"""Conventions that no linter knows, read from the syntax tree.
+"""Conventions that no linter checks, read from the syntax tree.
 
-Every public coroutine of the package says in its docstring what cancelling it does; every public
-duration is a float of seconds and says so in its name; no test waits by the clock. Each check is
-also held against a sample that breaks it.
+The docstring of every public coroutine describes its cancellation; every public duration is a float
+of seconds with a name that ends in `_seconds`; no test waits for wall time. Each check also runs on
+a sample that breaks it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TESTS = sorted((_ROOT / "tests").rglob("*.py"))
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-# Floats that are no durations: an instant, a ratio, a rate, whatever a metric measures.
+# Floats that are not durations: an instant, a ratio, a rate, the value of a metric.
 _OTHER_FLOAT = re.compile(
     r"^(at|now|deadline|factor|jitter|probability|share|until|value)$|_(at|deadline|factor|ratio|per_second)$"
 )
@@ -53,13 +53,13 @@ def coroutines_silent_on_cancellation(source: str) -> list[str]:
 
 
 def _inherits_docstring(node: ast.AsyncFunctionDef) -> bool:
-    """Tell whether the method restates one of its base class, or an overload's other half."""
+    """Return whether the method restates one of its base class, or an overload's other half."""
     names = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
     return bool(names & {"override", "overload"})
 
 
 def durations_without_unit(source: str) -> list[str]:
-    """Name the public float parameters and fields that neither end in _seconds nor are known."""
+    """Name the public float parameters and fields without _seconds that are not listed."""
     found = []
     for node in public_nodes(ast.parse(source)):
         if isinstance(node, _FUNCTIONS) and not node.name.startswith("_"):
@@ -78,7 +78,7 @@ def durations_without_unit(source: str) -> list[str]:
 
 
 def _is_float(annotation: ast.expr | None) -> bool:
-    """Tell whether an annotation is float or a union with it."""
+    """Return whether an annotation is float or a union with it."""
     if annotation is None:
         return False
     text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)

@@ -1,7 +1,7 @@
 """Environments in which a wheel is installed as a user would, away from this checkout.
 
-What enters are a wheel, extras and an interpreter; what leaves is a Python that has nothing else.
-Everything lies in build/, and is made anew each time.
+Each has a wheel, its extras and an interpreter, and nothing else. Everything is in build/, and is
+made anew each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OLDEST, NEWEST = 11, 15
 
 
 def say(text: str) -> None:
-    """Tell what begins, before it begins."""
+    """Print what begins, before it begins."""
     show(f"== {text}")
 
 
@@ -144,7 +144,7 @@ def interpreters(path: str | None = None) -> dict[str, str]:
                 break
         else:
             if named:
-                raise SystemExit(f"{candidate} is no Python that could be tested: {_USABLE}")
+                raise SystemExit(f"{candidate} is not a Python that can be tested: {_USABLE}")
             say(f"skipped: {candidate} is not installed")
     return found
 

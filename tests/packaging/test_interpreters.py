@@ -19,7 +19,7 @@ _OTHER = "3.12" if _OWN != "3.12" else "3.13"
 
 @pytest.fixture(autouse=True)
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody name interpreters."""
+    """Clear the variables that name interpreters."""
     monkeypatch.delenv("PYTHONS", raising=False)
 
 
@@ -66,5 +66,5 @@ def test_one_that_was_named_and_cannot_be_used_ends_the_tests(
 ) -> None:
     monkeypatch.setenv("PYTHONS", f"{sys.executable} {tmp_path / 'none'}")
 
-    with pytest.raises(SystemExit, match="none is no Python that could be tested"):
+    with pytest.raises(SystemExit, match="none is not a Python that can be tested"):
         interpreters()

@@ -123,14 +123,14 @@ def look_through(sdist: Path, wheel: Path) -> None:
 
 
 def read_metadata(wheel: Path) -> Message:
-    """Return what an index is told, after a look at the page that it would show."""
+    """Return the metadata for an index, after checks of the page that it would show."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = message_from_bytes(archive.read(name))
     page = str(metadata.get_payload())
-    expect(metadata["Description-Content-Type"] == "text/markdown", "its page is no Markdown")
+    expect(metadata["Description-Content-Type"] == "text/markdown", "its page is not Markdown")
     expect(page.startswith("# pyinformer\n"), f"its page begins {page[:40]!r}")
-    expect("## Honest limits" in page, "its page tells no limits")
+    expect("## Honest limits" in page, "its page has no limits")
     linked = _LINK_TO_A_FILE.findall(page)
     expect(not linked, f"its page links to files, which no index has: {linked}")
     for local in ("this repository", "`make", "<!--"):
@@ -207,7 +207,7 @@ def use_fixtures(wheel: Path, folder: Path) -> None:
     extra = f"pyinformer[testing] @ {wheel.as_uri()}"
     tested.install("-c", ROOT / "constraints.txt", extra, "pytest")
     (folder / "test_it.py").write_text(_TESTED, encoding="utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # of nobody above the folder
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # not that of a folder above
     pytest = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_it.py")
     said = run(tested.python, *pytest, cwd=folder)
     expect("1 passed" in said, f"pytest said {said!r}")

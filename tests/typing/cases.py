@@ -129,7 +129,7 @@ def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:
 
 
 def handlers(viewed: SharedInformer[PodView]) -> None:
-    """Handlers of every shape are accepted, and told what they get."""
+    """Handlers of every shape are accepted, and their arguments have types."""
 
     async def asynchronous(event: Added[PodView] | Updated[PodView] | Deleted[PodView]) -> None:
         reveal_type(event.key)  # str

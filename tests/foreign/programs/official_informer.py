@@ -1,8 +1,8 @@
-"""The official Python client's informer, told to follow the config maps of a namespace.
+"""The official Python client's informer, following the config maps of a namespace.
 
-In go a kubeconfig and a namespace, and a line of input whenever the cache is to be told; out come
-lines of JSON, as the client-go informer beside it prints them. It runs in the client's own
-environment, and so knows nothing of the tests.
+The arguments are a kubeconfig and a namespace; each line of input prints the cache. It prints lines
+of JSON, as the client-go informer beside it does. It runs in the client's own environment, so it
+cannot import the tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def say(line: dict[str, Any]) -> None:
 
 
 def telling(kind: str) -> Any:
-    """Return a handler that tells of one kind of event."""
+    """Return a handler that prints one kind of event."""
 
     def tell(obj: Any) -> None:
         metadata = obj.metadata
@@ -41,7 +41,7 @@ def main(kubeconfig: str, namespace: str) -> None:
     informer = SharedInformer(list_func=listed, namespace=namespace)
     for kind in (ADDED, MODIFIED, DELETED):
         informer.add_event_handler(kind, telling(kind))
-    informer.start()  # never stopped: its thread is a daemon, and stop() may wait for ever
+    informer.start()  # never stopped: its thread is a daemon, and stop() may never return
     for _ in sys.stdin:
         cached = informer.cache.list()
         say({"cache": {one.metadata.name: one.metadata.resource_version for one in cached}})
