@@ -84,8 +84,8 @@ def _follow_through_everything(api: APIServer, informer: Following) -> None:
     api.drop_connections()
     written += [*life.live(), life.mark()]
     informer.wait_for(*written[-1])
-    told = {(event.name, event.version) for event in informer.events}
-    assert set(written) <= told, f"no event for {sorted(set(written) - told)}"
+    received = {(event.name, event.version) for event in informer.events}
+    assert set(written) <= received, f"no event for {sorted(set(written) - received)}"
 
     api.stop_accepting()
     api.drop_connections()
