@@ -129,7 +129,7 @@ class InformerCore(Generic[V]):
         )
         if self.mutation_guard.decoded is not None:  # before the handlers: they read the newest
             self.caches.attach(self.mutation_guard.decoded)
-        self.caches.observe(self)
+        self.caches.report_to(self)
 
     def _select_namespaces(self, scope: Scope) -> NamespaceSelection | None:
         """Return what chooses the namespaces; None if they are named, or all are followed."""
@@ -243,7 +243,11 @@ class InformerCore(Generic[V]):
         await self.processor.aclose(self._grace_seconds)
 
     def ended(self, error: InformerError | None) -> None:
-        """Release everything that waits; called by the lifecycle."""
+        """Release everything that waits; called by the lifecycle, maybe twice.
+
+        Args:
+            error: the crash, if that was the reason.
+        """
         self._release_waiters()
         self.key_waits.end_nowait(error)
         self.processor.end_streams_nowait(error)

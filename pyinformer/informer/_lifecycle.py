@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
@@ -18,31 +18,9 @@ from pyinformer.tasks import Host, LoopOwner
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from pyinformer.informer._core import InformerCore
+
 _HOST_GRACE_SECONDS = 2.0  # beyond the handlers' own: they are awaited inside of the host
-
-
-class Lived(Protocol):
-    """What is started and ended: the parts of an informer."""
-
-    async def begin(self, group: TaskGroup) -> None:
-        """Start everything in a task group; return when it runs.
-
-        Cancellation:
-            Ends what was started.
-        """
-        ...
-
-    async def finish(self) -> None:
-        """Stop the handlers, once the rest is cancelled or if it never began.
-
-        Cancellation:
-            Takes effect when they have ended, which the grace bounds.
-        """
-        ...
-
-    def ended(self, error: InformerError | None) -> None:
-        """Record the end, with the crash if that was the reason; may be called twice."""
-        ...
 
 
 @final
@@ -51,11 +29,11 @@ class InformerLifecycle:
 
     Args:
         informer: names it in errors and logs.
-        parts: what is started and ended.
+        parts: begin, finish, and record that they have ended.
         grace_seconds: how long closing waits for handlers.
     """
 
-    def __init__(self, informer: str, parts: Lived, *, grace_seconds: float) -> None:
+    def __init__(self, informer: str, parts: InformerCore[Any], *, grace_seconds: float) -> None:
         self.crash: InformerError | None = None
         """The bug that ended the informer; None unless that happened."""
         self.is_started: bool = False

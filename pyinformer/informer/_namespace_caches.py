@@ -9,7 +9,7 @@ at once and loads in its own time.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, Protocol, cast, final
+from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
 
@@ -25,31 +25,16 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
+    from pyinformer.informer._core import InformerCore
     from pyinformer.informer._namespace_selection import NamespaceSelection
     from pyinformer.informer._settings import Scope
     from pyinformer.informer.delivery import Receiver
     from pyinformer.store import Cache, IndexFunction, Overlay
 
 
-class CachesObserver(Protocol):
-    """What the caches report to their informer."""
-
-    def on_namespaces_changed(self) -> None:
-        """Record that other namespaces are followed."""
-        ...
-
-    def on_sync_changed(self) -> None:
-        """Record that a cache has synced, or that there are others to sync."""
-        ...
-
-    def on_large_object(self) -> None:
-        """Record that an object with a large body has arrived."""
-        ...
-
-
 @final
 class NamespaceCaches(Generic[V]):
-    """The caches of one informer. Constructing them starts nothing; call `observe` before `begin`.
+    """The caches of one informer. Constructing starts nothing; call `report_to` before `begin`.
 
     Args:
         context: what the caches share.
@@ -74,7 +59,7 @@ class NamespaceCaches(Generic[V]):
         """Set while all have synced or one never will; for good once the informer is closed."""
         self._context = context
         self._selection = selection
-        self._observer: CachesObserver | None = None
+        self._core: InformerCore[V] | None = None
         self._gone: set[str | None] = set()  # deleted when they ceased to be wanted
         self._announced_namespaces: set[str | None] = set()
         self._on_settled: tuple[Callable[[str], None], ...] = ()
@@ -97,9 +82,9 @@ class NamespaceCaches(Generic[V]):
         self.has_synced: bool = self.is_known and not self._wanted
         """Whether every cache has held everything at least once."""
 
-    def observe(self, observer: CachesObserver) -> None:
-        """Report to an observer from now on."""
-        self._observer = observer
+    def report_to(self, core: InformerCore[V]) -> None:
+        """Report changes of namespaces, syncs and large objects to the informer."""
+        self._core = core
 
     def _make(self, namespace: str | None) -> NamespaceCache[V]:
         scope = self.scope.only(namespace)
@@ -271,13 +256,13 @@ class NamespaceCaches(Generic[V]):
             complete, self._incomplete = self._incomplete, []
             for receiver in complete:
                 receiver.on_initial_list_complete()
-        if self._observer is not None:
-            self._observer.on_sync_changed()
+        if self._core is not None:
+            self._core.on_sync_changed()
 
     def on_large_object(self) -> None:
         """Report that an object with a large body has arrived."""
-        if self._observer is not None:
-            self._observer.on_large_object()
+        if self._core is not None:
+            self._core.on_large_object()
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call a function when all objects of a namespace were announced, or the namespace is gone.
@@ -403,8 +388,8 @@ class NamespaceCaches(Generic[V]):
         self._set(caches)
         self.scope = self.scope.within(self.namespaces)
         self.journal.note(f"follows {self.scope}")
-        if self._observer is not None:
-            self._observer.on_namespaces_changed()
+        if self._core is not None:
+            self._core.on_namespaces_changed()
         self.recheck_nowait()
 
     def _set(self, caches: dict[str | None, NamespaceCache[V]]) -> None:

@@ -63,25 +63,25 @@ def test_listener_resync_periods(delayed: bool) -> None:
         indexer: Indexer = Indexer()
         crashes: list[BaseException] = []
         owner = SinkOwner()
-        distribution: StoreSink[None] = StoreSink(indexer, owner)
-        audience = SharedProcessor("pods", distribution, on_crash=crashes.append)
+        store_sink: StoreSink[None] = StoreSink(indexer, owner)
+        processor = SharedProcessor("pods", store_sink, on_crash=crashes.append)
         everybody = {seconds: Notes() for seconds in (0.0, 2.0, 3.0)}
         for seconds, notes in everybody.items():
-            audience.add(Handler.of(notes), mailbox_size=9, resync_period_seconds=seconds)
+            processor.add(Handler.of(notes), mailbox_size=9, resync_period_seconds=seconds)
         async with anyio.create_task_group() as group:
             if delayed:
-                for _ in distribution.replace_nowait({"ns/a": make("ns/a")}, "1"):
+                for _ in store_sink.replace_nowait({"ns/a": make("ns/a")}, "1"):
                     pass
                 await elapse(10.0)
-            audience.start_nowait(group)
+            processor.start_nowait(group)
             if not delayed:
-                for _ in distribution.replace_nowait({"ns/a": make("ns/a")}, "1"):
+                for _ in store_sink.replace_nowait({"ns/a": make("ns/a")}, "1"):
                     pass
             heard = []
             for _ in range(3):
                 heard.append([len(notes.events) for notes in everybody.values()])
                 await elapse(1.75)
-            await audience.aclose(1.0)
+            await processor.aclose(1.0)
             group.cancel_scope.cancel()
 
         assert heard == [[0, 0, 0], [1, 1, 1], [1, 2, 2]]

@@ -187,7 +187,7 @@ class Mutable(View):
             ("v1", "pods"),
             {"namespaces": ["a", "b"], "namespace_selector": "team=a"},
             ValueError,
-            "chooses the namespaces by their labels, so none can be named in `namespaces`",
+            "cannot be combined with `namespaces`",
             id="namespaces",
         ),
         pytest.param(

@@ -66,22 +66,22 @@ class Bench:
         )
         scope = Scope.of("v1", "pods", None, None, None)
         self.freshness: Freshness[None] = Freshness(context, scope, self.indexer)
-        self.distribution: StoreSink[None] = StoreSink(
+        self.store_sink: StoreSink[None] = StoreSink(
             self.indexer, SinkOwner(), freshness=self.freshness
         )
-        self.freshness.follow(cast("Any", self.reflector), self.distribution)
+        self.freshness.follow(cast("Any", self.reflector), self.store_sink)
         self.list("100", make("ns/a", resource_version="90"))
 
     def list(self, resource_version: str, *objects: KubeObject) -> None:
         """Take a complete list."""
         found = {str(obj.key): obj for obj in objects}
-        for _ in self.distribution.replace_nowait(found, resource_version):
+        for _ in self.store_sink.replace_nowait(found, resource_version):
             pass
         self.reflector.position = resource_version
 
     def hear(self, event: Event[None], resource_version: str) -> None:
         """Take an event, and move the position behind it, as a reflector does."""
-        self.distribution.apply_nowait(event)
+        self.store_sink.apply_nowait(event)
         self.reflector.position = resource_version
 
 
@@ -124,7 +124,7 @@ async def test_a_bookmark_lets_go_of_who_waits_and_of_what_was_written() -> None
 
     def bookmark() -> None:
         bench.reflector.position = "105"
-        bench.distribution.bookmark_nowait("105")
+        bench.store_sink.bookmark_nowait("105")
 
     await _ends_at_once(
         bench,
@@ -164,14 +164,14 @@ async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
         def on_missed_state(self, was: object, now: object) -> None:
             """Do nothing."""
 
-    bench.distribution.attach(Receiver())
+    bench.store_sink.attach(Receiver())
     bench.list("110", make("ns/b", resource_version="108"))
     assert found == [False, False]  # ns/a is gone, ns/b is new
 
 
 async def test_an_answer_older_than_a_list_that_is_being_told_is_known() -> None:
     bench = Bench()
-    steps = bench.distribution.replace_nowait(
+    steps = bench.store_sink.replace_nowait(
         {f"ns/{n}": make(f"ns/{n}", resource_version="105") for n in range(200)}, "110"
     )
     while bench.indexer.resource_version != "110":
@@ -185,7 +185,7 @@ async def test_a_list_of_another_history_proves_no_write_of_this_one_while_it_is
     """Its version is beyond the write's, which was perhaps never made there."""
     bench = Bench()
     bench.reflector.is_resetting = True
-    steps = bench.distribution.replace_nowait(
+    steps = bench.store_sink.replace_nowait(
         {f"ns/{n}": make(f"ns/{n}", resource_version="105") for n in range(200)}, "110"
     )
     while bench.indexer.resource_version != "110":
@@ -232,7 +232,7 @@ async def test_a_ghost_that_a_list_ends_is_told_to_those_who_act_on_reads() -> N
             assert "ns/ghost" not in bench.freshness.overlay.entries
             told.append((str(was.key), now))
 
-    bench.distribution.attach(Receiver())
+    bench.store_sink.attach(Receiver())
     bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
     assert told == []
     bench.list("110", make("ns/a", resource_version="90"))

@@ -221,8 +221,8 @@ async def test_a_deletion_says_whether_the_namespace_is_gone(apiserver: APIServe
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"namespaces": ["a"]}, "chooses the namespaces by their labels, so none can be named"),
-        ({"namespace_selector": ""}, "namespace_selector: is empty"),
+        ({"namespaces": ["a"]}, "cannot be combined with `namespaces`"),
+        ({"namespace_selector": ""}, "namespace_selector: must not be empty"),
         ({"namespace_selector": "a in (b"}, "cannot parse"),
     ],
 )

@@ -174,14 +174,14 @@ def test_what_was_left_in_the_middle_of_a_list_is_told_before_it_is_taken_back(
 ) -> None:
     """However much of a list was announced when its task ended, no handler gets an odd life."""
     indexer: Indexer[None] = Indexer()
-    distribution: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=announces))
+    store_sink: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=announces))
     witness = _Witness()
-    distribution.attach(witness)
-    for _ in distribution.replace_nowait(_objects(before), "1"):
+    store_sink.attach(witness)
+    for _ in store_sink.replace_nowait(_objects(before), "1"):
         pass
-    for _ in islice(distribution.replace_nowait(_objects(after), "2"), taken):
+    for _ in islice(store_sink.replace_nowait(_objects(after), "2"), taken):
         pass
-    for _ in distribution.leave_nowait():
+    for _ in store_sink.leave_nowait():
         pass
 
     assert witness.notes.mirror == {}
@@ -213,10 +213,10 @@ class _Witness:
 
 def test_what_was_never_told_is_not_taken_back() -> None:
     indexer: Indexer[None] = Indexer()
-    distribution: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=True))
+    store_sink: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=True))
     witness = _Witness()
-    distribution.attach(witness)
-    for _ in islice(distribution.replace_nowait(_objects(set(range(9000))), "1"), 1):
+    store_sink.attach(witness)
+    for _ in islice(store_sink.replace_nowait(_objects(set(range(9000))), "1"), 1):
         pass
-    assert list(distribution.leave_nowait()) == []
+    assert list(store_sink.leave_nowait()) == []
     assert not any(isinstance(event, Deleted) for event in witness.notes.events)

@@ -56,14 +56,14 @@ class _Bench:
 
     def __init__(self, *, announces: bool = False) -> None:
         self.indexer: Indexer[None] = Indexer()
-        self.distribution: StoreSink[None] = StoreSink(self.indexer, SinkOwner(announces=announces))
-        self.feed = _Feed(self.distribution)
-        self.audience = SharedProcessor("pods", self.feed, on_crash=lambda _: None)
+        self.store_sink: StoreSink[None] = StoreSink(self.indexer, SinkOwner(announces=announces))
+        self.feed = _Feed(self.store_sink)
+        self.processor = SharedProcessor("pods", self.feed, on_crash=lambda _: None)
 
     def add(self, mailbox_size: int) -> Notes:
         """Add a handler that is reminded."""
         notes = Notes()
-        self.audience.add(
+        self.processor.add(
             Handler.of(notes), mailbox_size=mailbox_size, resync_period_seconds=_PERIOD_SECONDS
         )
         return notes
@@ -71,7 +71,7 @@ class _Bench:
     async def replace(self, numbers: Iterable[int], version: str, pauses: Iterator[float]) -> None:
         """Hand a list over, with time passing between its steps."""
         objects = {f"a/{n}": make(f"a/{n}", resource_version=version) for n in numbers}
-        for _ in self.distribution.replace_nowait(objects, version):
+        for _ in self.store_sink.replace_nowait(objects, version):
             await elapse(next(pauses, 0.0))
 
 
@@ -89,11 +89,11 @@ def _play(
         early = bench.add(mailbox_size)
         passing = iter(pauses)
         async with anyio.create_task_group() as group:
-            bench.audience.start_nowait(group)
+            bench.processor.start_nowait(group)
             await bench.replace(before, "1", passing)
             late = bench.add(mailbox_size)
             await elapse(2.5 * _PERIOD_SECONDS)
-            steps = bench.distribution.replace_nowait(
+            steps = bench.store_sink.replace_nowait(
                 {f"a/{n}": make(f"a/{n}", resource_version="2") for n in after}, "2"
             )
             for number, _ in enumerate(steps):
@@ -102,10 +102,10 @@ def _play(
                 await elapse(next(passing, 0.0))
             if steps_before_leaving is not None:
                 bench.feed.has_left = True
-                for _ in bench.distribution.leave_nowait():
+                for _ in bench.store_sink.leave_nowait():
                     await elapse(next(passing, 0.0))
             await elapse(2.5 * _PERIOD_SECONDS)
-            await bench.audience.aclose(1.0)
+            await bench.processor.aclose(1.0)
             group.cancel_scope.cancel()
         return [early, late]
 

@@ -84,10 +84,8 @@ class Bench:
         self.indexer: Indexer = Indexer()
         self.owner = SinkOwner()
         self.crashes = self.owner.crashes
-        self.distribution: StoreSink[None] = StoreSink(
-            self.indexer, self.owner, selective=selective
-        )
-        self.sink: Sink[None] = make_sink(queue, self.distribution, selective=selective)
+        self.store_sink: StoreSink[None] = StoreSink(self.indexer, self.owner, selective=selective)
+        self.sink: Sink[None] = make_sink(queue, self.store_sink, selective=selective)
 
     @property
     def synced(self) -> int:
@@ -97,7 +95,7 @@ class Bench:
     def attach(self) -> Mirror:
         """Attach a new receiver."""
         mirror = Mirror(self.indexer)
-        self.distribution.attach(mirror)
+        self.store_sink.attach(mirror)
         return mirror
 
     def replace(self, *objects: KubeObject, resource_version: str = "100") -> None:
@@ -208,8 +206,8 @@ def test_a_list_is_in_the_cache_as_a_whole_before_its_first_difference_is_told()
     bench.replace(A1, B1)
     seen: list[list[str]] = []
     mirror._put = lambda event: seen.append(bench.indexer.keys())  # type: ignore[method-assign]
-    bench.distribution.detach(mirror)
-    bench.distribution._set((mirror,))
+    bench.store_sink.detach(mirror)
+    bench.store_sink._set((mirror,))
 
     bench.replace(C1, D1)
 
@@ -257,7 +255,7 @@ def test_whoever_detaches_amid_a_relist_is_told_nothing_afterwards_by_new_events
     mirror = bench.attach()
     bench.replace(A1)
 
-    bench.distribution.detach(mirror)
+    bench.store_sink.detach(mirror)
     bench.sink.apply_nowait(Added(B1))
     bench.replace(C1)
 
@@ -283,7 +281,7 @@ def test_a_relist_given_up_before_the_swap_leaves_everything_as_it_was() -> None
 def test_a_receiver_with_a_bug_is_reported_and_raised(queue: QueueKind, how: str) -> None:
     bench = Bench(queue)
     bench.replace(A1)
-    bench.distribution.attach(Failing(bench.indexer))
+    bench.store_sink.attach(Failing(bench.indexer))
 
     with pytest.raises(ZeroDivisionError):
         if how == "change":
@@ -362,8 +360,8 @@ class Bystander(Mirror):
 def test_one_copy_of_the_cache_serves_all_who_wait_for_the_first_list() -> None:
     bench = Bench()
     one, other = Bystander(bench.indexer), Bystander(bench.indexer)
-    bench.distribution.attach(one)
-    bench.distribution.attach(other)
+    bench.store_sink.attach(one)
+    bench.store_sink.attach(other)
     bench.replace(*[make(f"ns/p{number}") for number in range(10_000)])
     assert one.given is other.given
     assert len(one.given) == 10_000
@@ -374,7 +372,7 @@ def test_what_a_relist_replaces_is_freed_in_short_steps() -> None:
     bodies = [b'{"metadata":{"name":"p%d"}}' % number for number in range(3_000)]
     bench = Bench()
     receiver = Bystander(bench.indexer)
-    bench.distribution.attach(receiver)
+    bench.store_sink.attach(receiver)
     bench.replace(*[msgspec.structs.replace(make(f"ns/p{n}"), raw=b) for n, b in enumerate(bodies)])
     del receiver.given
     held = min(sys.getrefcount(body) for body in bodies)

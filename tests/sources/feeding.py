@@ -1,7 +1,7 @@
 """An informer without a server, and a queue that only notes: what tests of sources are fed by.
 
-What enters are objects and events of the test's own; they go through the real cache and the real
-distribution, so a source hears what it would hear of a server.
+Objects and events of the test go through the real cache and the real store sink, so a source gets
+what a server would send it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def owner(
 
 
 class FedInformer:
-    """A cache and its distribution, filled by the test."""
+    """A cache and its sink, filled by the test."""
 
     def __init__(self, scope: str = "configmaps.v1") -> None:
         self.scope = scope
@@ -89,7 +89,7 @@ class FedInformer:
         owner = SinkOwner()
         self.crashes: list[Exception] = owner.crashes
         """What a receiver let escape; a source lets nothing escape."""
-        self._distribution: StoreSink[None] = StoreSink(self._indexer, owner)
+        self._store_sink: StoreSink[None] = StoreSink(self._indexer, owner)
         self.lister: Lister[None] = Lister(self._indexer, resource=scope)
 
     @property
@@ -98,11 +98,11 @@ class FedInformer:
 
     def attach_receiver(self, receiver: Receiver[None]) -> None:
         """Attach, as an informer does."""
-        self._distribution.attach(receiver)
+        self._store_sink.attach(receiver)
 
     def detach_receiver(self, receiver: Receiver[None]) -> None:
         """Detach, as an informer does."""
-        self._distribution.detach(receiver)
+        self._store_sink.detach(receiver)
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Keep what an informer would call."""
@@ -115,12 +115,12 @@ class FedInformer:
 
     def load(self, *objects: KubeObject) -> None:
         """Take a complete list."""
-        for _ in self._distribution.replace_nowait({obj._key: obj for obj in objects}, "1"):
+        for _ in self._store_sink.replace_nowait({obj._key: obj for obj in objects}, "1"):
             pass
 
     def apply(self, event: Event[None]) -> None:
         """Take one event."""
-        self._distribution.apply_nowait(event)
+        self._store_sink.apply_nowait(event)
 
     def add(self, obj: KubeObject) -> None:
         """Take an object that appeared."""

@@ -34,7 +34,7 @@ class Cache:
         self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
 
     def hear(self, event: Added[Any] | Updated[Any] | Deleted[Any]) -> None:
-        """Take an event as the distribution and the guard do."""
+        """Take an event as the sink and the guard do."""
         self.store.apply_nowait(event)
         self.overlay.observe(event)
         obj = event.last_known if isinstance(event, Deleted) else None

@@ -35,7 +35,7 @@ class Cache:
             self.store.apply_nowait(Added(obj))
 
     def hear(self, event: Event[Any]) -> None:
-        """Take an event as the distribution and the guard do."""
+        """Take an event as the sink and the guard do."""
         self.store.apply_nowait(event)
         if isinstance(event, Deleted):
             self.buried.add((event.key, event.last_known.metadata.uid))

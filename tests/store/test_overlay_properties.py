@@ -174,7 +174,7 @@ class Reads(RuleBasedStateMachine):
             self.hear_one()
 
     def hear_one(self) -> None:
-        """Take one event or bookmark, as guard, store and distribution do."""
+        """Take one event or bookmark, as guard, store and sink do."""
         arrived = self.stream.pop(0)
         if isinstance(arrived, int):
             self.position = str(arrived)
