@@ -1,4 +1,4 @@
-"""client-go as a peer: built from the module beside the benchmarks, measured as everybody is.
+"""client-go as a peer: built from the module beside the benchmarks, measured as every peer is.
 
 Enters: the Go that is installed; without one the tests are skipped, and say why. Leaves: nothing.
 Invariant: the real program follows the real replay server; sizes are tiny, times are not judged.
@@ -101,7 +101,7 @@ def test_a_relist_is_measured_from_the_expiry_on() -> None:
     assert found.error is None
     assert 0 < found.extra["relist_waited_seconds"] < found.extra["relist_wall_seconds"]
     assert found.extra["relist_cpu_seconds"] > 0
-    # client-go tells every handler of every object again, changed or not
+    # client-go delivers every object to every handler again, changed or not
     assert found.extra["relist_handler_calls"] == _OBJECTS
 
 

@@ -31,7 +31,7 @@ from benchmarks.peers.reactions import (
 def _phases(**changes: Any) -> Phases:
     given: dict[str, Any] = {"url": "http://127.0.0.1:9", "objects": 2}
     given |= {"updates": 0, "last_resource_version": "9"}
-    return Phases("somebody", Workload(**(given | changes)))
+    return Phases("a peer", Workload(**(given | changes)))
 
 
 class _Tattling(UserDict[str, Any]):
@@ -47,7 +47,7 @@ class _Tattling(UserDict[str, Any]):
         self._name, self._seen = name, seen
 
     def __getitem__(self, key: str) -> Any:
-        """Read, and tell."""
+        """Read, and report."""
         self._seen.add(self._name + key)
         return super().__getitem__(key)
 

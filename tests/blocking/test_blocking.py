@@ -163,7 +163,7 @@ def test_handlers_run_in_a_thread_in_order_and_may_block(
 
 
 class Recorder:
-    """An object with all three methods; on_add waits for nobody and keeps its thread."""
+    """An object with all three methods; on_add never waits and keeps its thread."""
 
     def __init__(self) -> None:
         self.heard = threading.Event()
@@ -175,10 +175,10 @@ class Recorder:
         self.heard.set()
 
     def on_update(self, old: object, new: object) -> None:
-        """Hear nothing."""
+        """Ignore it."""
 
     def on_delete(self, obj: object) -> None:
-        """Hear nothing."""
+        """Ignore it."""
 
 
 def test_a_handler_that_is_an_object_keeps_its_name_and_gets_a_thread(
@@ -378,7 +378,7 @@ def test_calls_after_the_end_and_before_the_start_are_refused(apiserver: APIServ
         runner.start()
     runner.close()
     factory.close()
-    assert pods.is_closed  # though nobody had closed it
+    assert pods.is_closed  # though no caller had closed it
     assert pods.lister.list() == []
 
 
@@ -429,7 +429,7 @@ def test_a_handler_may_remove_itself_without_waiting_for_itself(
 
 
 class Unstoppable:
-    """Opens when it is told to stop opening."""
+    """Opens when it is asked to stop opening."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()

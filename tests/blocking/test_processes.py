@@ -1,6 +1,6 @@
 """What only a process of its own can show: Ctrl-C, forgotten runners, sys.exit and forks.
 
-Each program speaks to an embedded server of this process, ends within a bound, and is told to by
+Each program speaks to an embedded server of this process, ends within a bound, and is ended by
 what a person would do: a signal, or nothing at all.
 """
 
@@ -183,7 +183,7 @@ def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APISer
             sys.exit(7)  # leaves the blocks of the parent, and has nothing to close
         _, status = os.waitpid(child, 0)
         print("child ended with", os.waitstatus_to_exitcode(status), flush=True)
-        print(len(pods.lister.list()), "and the parent goes on", flush=True)
+        print(len(pods.lister.list()), "and the parent continues", flush=True)
     """
     source = textwrap.dedent(_FOLLOWING) + forking.replace("\n    ", "\n    ")
     quiet = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
@@ -191,7 +191,7 @@ def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APISer
 
     assert ended.stderr == ""
     assert ended.stdout == (
-        "refused: True\n" * 7 + "child ended with 7\n0 and the parent goes on\n"
+        "refused: True\n" * 7 + "child ended with 7\n0 and the parent continues\n"
     )
     assert ended.returncode == 0
 
@@ -261,7 +261,7 @@ def test_a_second_ctrl_c_leaves_what_does_not_end(apiserver: APIServer) -> None:
         assert child.stdout
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "ready\n"  # it was cancelled, and goes on
+        assert child.stdout.readline() == "ready\n"  # it was cancelled, and keeps running
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=_BOUND_SECONDS)
 

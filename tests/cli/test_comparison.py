@@ -1,4 +1,4 @@
-"""The verdict names all that differs from what the server lists; so does a mirror told wrongly."""
+"""The verdict names all that differs from the server's list; so does a mirror of wrong events."""
 
 from __future__ import annotations
 

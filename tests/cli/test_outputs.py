@@ -18,7 +18,7 @@ _FULL = "pyinformer: the output cannot be written: No space left on device\n"
 
 
 def _shell(arguments: str, server: APIServer) -> subprocess.CompletedProcess[str]:
-    """Run the program as a shell does that was told where its streams go."""
+    """Run the program as a shell does that redirects its streams."""
     command = f"{COMMAND[0]} -m pyinformer {arguments.replace('AT', f'--server {server.url}')}"
     return subprocess.run(
         ["bash", "-c", command],
@@ -59,7 +59,7 @@ def test_a_full_disk_is_said_in_words(server: APIServer, arguments: str) -> None
 
 
 def test_errors_that_cannot_be_said_change_nothing(server: APIServer) -> None:
-    done = _shell("get v1/configmaps one nobody -o name AT 2>/dev/full", server)
+    done = _shell("get v1/configmaps one missing -o name AT 2>/dev/full", server)
 
     assert (done.returncode, done.stdout) == (1, "configmap/one\n")
 

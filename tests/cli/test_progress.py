@@ -1,4 +1,4 @@
-"""What stderr says meanwhile: each thing once, and only what somebody would want to know."""
+"""What stderr says meanwhile: each thing once, and only what a user wants to know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's cluster: the same seed tells the same story, and the story is what it promises."""
+"""The demo's cluster: the same seed gives the same story, and the story is what it promises."""
 
 from __future__ import annotations
 

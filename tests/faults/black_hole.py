@@ -2,7 +2,7 @@
 
 Started by `unshare --net`, this program is the client; it starts the server in a namespace of its
 own, joined by a veth pair. Both namespaces vanish with the processes. Then every packet of the
-server is dropped, and what leaves on standard output, as JSON, is what became of each stream.
+server is dropped, and the program prints, as JSON, what became of each stream.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def ip(command: str) -> None:
 
 
 def say(line: object) -> None:
-    """Write a line for whoever started this process."""
+    """Write a line for the process that started this one."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 async def serve() -> None:
-    """Be the server: told what to do by lines on standard input, each answered by one."""
+    """Be the server: each line on standard input is a command, answered by one line."""
     say("in a namespace of its own")
     await asyncio.to_thread(sys.stdin.readline)  # the pair is there
     for command in ("link set lo up", f"addr add {SERVER}/24 dev far", "link set far up"):
@@ -76,7 +76,7 @@ class Peer:
         self._process = process
 
     def say(self, line: str) -> str:
-        """Tell it something and return its answer."""
+        """Send it a line and return its answer."""
         print(line, file=self._process.stdin, flush=True)
         return self.hear()
 
@@ -120,7 +120,7 @@ async def stream_fails(config: ClusterConfig, opened: asyncio.Event, *, watch: b
 
 
 async def plain_socket_fails(opened: asyncio.Event) -> str:
-    """Wait on a socket with the system's defaults: nobody tells it of a black hole."""
+    """Wait on a socket with the system's defaults, which never notice a black hole."""
     reader, writer = await asyncio.open_connection(SERVER, PORT)
     opened.set()
     try:
@@ -140,7 +140,7 @@ async def informer_fails(informer: pyinformer.SharedInformer) -> str:
 
 
 async def run() -> None:
-    """Open streams, let nothing through, and tell what each says, and after how many seconds."""
+    """Open streams, let nothing through, and print how each ended, and after how many seconds."""
     with server() as (peer, config):
         async with (
             pyinformer.connect(config=config) as cluster,

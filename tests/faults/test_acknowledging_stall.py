@@ -1,6 +1,6 @@
 """A peer that acknowledges every packet and delivers nothing: noticed by its silence, in time.
 
-No option about time is changed here: the seconds are those that everybody has.
+No option about time is changed here: the seconds are the defaults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A herd of informers whose server dies and returns: they come back in line, and list nothing.
 
 A watch that broke is resumed where it was. Only when the server has forgotten what happened since,
-everything is listed, few lists at a time. A cluster whose lists hang takes its time from nobody.
+everything is listed, few lists at a time. A cluster whose lists hang delays no other.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Herd:
         )
 
     async def server_dies(self) -> None:
-        """Cut every connection, refuse new ones, and let everybody find out, more than once."""
+        """Cut every connection, refuse new ones, and wait until each informer failed twice."""
         self.asked.look_away()
         self.api.clear_requests()
         self.asked = Asked(self.api)
@@ -88,7 +88,7 @@ class Herd:
         await self.until_each(lambda _, one: one.status().reflector.attempts >= FAILURES)
 
     async def is_back(self) -> None:
-        """See that everybody follows, and hears of something new."""
+        """Check that every informer follows, and receives what is new."""
         await self.until_all_watch()
         for number in range(0, INFORMERS, 20):
             await asyncio.to_thread(self.api.create, config_map(f"ns-{number}", "new"))
@@ -120,7 +120,7 @@ async def test_while_history_lasts_the_watches_resume_and_nobody_lists() -> None
             # On a busy machine they arrive in bunches; how long all of them take is ours alone.
             budget = RequestBudgetOptions()
             assert took >= (INFORMERS - budget.burst) / budget.attempts_per_second
-            # Each goes on from where it was itself.
+            # Each continues from its own position.
             versions = {one.namespace: one.query["resourceVersion"] for one in watches}
             assert len(versions) == INFORMERS
 
@@ -211,7 +211,7 @@ class ListsUnderWay:
         return is_list or request.query.get("sendInitialEvents") == "true"
 
     def _is_under_way(self, request: RequestRecord) -> bool:
-        # What exists comes with the answer to a watch-list; then it is a watch, and goes on.
+        # What exists comes with the answer to a watch-list; then it is a watch, and stays open.
         is_over = request.is_finished or (request.verb == "watch" and request.status is not None)
         return self._is_load(request) and not is_over
 

@@ -63,9 +63,9 @@ class Dead:
 
 @asynccontextmanager
 async def closed_port() -> AsyncIterator[Dead]:
-    """Nobody listens."""
+    """No process listens."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # so that nobody else can
+        taken.bind(("127.0.0.1", 0))  # so that no other process can
         port = taken.getsockname()[1]
         yield Dead(
             f"http://127.0.0.1:{port}",
@@ -112,7 +112,7 @@ def tls_stall() -> AbstractAsyncContextManager[Dead]:
 
 @asynccontextmanager
 async def dns_failure() -> AsyncIterator[Dead]:
-    """Nobody knows the name."""
+    """No resolver knows the name."""
     yield Dead(
         "http://no-such-cluster.invalid",
         r"cannot resolve the host name of no-such-cluster\.invalid",

@@ -1,4 +1,4 @@
-"""Bad APIs behind a connection: they hold up neither the healthy ones nor themselves for ever.
+"""Bad APIs behind a connection: they delay no healthy one, and themselves not without a bound.
 
 Every server here is a raw socket: the APIs of one group answer as none should, those of the core
 answer as they must.

@@ -1,7 +1,7 @@
 """What no real server can be made to show on demand, all of it at once, by seed.
 
 A short watch history, cut bodies, refusals, tokens of pages that expire, restarts with and without
-history: whatever happens, each life that a handler hears of is valid, every version existed, and at
+history: whatever happens, each life that a handler receives is valid, every version existed, and at
 rest cache, mirror and server agree.
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "pyinformer"
 
-NOT_YET_PRIVATE: Final[frozenset[str]] = frozenset()
+NOT_YET_PRIVATE: Final[frozenset[str]] = frozenset({})
 """Imports that are still there: the folder that imports, and the module it should not know."""
 
 

@@ -1,4 +1,4 @@
-"""What informers asked a server for, told apart by purpose: loads, watches, proofs, and so on.
+"""What informers asked a server for, by purpose: loads, watches, proofs, and so on.
 
 In go the journal of an embedded server, or the audit log of a real one, which writes down what one
 user asks; out come counts. A request counts once, whether it was answered or not.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 USER = "the-informers"
-"""Who is written down on a real server; nobody else's requests are."""
+"""The only user whose requests a real server records."""
 
 _POLICY = """\
 apiVersion: audit.k8s.io/v1

@@ -95,7 +95,7 @@ def observed_kube_apiserver(
 
 @pytest.fixture(params=SERVERS)
 def observed(request: pytest.FixtureRequest) -> Iterator[Observed]:
-    """A server under test that may be restored, and that tells what informers ask."""
+    """A server under test that may be restored, and that records what informers ask."""
     if request.param != "real":
         with _embedded() as api:
             yield Observed(_over(request.param, EmbeddedServer(api)), Asked(api), ADMIN)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Followed:
-    """An informer, what its handler was told, and where the truth is to be asked for."""
+    """An informer, what its handler received, and where to read the truth."""
 
     informer: SharedInformer[Any]
     history: History
@@ -73,7 +73,7 @@ class Followed:
     ) -> dict[str, JSONObject]:
         """Wait until cache and mirror are what the server lists, then compare content and lives.
 
-        Nobody may write meanwhile.
+        No writer may run meanwhile.
 
         Returns:
             What the server lists, by key.
@@ -130,7 +130,7 @@ def follow(
     mailbox_size: int = 1024,
     **options: Any,
 ) -> Followed:
-    """Ask for an informer, and watch what its handler is told."""
+    """Create an informer, and record what its handler receives."""
     informer: SharedInformer[Any] = factory.informer(
         api_version,
         plural,

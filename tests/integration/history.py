@@ -1,4 +1,4 @@
-"""What handlers were told, and whether it could have been so.
+"""What handlers received, and whether it could have been so.
 
 In go the events of one handler, and the versions that writers know to have existed; out come a
 mirror built from the events alone, and every violation of the promise that each key lives
@@ -49,7 +49,7 @@ def check_same(found: JSONObject, wanted: JSONObject) -> None:
 
 
 class Versions:
-    """Every version that a writer was told to have made; any thread may add one."""
+    """Every version that a writer's responses named; any thread may add one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,8 +65,8 @@ class Versions:
     def check(self, obj: KubeObject[Any]) -> None:
         """Fail unless a writer made this version, word for word.
 
-        A pod that is deleted on a real server first gets a version that says so, even without a
-        grace period; no writer is told of that one.
+        A pod that is deleted on a real server first gets a version that marks it, even without a
+        grace period; no response names that one.
         """
         if obj.metadata.deletion_timestamp is not None:
             return
@@ -104,7 +104,7 @@ class History:
                 self._check(self._may_begin(event.key, new), event, "is added after its end")
                 self.mirror[event.key] = new
             case Updated(old, new, is_resync):
-                self._check(known == old, event, "is updated from what was never told")
+                self._check(known == old, event, "is updated from a state that was never delivered")
                 self._check(old.metadata.uid == new.metadata.uid, event, "changes its uid")
                 grows = _version(new) > _version(old) or is_resync or event.may_go_back
                 self._check(grows, event, "goes back in its resource version")
@@ -115,13 +115,13 @@ class History:
                 grows = known is None or _version(last_known) >= _version(known)
                 self._check(grows, event, "is deleted in an older state")
                 self.mirror.pop(event.key, None)
-                # What a list lacks after a restore was last seen in a history that is no more.
+                # What a list lacks after a restore was last seen in a lost history.
                 is_lost = self._was_restored and event.final_state_unknown
                 ended_at = 0 if is_lost else _version(last_known)
                 self._ended[event.key] = last_known.metadata.uid, ended_at
 
     def server_was_restored(self) -> None:
-        """Take note that whoever has ended may live again, and that versions begin again."""
+        """Allow ended objects to live again, and versions to begin again."""
         self._ended.clear()
         self._was_restored = True
 

@@ -1,6 +1,6 @@
 """A TCP proxy between client and server that breaks connections as a network does.
 
-In go bytes, which it passes on and never reads, TLS included; out comes the same, until it is told
+It passes bytes on and never reads them, TLS included, until it is asked
 to cut: after a number of bytes of each connection, or all at once, with RST; or to hold back.
 """
 

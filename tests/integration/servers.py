@@ -1,4 +1,4 @@
-"""The two servers behind one face, so that a test cannot tell which it got.
+"""The two servers behind one interface, so that a test works with either.
 
 In goes an embedded or a real API server; out come the few things that both do in ways of their own:
 namespaces, users, connections, and dying. Everything else is asked of `api`, whose calls are the
@@ -113,7 +113,7 @@ class Server(ABC):
 
     @abstractmethod
     def ended_user(self, namespace: str) -> str:
-        """Return a token that was good and is no more."""
+        """Return a token that was valid and has ended."""
 
 
 class EmbeddedServer(Server):
@@ -189,7 +189,7 @@ class RealServer(Server):
         return token
 
     def allow(self, token: str, namespace: str, plural: str, verbs: Sequence[str]) -> None:
-        """Bind the account to one more Role, and wait until the authorizer has heard of it."""
+        """Bind the account to one more Role, and wait until the authorizer knows it."""
         home, account = self._accounts[token]
         role: JSONObject = {
             "apiVersion": f"{_RBAC}/v1",
@@ -205,7 +205,7 @@ class RealServer(Server):
         assert poll(lambda: self._may(token, attributes), timeout_seconds=30)
 
     def ended_user(self, namespace: str) -> str:
-        """Delete the account behind a token, and wait until the authenticator has heard of it."""
+        """Delete the account behind a token, and wait until the authenticator knows it."""
         account, token = self._account(namespace)
         self.api.delete("v1", "serviceaccounts", account, namespace)
         assert poll(lambda: self._is_refused(token), timeout_seconds=30)

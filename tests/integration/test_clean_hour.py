@@ -93,7 +93,7 @@ class Figures:
 
 
 class Traffic:
-    """What goes on meanwhile; every part has a thread."""
+    """The load meanwhile; every part has a thread."""
 
     def __init__(self, server: RealServer, versions: Versions) -> None:
         self.server = server

@@ -170,7 +170,7 @@ class _Merged:
 
 
 async def test_endpoints_of_business_clusters_meet_in_the_ingress_cluster(server: Server) -> None:
-    """One cluster is dead at the start and delays nobody; one dies and keeps its addresses."""
+    """One cluster is dead at the start and delays no other; one dies and keeps its addresses."""
     namespace = server.namespace()
     merged = _Merged(server, namespace)
     with ExitStack() as servers:

@@ -1,4 +1,4 @@
-"""Finalizers that nobody would remove, on both servers: said, and with a way to remove them."""
+"""Finalizers that no controller would remove: a warning names them, and they can be removed."""
 
 from __future__ import annotations
 

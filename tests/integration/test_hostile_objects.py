@@ -1,4 +1,4 @@
-"""What a tenant can write that harms nobody else: nested deeply, or with endless metadata."""
+"""What a tenant writes harms no other: objects nested deeply, or with endless metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a restore of etcd, caches and handlers are what the server has, though nothing told them.
+"""After a restore of etcd, caches and handlers equal the server, though no event announced it.
 
 Each case restores a backup behind the informers' back and writes on, so that resource versions are
 given away a second time: fewer than were lost, just as many, or far more. The server was asked once
@@ -108,7 +108,7 @@ class World:
         *,
         bump: int = 0,
     ) -> None:
-        """Restore the server while nobody can reach it, write on, and let informers reconnect."""
+        """Restore the unreachable server, write more, and let informers reconnect."""
         seen = self.position
         self.proxy.refuse()
         if restore is not None:
@@ -214,7 +214,7 @@ async def test_a_restore_is_proven_once_and_healed_for_every_informer(
         assert "history" in _errors(caplog)[0]
         assert world.cluster.lineage.status().resets == 1
 
-        # And it goes on from there: new changes come by watch.
+        # And it continues from there: new changes come by watch.
         await world.churn(creates=3, others=6)
         await world.settle()
         assert world.asked.counts()["load"] == len(world.followed)
@@ -408,7 +408,7 @@ async def test_each_connection_proves_for_itself(
 async def test_an_outage_without_a_restore_is_proven_harmless(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """History is intact: a probe and two witnesses say so for all that kube-apiserver serves.
+    """History is intact: a probe and two samples prove it for all that kube-apiserver serves.
 
     Widgets may be an aggregated API's, so their group asks once more for itself.
     """

@@ -64,7 +64,7 @@ async def test_custom_resources_of_both_scopes(server: Server, use_watch_list: b
 async def test_both_list_shapes_give_the_same_objects_as_watches(
     server: Server, use_watch_list: bool
 ) -> None:
-    """What came in a list, in a watch-list, or as an event cannot be told apart."""
+    """What came in a list, in a watch-list, or as an event is the same."""
     server.serve_widgets()
     namespace = server.namespace()
     options = pyinformer.cache.ReflectorOptions(use_watch_list=use_watch_list)
@@ -165,7 +165,7 @@ async def test_every_queue_follows_the_same_storm(server: Server, queue: QueueKi
 
 @EITHER_CLIENT
 async def test_watches_that_end_every_second_are_continued(server: Server) -> None:
-    """A server ends each watch in time: the next one goes on where it was, without a list."""
+    """A server ends each watch in time: the next one continues where it was, without a list."""
     namespace = server.namespace()
     versions = Versions()
     writer = Writer(server, CONFIG_MAPS, namespace, versions)

@@ -32,7 +32,7 @@ async def test_caches_and_mirrors_equal_the_server_after_a_storm(server: Server)
 
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         followed = [
-            # No merging: this handler is to hear every version.
+            # No merging: this handler is to receive every version.
             follow(
                 factory,
                 kind.api_version,

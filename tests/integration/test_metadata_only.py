@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
-_SECRET = "what-nobody-shall-see"
+_SECRET = "never-shown"
 _ENCODED = base64.b64encode(_SECRET.encode()).decode()
 _OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "4a5b"}
 

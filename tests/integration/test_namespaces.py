@@ -22,7 +22,7 @@ _ROUNDS = 25
 
 
 def listed(server: Server, *namespaces: str) -> dict[str, tuple[str, str]]:
-    """Return what the server has of the config maps of these namespaces, those of others left out.
+    """Return what the server has of the config maps of these namespaces, and of no other.
 
     A real server puts a config map of its own into every namespace.
     """
@@ -42,7 +42,7 @@ def make(server: Server, name: str, namespace: str) -> None:
 def config_maps(
     factory: pyinformer.SharedInformerFactory, **scope: Any
 ) -> tuple[SharedInformer[None], Notes]:
-    """Ask for an informer of them, and note what a handler hears."""
+    """Create an informer of them, and record what its handler receives."""
     informer = factory.informer(
         "v1", "configmaps", label_selector="suite=namespaces", private=True, **scope
     )

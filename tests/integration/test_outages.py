@@ -1,4 +1,4 @@
-"""Servers that die and connections that break: what was missed is learned, nothing told twice."""
+"""Servers that die and connections that break: what was missed is delivered, and nothing twice."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Three:
         self.api.create(CONFIG_MAPS.make("new", self.namespace))
 
     def kinds(self, followed: Followed) -> dict[str, list[type[Any]]]:
-        """Return by name what the handler was told."""
+        """Return by name what the handler received."""
         return {
             name: [type(event) for event in followed.history.of(f"{self.namespace}/{name}")]
             for name in (*self.objects, "new")
@@ -95,7 +95,7 @@ async def test_a_killed_server_is_listed_again_and_only_differences_are_told(
 @EITHER_CLIENT
 @pytest.mark.every_loop
 async def test_a_lost_connection_resumes_where_it_was(server: Server) -> None:
-    """The server lives and remembers: every change is told as it happened, without a list."""
+    """The server lives and remembers: every change is delivered as it happened, without a list."""
     namespace = server.namespace()
     three = Three(server, namespace)
     async with (
@@ -118,7 +118,7 @@ async def test_a_lost_connection_resumes_where_it_was(server: Server) -> None:
 
 @EITHER_CLIENT
 async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> None:
-    """Killed between two storms, with informers of three kinds that it has to tell apart."""
+    """Killed between two storms, with informers of three kinds."""
     server.serve_widgets()
     namespace = server.namespace()
     versions = Versions()

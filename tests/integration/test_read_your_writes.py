@@ -1,7 +1,7 @@
 """Reads after own writes: every one of them shows the write, however late the watch is.
 
-What a server answers to writes and in which order its watch tells of them is the servers' own; the
-real one decides what the rules have to bear.
+A server chooses what it answers to writes, and in which order its watch delivers them; the real one
+decides what the rules have to bear.
 """
 
 from __future__ import annotations
@@ -122,11 +122,11 @@ async def test_waiting_ends_for_writes_that_the_cache_will_never_hear_of(server:
         await informer.wait_for_cache_sync()
         outside = await cluster.create(CONFIG_MAPS.make("db", namespace, labels={"app": "db"}))
         await informer.wait_until(outside.metadata.resource_version, timeout_seconds=10)
-        # Created and gone before anybody looks.
+        # Created and gone before any read.
         gone = await cluster.create(CONFIG_MAPS.make("gone", namespace, labels={"app": "db"}))
         await cluster.delete(gone)
         await informer.wait_until(gone.metadata.resource_version, key=gone.key, timeout_seconds=10)
-        # What enters and leaves the selector by our own writes.
+        # Our own writes move objects into the selector and out of it.
         body = outside.to_dict()
         body["metadata"]["labels"] = {"app": "web"}
         inside = await cluster.patch(outside, body)
@@ -153,7 +153,7 @@ async def test_waiting_for_a_deletion_ends_with_its_event(server: Server) -> Non
 
 
 async def test_what_was_read_and_is_in_no_list_is_reconciled_again(server: Server) -> None:
-    """We made it, somebody deleted it, and the watch was down all the while: no event says so."""
+    """We made it, another client deleted it while the watch was down: there is no event."""
     namespace = server.namespace()
     seen: list[bool] = []
 

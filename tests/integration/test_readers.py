@@ -101,7 +101,7 @@ async def test_transforms_change_what_is_kept_and_not_who_it_is(server: Server) 
         if obj["metadata"]["name"] == "bad":
             message = "not this one"
             raise ValueError(message)
-        obj["metadata"]["name"] = "somebody-else"
+        obj["metadata"]["name"] = "another-name"
         obj["data"] = {"kept": "nothing"}
         return obj
 

@@ -1,4 +1,4 @@
-"""What a server refuses, and a configuration that leads nowhere: who waits is told why.
+"""What a server refuses, and a configuration that leads nowhere: the error names the reason.
 
 Whatever can be repaired on the server's side is asked for again; the error of the wait says for
 each informer its state, its failed attempts and the last error.
@@ -36,7 +36,7 @@ async def reason_of(
     namespaces: str | None = None,
     field_selector: str | None = None,
 ) -> str:
-    """Wait in vain for a cache, and return what the error says after the first refusal."""
+    """Wait for a cache that cannot sync, and return the error's text after the first refusal."""
     async with pyinformer.SharedInformerFactory(cluster) as factory:
         informer = factory.informer(
             api_version, plural, namespaces=namespaces, field_selector=field_selector
@@ -108,10 +108,10 @@ async def test_a_user_who_may_only_watch_needs_no_list_where_watch_lists_are(
 
 
 async def test_an_unknown_token_is_refused(server: Server) -> None:
-    async with server.connect(token="nobody-knows-me") as cluster:
+    async with server.connect(token="an-unknown-token") as cluster:
         text = await reason_of(cluster)
     assert "401" in text
-    assert "nobody-knows-me" not in text
+    assert "an-unknown-token" not in text
 
 
 async def test_a_token_that_is_no_longer_good_is_refused(server: Server) -> None:
@@ -124,7 +124,7 @@ async def test_a_token_that_is_no_longer_good_is_refused(server: Server) -> None
 
 
 async def test_rights_that_come_later_are_used(server: Server) -> None:
-    """Nobody has to restart a program whose role was bound a moment too late."""
+    """A program whose role was bound a moment too late needs no restart."""
     namespace = server.namespace()
     server.api.create(SECRETS.make("one", namespace))
     token = await asyncio.to_thread(server.user, namespace, "configmaps", ["list", "watch"])

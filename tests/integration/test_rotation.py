@@ -1,7 +1,7 @@
 """Credentials that the server ends every two seconds: no event is lost, and one list is enough.
 
 One program follows with a token file, one with an exec plug-in. At each turn the server learns new
-tokens, forgets the old ones at once and cuts all connections, while somebody writes.
+tokens, forgets the old ones at once and cuts all connections, while a writer writes.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Issuer:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file as kubelet does, so that nobody reads half of it."""
+    """Write a file as kubelet does, so that no reader gets half of it."""
     new = path.with_suffix(".new")
     new.write_text(text)
     new.replace(path)
@@ -162,7 +162,7 @@ async def test_tokens_that_end_every_two_seconds_cost_no_event_and_no_list(
     assert [one.status for one in loads] == [200, 200], "one of each informer"
     assert [one.loads for one in followed] == [1, 1]
     refused = Asked(server.api).counts(status=401)
-    assert refused, "nobody met a token that had ended: the test is too gentle"
+    assert refused, "no request used a token that had ended: the test is too gentle"
 
 
 async def test_a_watch_that_is_refused_resumes_where_it_was(

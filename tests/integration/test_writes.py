@@ -1,7 +1,7 @@
 """Reads and writes of single objects: what each verb does, and what both servers answer to it.
 
 The answers decide what this process's reads will show, so each promise is held against what an
-observer of the writes heard, too.
+observer of the writes received, too.
 """
 
 from __future__ import annotations

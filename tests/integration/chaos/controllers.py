@@ -116,7 +116,7 @@ class Groups:
         return f"{self._namespace}/{source.at('data.group', str)}"
 
     async def reconcile(self, request: Request, group: KubeObject[None] | None) -> None:
-        """Write the digest of the members, and the group itself if somebody removed it."""
+        """Write the digest of the members, and the group itself if it was removed."""
         with self._record.reconciling("groups", request):
             self._record.read("group", request.key, group)
             members = {
@@ -145,7 +145,7 @@ class Statuses:
         self.controller = Controller("statuses", self.reconcile, self._widgets, workers=4)
 
     async def reconcile(self, request: Request, widget: KubeObject[None] | None) -> None:
-        """Hold the widget, say what its spec is, and let it go when it is deleted."""
+        """Hold the widget by a finalizer, report its spec, and release it when it is deleted."""
         with self._record.reconciling("statuses", request):
             self._record.read("widget", request.key, widget)
             if widget is None:

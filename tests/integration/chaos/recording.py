@@ -78,7 +78,7 @@ class Record:
         uid, version = self._written.get(place, ("", ""))
         if not uid or (found is not None and found.metadata.uid != uid):
             return
-        if found is None:  # right if somebody else deleted it: judged when all is over
+        if found is None:  # right if another writer deleted it: judged at the end
             self._unseen.append((place, uid))
         elif older(found.metadata.resource_version, version):
             self.missed.append(f"{kind} {key} was read older than our own write")

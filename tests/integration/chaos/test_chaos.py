@@ -119,7 +119,7 @@ async def _rage(
 
 
 def _settled(storm: Storm, server: Server, namespace: str) -> list[str]:
-    """Wait until nothing is wrong any more; return what still is, in vain."""
+    """Wait until nothing is wrong any more; return what still is."""
     wrong: list[str] = []
 
     def is_right() -> bool:

@@ -2,7 +2,7 @@
 
 In go a server, a seed and a moment to stop; out come creates, updates, moves between groups,
 deletions, and vandalism on what the controllers keep. A write that fails is not repeated: what
-became of it is nobody's knowledge, as with any other program.
+became of it is unknown, as with any other program.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Writer:
             self._api.create(self._widget(number))
 
     def run(self, stop: threading.Event, pause_seconds: float) -> None:
-        """Write until told to stop."""
+        """Write until `stop` is set."""
         steps = (
             self._change_source,
             self._change_widget,
